@@ -1,0 +1,48 @@
+# Everything the project needs is set up below this folder, by `make` itself; see CONTRIBUTING.md.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
+N ?= 200000
+
+.PHONY: help demo test lint bench difftest lock clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
+
+$(VENV)/core: $(BIN)/uv pyproject.toml constraints.txt
+	$(UV) -e .
+	@touch $@
+
+$(VENV)/full: $(VENV)/core
+	$(UV) -e '.[spark,gateway,bench,dev]'
+	@touch $@
+
+demo: $(VENV)/core ## start a fabric, break it under load, and watch no request fail
+	$(BIN)/authfabric demo
+
+lint: $(VENV)/full ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint ## everything that must hold before a change lands
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performance.md
+	$(BIN)/python -m benchmarks
+
+difftest: $(VENV)/full ## compare engine, reference and py-abac on N random cases
+	$(BIN)/python -m tests.pdp.difftest $(N)
+
+lock: $(BIN)/uv ## choose the newest versions that pyproject.toml admits
+	UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade \
+	    --no-header --no-annotate --no-emit-index-url -o constraints.txt pyproject.toml
+
+clean: ## remove what make has set up
+	rm -rf $(VENV) .cache build dist

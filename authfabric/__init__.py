@@ -1,0 +1,1 @@
+"""The application: the command line, `up`, the demo. The only place that wires everything."""

@@ -1,0 +1,25 @@
+"""What can go wrong, as types: every error of the fabric derives from AuthFabricError and carries fields."""
+
+
+class AuthFabricError(Exception):
+    """The root of every error the fabric raises."""
+
+
+class InvalidRequest(AuthFabricError):
+    """A request that cannot be asked: `field` says where, `problem` what would be right."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"`{field}` {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class InvalidKey(AuthFabricError):
+    """A key whose text or bytes are not an Ed25519 key in the form expected."""
+
+
+class InvalidSignature(AuthFabricError):
+    """A signature that does not hold. It never says why: cryptographic failures all read alike."""
+
+    def __init__(self) -> None:
+        super().__init__("the signature is not valid")

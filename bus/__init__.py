@@ -1,0 +1,1 @@
+"""The message bus: an embedded NATS server, connections that survive faults, subjects, envelopes and ask."""

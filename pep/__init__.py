@@ -1,0 +1,1 @@
+"""The policy enforcement point: what a service embeds."""

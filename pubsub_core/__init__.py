@@ -1,0 +1,1 @@
+"""The secure event service: typed, owned, restricted events governed by the fabric."""

@@ -1,0 +1,1 @@
+"""The secondary decision point: answers recycled safely, exactly or by inference."""

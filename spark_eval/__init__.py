@@ -1,0 +1,1 @@
+"""Spark jobs over the fabric: precomputed decisions, policy comparison and availability experiments."""
