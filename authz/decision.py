@@ -7,6 +7,8 @@ from typing import NoReturn
 
 import msgspec
 
+from authz.predicate.terms import Certificate
+
 
 class Reason(enum.StrEnum):
     """Why a decision is what it is. All but `POLICY` deny: the fabric fails closed."""
@@ -37,6 +39,8 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Unix time after which the answer must not be used again; None if only a policy change voids it."""
     obligations: tuple[dict[str, object], ...] = ()
     """What the enforcer must also do when it lets the request through."""
+    certificate: Certificate | None = None
+    """Literals over a request that imply this effect under this epoch: whoever satisfies them gets it."""
 
     @property
     def effect(self) -> str:

@@ -14,6 +14,15 @@ class InvalidRequest(AuthFabricError):
         self.problem = problem
 
 
+class InvalidPredicate(AuthFabricError):
+    """A condition that cannot be meant: `text` is the part at fault, `problem` says what would be right."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        super().__init__(f"`{text}` {problem}")
+        self.text = text
+        self.problem = problem
+
+
 class InvalidKey(AuthFabricError):
     """A key whose text or bytes are not an Ed25519 key in the form expected."""
 

@@ -1,0 +1,84 @@
+"""What every policy source offers the engine: a verdict on a request, and the facts that imply it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from authz.decision import Reason
+from authz.predicate import Certificate, Literal
+from authz.request import Request
+
+
+class Effect(enum.StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What one source says of a request. Without effect it says nothing: none of its policies applies."""
+
+    effect: Effect | None
+    policies: tuple[str, ...] = ()
+    """The policies that determine the effect, by id."""
+    certificate: Certificate | None = None
+    """If asked for: literals such that every request in which they hold gets this same effect (or none)."""
+    expires: float | None = None
+    """Unix time after which this must be judged anew; None if only a policy change voids it."""
+    reason: Reason = Reason.POLICY
+    """Why, where a source denies because it could not judge."""
+    detail: str = ""
+
+
+SILENT = Verdict(None)
+
+
+class PolicySource(Protocol):
+    """Policies of one kind. Judging does no I/O and changes nothing."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, request: Request, certify: bool = False) -> Verdict:
+        """The verdict on a request, with its certificate if `certify`. No valid request makes it raise."""
+        ...
+
+
+def combine(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of several sources together: a deny overrides, and silence leaves it to the others."""
+    denied = [each for each in verdicts if each.effect is Effect.DENY]
+    if denied:
+        return _together(Effect.DENY, denied, _shortest(denied))
+    allowed = [each for each in verdicts if each.effect is Effect.ALLOW]
+    # That nobody denies is part of the reason, so the silent ones are certified too.
+    return _together(Effect.ALLOW if allowed else None, verdicts, _all(verdicts))
+
+
+def _together(effect: Effect | None, verdicts: Sequence[Verdict], certificate: Certificate | None) -> Verdict:
+    failed = next((each for each in verdicts if each.reason is not Reason.POLICY), SILENT)
+    return Verdict(
+        effect,
+        tuple(policy for each in verdicts for policy in each.policies),
+        certificate,
+        min((each.expires for each in verdicts if each.expires is not None), default=None),
+        failed.reason,
+        failed.detail,
+    )
+
+
+def _shortest(verdicts: Iterable[Verdict]) -> Certificate | None:
+    """One deny is enough, so the certificate of any one will do."""
+    certificates = [each.certificate for each in verdicts if each.certificate is not None]
+    return min(certificates, key=len, default=None)
+
+
+def _all(verdicts: Iterable[Verdict]) -> Certificate | None:
+    together: dict[Literal, None] = {}
+    for each in verdicts:
+        if each.certificate is None:
+            return None
+        together.update(dict.fromkeys(each.certificate))
+    return tuple(together)
