@@ -24,6 +24,25 @@ class Reason(enum.StrEnum):
     NOT_CONNECTED = "not-connected"
 
 
+class Basis(enum.StrEnum):
+    """What alone an effect followed from: a statement about the permission, its object and action by id."""
+
+    ROLES = "roles"
+    """The permission is granted to single roles and by nothing else: whoever has one of them, or a senior of
+    one, among `subject.roles` as sent is allowed; everyone else is denied."""
+    LABELS = "labels"
+    """On an allow: labels alone decide. On a deny: labels forbid this, whatever else may apply."""
+
+
+class Inference(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How an answer was found without asking a PDP: by which method, from which signed answers."""
+
+    method: str
+    answers: tuple[str, ...] = ()
+    stale: bool = False
+    """Whether the lease had ended, so that newer policies may exist."""
+
+
 class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An answer to one request. It has no truth value: read `.allowed`."""
 
@@ -41,6 +60,10 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the enforcer must also do when it lets the request through."""
     certificate: Certificate | None = None
     """Literals over a request that imply this effect under this epoch: whoever satisfies them gets it."""
+    basis: Basis | None = None
+    """What alone the effect followed from, if the PDP can say so: caches may then infer further answers."""
+    inferred: Inference | None = None
+    """How this was inferred; None if a PDP decided this very request."""
 
     @property
     def effect(self) -> str:

@@ -1,0 +1,83 @@
+"""What a policy change may alter, so that caches forget exactly that; and how the feed says that it is alive.
+
+The promise of a change, on which every cache relies: about a request that lies in the `where` of none of its
+effects, the same things decide after the change as before. A condition on an attribute that PDPs look up for
+themselves has no place in a `where`, since nobody else can test it; leaving it out only widens the `where`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from authz.predicate import And, Equal, Overlaps, Path, Predicate
+
+ROLES = Path("subject", ("roles",))
+"""Where a request lists the active roles of its subject, by name."""
+
+
+class Touched(msgspec.Struct, frozen=True, array_like=True, tag="touched"):
+    """A policy was added, altered or removed: `where` holds wherever its old or its new form applies."""
+
+    where: Predicate
+
+
+class _Assignment(msgspec.Struct, frozen=True, array_like=True):
+    role: str
+    object: str
+    action: str
+    holders: tuple[str, ...] = ()
+    """The role and all roles senior to it, if requests list roles; empty if anyone may be affected."""
+
+    @property
+    def where(self) -> Predicate:
+        permission = (Equal(Path("object"), self.object), Equal(Path("action"), self.action))
+        return And((*permission, Overlaps(ROLES, self.holders)) if self.holders else permission)
+
+
+class Granted(_Assignment, frozen=True, tag="granted"):
+    """The role received this permission, and nothing else about the permission changed."""
+
+
+class Revoked(_Assignment, frozen=True, tag="revoked"):
+    """The role lost this permission and has it by no other grant; nothing else about it changed."""
+
+
+class Relabelled(msgspec.Struct, frozen=True, array_like=True, tag="relabelled"):
+    """A subject or an object has another label now."""
+
+    kind: Literal["subject", "object"]
+    id: str
+
+    @property
+    def where(self) -> Predicate:
+        return Equal(Path(self.kind), self.id)
+
+
+Effect: TypeAlias = Touched | Granted | Revoked | Relabelled
+
+
+class PolicyChange(msgspec.Struct, frozen=True):
+    """A step from one epoch to the next."""
+
+    epoch: int
+    previous: int
+    """The epoch this step starts from. Whoever stands elsewhere has missed something."""
+    effects: tuple[Effect, ...] = ()
+    whole: bool = False
+    """Nothing is known about what changed: everything may have."""
+    juniors: dict[str, tuple[str, ...]] | None = None
+    """The role hierarchy from now on, each role with those directly below it; None if it stays as it was."""
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The feed's sign of life: at the instant `at` its newest change was number `sequence`, to epoch `epoch`.
+
+    The instant is when the sender asked the store, by the sender's clock. A sender cut off from the store has
+    nothing new to say, and must not say the old again with a new time.
+    """
+
+    epoch: int
+    sequence: int
+    at: float

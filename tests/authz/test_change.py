@@ -1,0 +1,48 @@
+import msgspec
+import pytest
+
+from authz import Entity, Request
+from authz.change import Granted, PolicyChange, Relabelled, Revoked, Touched
+from authz.predicate import Path, Prefix, compile_predicate
+
+
+def request(roles, object_="/x", action="read", subject="s"):
+    return Request.of(Entity(subject, {"roles": roles}), object_, action)
+
+
+@pytest.mark.parametrize("kind", [Granted, Revoked])
+def test_an_assignment_touches_those_who_hold_the_role_or_a_senior_on_that_permission_only(kind):
+    holds = compile_predicate(kind("junior", "/x", "read", ("junior", "senior")).where)
+    assert holds(request(["junior"]))
+    assert holds(request(["other", "senior"]))
+    assert not holds(request(["other"]))
+    assert not holds(request(["junior"], object_="/y"))
+    assert not holds(request(["junior"], action="write"))
+
+
+def test_an_assignment_that_names_no_holders_touches_everyone_on_that_permission():
+    holds = compile_predicate(Granted("junior", "/x", "read").where)
+    assert holds(request([]))
+    assert holds(Request.of("s", "/x", "read"))
+    assert not holds(Request.of("s", "/x", "write"))
+
+
+def test_a_relabelled_object_touches_requests_about_it_and_not_about_a_subject_of_that_name():
+    holds = compile_predicate(Relabelled("object", "n").where)
+    assert holds(request([], object_="n"))
+    assert not holds(request([], subject="n"))
+
+
+def test_a_change_survives_the_wire():
+    change = PolicyChange(
+        7,
+        6,
+        (
+            Touched(Prefix(Path("object"), "/a/")),
+            Granted("r", "/x", "read", ("r",)),
+            Revoked("r", "/x", "read"),
+            Relabelled("subject", "s"),
+        ),
+        juniors={"a": ("b",)},
+    )
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(change), type=PolicyChange) == change
