@@ -1,5 +1,7 @@
 """What can go wrong, as types: every error of the fabric derives from AuthFabricError and carries fields."""
 
+from __future__ import annotations
+
 
 class AuthFabricError(Exception):
     """The root of every error the fabric raises."""
@@ -21,6 +23,22 @@ class InvalidPredicate(AuthFabricError):
         super().__init__(f"`{text}` {problem}")
         self.text = text
         self.problem = problem
+
+
+class InvalidSyntax(AuthFabricError):
+    """Text that cannot be read: `line` and `column`, from one, say where, `problem` what would be right."""
+
+    def __init__(self, problem: str, line: int, column: int, source: str = "") -> None:
+        place = f"{source}:{line}:{column}" if source else f"line {line}, column {column}"
+        super().__init__(f"{place}: {problem}")
+        self.problem = problem
+        self.line = line
+        self.column = column
+        self.source = source
+
+    def within(self, source: str) -> InvalidSyntax:
+        """The same problem, with the name of the file it is in."""
+        return InvalidSyntax(self.problem, self.line, self.column, source)
 
 
 class InvalidKey(AuthFabricError):

@@ -44,7 +44,14 @@ class Path(msgspec.Struct, frozen=True, array_like=True, gc=False):
     root: str
     keys: tuple[str | int, ...] = ()
 
+    @classmethod
+    def variable(cls, name: str) -> Path:
+        """A variable of the rule in which a condition stands, written as its bare name. It has no root."""
+        return cls("", (name,))
+
     def __str__(self) -> str:
+        if not self.root:
+            return ".".join(map(str, self.keys))
         if not self.keys:
             return f"{self.root}.id"
         text = self.root
