@@ -34,7 +34,9 @@ class PublicKey:
         try:
             body = base64.b32decode(text + "=" * (-len(text) % 8))
         except (binascii.Error, ValueError) as error:
-            raise InvalidKey(f"`{text}` is not a public key: it must be base32 text of 56 characters") from error
+            raise InvalidKey(
+                f"`{text}` is not a public key: it must be base32 text of 56 characters"
+            ) from error
         if len(body) != _KEY_BYTES + 3 or body[0] != _USER_PREFIX:
             raise InvalidKey(f"`{text}` is not a public key: it must begin with U and have 56 characters")
         if _crc16(body[:-2]) != int.from_bytes(body[-2:], "little"):
@@ -78,7 +80,9 @@ class Identity:
         try:
             private = serialization.load_pem_private_key(pem, passphrase)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise InvalidKey("the key file cannot be read: wrong passphrase, or not a PKCS#8 PEM file") from error
+            raise InvalidKey(
+                "the key file cannot be read: wrong passphrase, or not a PKCS#8 PEM file"
+            ) from error
         if not isinstance(private, Ed25519PrivateKey):
             raise InvalidKey("the key file holds another kind of key: Ed25519 is expected")
         return cls(private)

@@ -1,0 +1,5 @@
+"""`python -m authfabric` is the command `authfabric`."""
+
+from authfabric.cli import main
+
+main()

@@ -1,0 +1,24 @@
+"""The command line: `authfabric`."""
+
+from __future__ import annotations
+
+import typer
+
+from authfabric.commands import ask, demo, doctor, pdp, up
+
+app = typer.Typer(
+    name="authfabric",
+    help="An authorization fabric: services ask, any policy decision point that can answer does.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("up")(up.up)
+app.command("ask")(ask.ask)
+app.command("doctor")(doctor.doctor)
+app.command("demo")(demo.demo)
+app.add_typer(pdp.app, name="pdp")
+
+
+def main() -> None:
+    app()

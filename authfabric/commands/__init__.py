@@ -1,0 +1,1 @@
+"""The commands of `authfabric`, one module for each group."""

@@ -1,0 +1,109 @@
+"""`authfabric ask`: one question, from the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authz import Decision, Entity, InvalidRequest, Request
+from authz.request import Attributes
+from bus.scopes import DEFAULT_DOMAIN
+from pep import Enforcer, Strategy
+
+
+def ask(
+    subject: Annotated[str, typer.Argument(help="Who wants it.")],
+    object: Annotated[str, typer.Argument(help="What it is wanted of, such as /sales/q1.")],  # noqa: A002
+    action: Annotated[str, typer.Argument(help="What is wanted, such as read.")],
+    subject_attributes: Annotated[
+        list[str] | None,
+        typer.Option("--subject", "-s", metavar="NAME=VALUE", help="An attribute of the subject."),
+    ] = None,
+    object_attributes: Annotated[
+        list[str] | None,
+        typer.Option("--object", "-o", metavar="NAME=VALUE", help="An attribute of the object."),
+    ] = None,
+    context: Annotated[
+        list[str] | None, typer.Option("--context", "-c", metavar="NAME=VALUE", help="A fact of the context.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show which policies were looked at, and why.")
+    ] = False,
+    domain: Annotated[str, typer.Option(help="The domain the object belongs to.")] = DEFAULT_DOMAIN,
+    deadline: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 1.0,
+    strategy: Annotated[Strategy, typer.Option(help="Whom to ask.")] = Strategy.HEDGE,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Ask whether SUBJECT may do ACTION to OBJECT.
+
+    Exit code 0: allowed. 1: denied by policy. 3: the fabric could not decide, which also means no.
+    Attribute values are read as JSON where they are JSON, and as text otherwise.
+    """
+    try:
+        request = Request.of(
+            Entity(subject, _attributes(subject_attributes)),
+            Entity(object, _attributes(object_attributes)),
+            action,
+            _attributes(context),
+        )
+        request.validate()
+    except InvalidRequest as error:
+        fail(error, Exit.USAGE)
+    run(_ask(request, explain, domain, deadline, strategy, find_url(url), json))
+
+
+async def _ask(
+    request: Request, explain: bool, domain: str, deadline: float, strategy: Strategy, url: str, json: bool
+) -> None:
+    async with Enforcer.connect(
+        url, domain=domain, deadline=deadline, strategy=strategy, name="ask", connect_seconds=2.0
+    ) as pep:
+        decision = await pep.check(request)
+    if json:
+        print_json(decision_document(request, decision))
+    else:
+        _show(request, decision)
+    if not decision.allowed:
+        raise typer.Exit(Exit.DENIED if decision.decided else Exit.FAILED)
+
+
+def decision_document(request: Request, decision: Decision) -> dict[str, object]:
+    """A decision with field names, for programs."""
+    return {
+        "subject": request.subject.id,
+        "object": request.object.id,
+        "action": request.action.id,
+        "decision": decision.effect,
+        "reason": decision.reason,
+        "policies": decision.policies,
+        "detail": decision.detail,
+        "epoch": decision.epoch,
+        "expires": decision.expires,
+        "obligations": decision.obligations,
+    }
+
+
+def _show(request: Request, decision: Decision) -> None:
+    colour = "green" if decision.allowed else "red"
+    why = decision.detail or (
+        "by " + ", ".join(decision.policies) if decision.policies else str(decision.reason)
+    )
+    out.print(f"[bold {colour}]{decision.effect}[/]  {request}  [dim]{why}[/]", highlight=False)
+
+
+def _attributes(pairs: list[str] | None) -> Attributes:
+    attributes: Attributes = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise InvalidRequest(pair, "is not NAME=VALUE")
+        try:
+            attributes[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            attributes[name] = value
+    return attributes

@@ -1,0 +1,203 @@
+"""`authfabric demo`: break a running fabric under load, and watch that no request fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from authfabric.fabric import Fabric, fabric
+from authfabric.terminal import Exit, Json, err, out, print_json, run
+from pep import Enforcer
+
+SERVICES = ["checkout", "reports", "mobile", "billing"]
+IN_FLIGHT = 8
+QUESTIONS = [
+    ("alice", "/sales/q1", "read", True),
+    ("alice", "/sales/budget/New York", "read", True),
+    ("bob", "/sales/q1", "read", False),
+    ("bob", "/public/menu", "read", True),
+    ("carol", "/archive/2019", "delete", False),
+]
+
+
+@dataclass
+class Tally:
+    """What has happened so far."""
+
+    started: float = field(default_factory=monotonic)
+    asked: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    wrong: int = 0
+    asked_again: int = 0
+    slowest_ms: float = 0.0
+    states: dict[str, str] = field(default_factory=dict)
+    events: list[tuple[float, str]] = field(default_factory=list)
+
+    def say(self, event: str) -> None:
+        self.events.append((monotonic() - self.started, event))
+
+    @property
+    def total(self) -> int:
+        return self.asked.total()
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=3.0, help="How long to run.")] = 12.0,
+    json: Json = False,
+) -> None:
+    """Start a fabric, ask from several services, kill one replica, freeze another, add a third: nothing fails.
+
+    Exit code 0 if every request was answered, and answered rightly; 1 otherwise.
+    """
+    tally = run(_demo(seconds, quiet=json))
+    lost = tally.failed.total() + tally.wrong
+    if json:
+        print_json(_document(tally))
+    elif lost:
+        err.print(
+            f"[bold red]{lost} of {tally.total} requests failed[/]: {dict(tally.failed)}", highlight=False
+        )
+    else:
+        out.print(
+            f"[bold green]None of {tally.total:,} requests failed[/], with one replica killed, one frozen and one"
+            f" added. {tally.asked_again:,} were asked a second time; the slowest took {tally.slowest_ms:.0f} ms.",
+            highlight=False,
+        )
+    if lost:
+        raise typer.Exit(Exit.DENIED)
+
+
+async def _demo(seconds: float, quiet: bool) -> Tally:
+    if not quiet:
+        err.print("starting a NATS server and three PDP replicas …", highlight=False)
+    async with fabric(3) as running:
+        tally = Tally(states={name: f"running (pid {r.pid})" for name, r in running.replicas.items()})
+        async with contextlib.AsyncExitStack() as stack:
+            peps = {
+                name: await stack.enter_async_context(Enforcer.connect(running.url, name=name))
+                for name in SERVICES
+            }
+            display = stack.enter_context(_display(tally, quiet))
+            async with _load(peps, tally):
+                story = asyncio.create_task(_story(running, tally, seconds))
+                while not story.done():
+                    tally.asked_again = sum(pep.asker.asked_again for pep in peps.values())
+                    display.update(_picture(tally))
+                    await asyncio.wait([story], timeout=0.1)
+                await story
+            display.update(_picture(tally))
+    return tally
+
+
+async def _story(running: Fabric, tally: Tally, seconds: float) -> None:
+    """What goes wrong, one act after another."""
+    act = seconds / 5
+    tally.say("four services ask; three replicas answer")
+    await asyncio.sleep(act)
+    await running.replicas["pdp-1"].kill()
+    tally.states["pdp-1"] = "[red]killed (SIGKILL)[/]"
+    tally.say("pdp-1 is killed")
+    await asyncio.sleep(act)
+    running.replicas["pdp-2"].freeze()
+    tally.states["pdp-2"] = "[blue]frozen (SIGSTOP)[/]"
+    tally.say("pdp-2 is frozen: it neither answers nor goes away")
+    await asyncio.sleep(act)
+    added = await running.add("pdp-4")
+    tally.states["pdp-4"] = f"running (pid {added.pid}), new"
+    tally.say("pdp-4 is added; no service was told")
+    await asyncio.sleep(act)
+    running.replicas["pdp-2"].thaw()
+    tally.states["pdp-2"] = "running again"
+    tally.say("pdp-2 thaws")
+    await asyncio.sleep(act)
+
+
+@contextlib.asynccontextmanager
+async def _load(peps: dict[str, Enforcer], tally: Tally) -> AsyncIterator[None]:
+    """Ask from every service for the length of the block, and wait for the last answers."""
+    stop = asyncio.Event()
+    workers = [
+        asyncio.create_task(_ask(name, pep, tally, stop))
+        for name, pep in peps.items()
+        for _ in range(IN_FLIGHT)
+    ]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*workers)
+
+
+async def _ask(service: str, pep: Enforcer, tally: Tally, stop: asyncio.Event) -> None:
+    turn = 0
+    while not stop.is_set():
+        subject, thing, action, expected = QUESTIONS[turn % len(QUESTIONS)]
+        turn += 1
+        start = monotonic()
+        decision = await pep.check(subject, thing, action)
+        tally.asked[service] += 1
+        tally.slowest_ms = max(tally.slowest_ms, (monotonic() - start) * 1000)
+        if not decision.decided:
+            tally.failed[decision.reason] += 1
+        elif decision.allowed is not expected:
+            tally.wrong += 1
+
+
+class _Silent:
+    def update(self, picture: Group) -> None:
+        """Programs read the result, not the way to it."""
+
+
+@contextlib.contextmanager
+def _display(tally: Tally, quiet: bool) -> Iterator[Live | _Silent]:
+    if quiet:
+        yield _Silent()
+    elif out.is_terminal:
+        with Live(_picture(tally), console=out, refresh_per_second=10) as live:
+            yield live
+    else:
+        yield _Silent()
+        out.print(_picture(tally))
+
+
+def _picture(tally: Tally) -> Group:
+    replicas = Table(title="replicas", expand=False)
+    replicas.add_column("name")
+    replicas.add_column("state", min_width=26)
+    for name, state in sorted(tally.states.items()):
+        replicas.add_row(name, state)
+    services = Table(title="services", expand=False)
+    services.add_column("name")
+    services.add_column("requests", justify="right", min_width=10)
+    for name in SERVICES:
+        services.add_row(name, f"{tally.asked[name]:,}")
+    lost = tally.failed.total() + tally.wrong
+    elapsed = max(monotonic() - tally.started, 0.001)
+    line = Text.from_markup(
+        f"[bold]{tally.total:,}[/] requests ({tally.total / elapsed:,.0f}/s), "
+        f"[bold {'red' if lost else 'green'}]{lost} failed[/], {tally.asked_again:,} asked again"
+    )
+    story = [Text(f"{at:5.1f} s  {event}") for at, event in tally.events]
+    return Group(replicas, services, line, *story)
+
+
+def _document(tally: Tally) -> dict[str, object]:
+    return {
+        "requests": tally.total,
+        "failed": tally.failed,
+        "wrong": tally.wrong,
+        "asked_again": tally.asked_again,
+        "slowest_ms": round(tally.slowest_ms, 1),
+        "events": [{"at": round(at, 2), "event": event} for at, event in tally.events],
+    }

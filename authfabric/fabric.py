@@ -1,0 +1,142 @@
+"""A whole fabric on this machine: a NATS server and PDP replicas, each a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from authfabric.settings import DEFAULT_POLICIES
+from authz import AuthFabricError
+from bus.connection import configured_url
+from bus.server import NatsServer, signal_process
+
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+
+
+class ReplicaFailed(AuthFabricError):
+    """A replica process did not become ready."""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """What a replica process says when it serves."""
+
+    url: str
+    serves: list[str]
+    health: str
+
+
+class ReplicaProcess:
+    """One `authfabric pdp serve` process."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, ready: Ready) -> None:
+        self.name = name
+        self.ready = ready
+        self._process = process
+
+    @classmethod
+    async def start(
+        cls,
+        name: str,
+        url: str,
+        *,
+        policies: Path = DEFAULT_POLICIES,
+        serve: Sequence[str] = (),
+        extra: Sequence[str] = (),
+    ) -> ReplicaProcess:
+        """Start a replica and wait until it serves."""
+        scopes = [word for scope in serve for word in ("--serve", scope)]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "authfabric", "pdp", "serve", "--url", url, "--name", name,
+            "--policies", str(policies), "--json", *scopes, *extra,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            ready = await asyncio.wait_for(_read_ready(process), START_SECONDS)
+        except (TimeoutError, msgspec.DecodeError):
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            assert process.stderr
+            problem = (await process.stderr.read()).decode(errors="replace").strip()
+            raise ReplicaFailed(f"replica `{name}` did not start: {problem or 'it said nothing'}") from None
+        return cls(name, process, ready)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.returncode is None
+
+    async def stop(self) -> int:
+        """Let it drain (SIGTERM) and wait for its end; returns its exit code."""
+        if self.running:
+            self.thaw()
+            signal_process(self.pid, signal.SIGTERM)
+        try:
+            return await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            return await self.kill()
+
+    async def kill(self) -> int:
+        """End it at once (SIGKILL), as a crash would."""
+        signal_process(self.pid, signal.SIGKILL)
+        return await self._process.wait()
+
+    def freeze(self) -> None:
+        signal_process(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        signal_process(self.pid, signal.SIGCONT)
+
+
+async def _read_ready(process: asyncio.subprocess.Process) -> Ready:
+    assert process.stdout
+    text = b""
+    while not text.rstrip().endswith(b"\n}"):
+        line = await process.stdout.readline()
+        if not line:
+            break
+        text += line
+    return msgspec.json.decode(text, type=Ready)
+
+
+@dataclass
+class Fabric:
+    """A server and its replicas. `replicas` holds those started and not yet stopped, by name."""
+
+    url: str
+    policies: Path = DEFAULT_POLICIES
+    replicas: dict[str, ReplicaProcess] = field(default_factory=dict)
+
+    async def add(self, name: str, serve: Sequence[str] = (), extra: Sequence[str] = ()) -> ReplicaProcess:
+        replica = await ReplicaProcess.start(name, self.url, policies=self.policies, serve=serve, extra=extra)
+        self.replicas[name] = replica
+        return replica
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(replica.stop() for replica in self.replicas.values()))
+
+
+@contextlib.asynccontextmanager
+async def fabric(
+    replicas: int = 3, *, port: int = -1, policies: Path = DEFAULT_POLICIES, jetstream: Path | bool = False
+) -> AsyncIterator[Fabric]:
+    """Run a fabric for the length of a block, on an embedded server unless AUTHFABRIC_NATS_URL names another."""
+    async with contextlib.AsyncExitStack() as stack:
+        url = configured_url()
+        if url is None:
+            url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
+        running = Fabric(url, policies)
+        stack.push_async_callback(running.stop)
+        await asyncio.gather(*(running.add(f"pdp-{n}") for n in range(1, replicas + 1)))
+        yield running

@@ -1,0 +1,59 @@
+"""Where things are: the server to talk to, and the files that `authfabric` keeps, by the XDG rules."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from bus.connection import configured_url
+from pep.enforcer import DEFAULT_URL
+
+DEFAULT_POLICIES = Path(__file__).parent / "defaults" / "policies"
+
+
+class Running(msgspec.Struct, frozen=True):
+    """What `authfabric up` leaves for the other commands to find."""
+
+    url: str
+    pid: int
+
+
+def state_folder() -> Path:
+    """Where state goes that outlives a command."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "authfabric"
+
+
+def running_file() -> Path:
+    return state_folder() / "up.json"
+
+
+def find_running() -> Running | None:
+    """The fabric that `authfabric up` runs on this machine, if it still does."""
+    try:
+        running = msgspec.json.decode(running_file().read_bytes(), type=Running)
+        os.kill(running.pid, 0)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return running
+
+
+def note_running(url: str) -> None:
+    """Tell the other commands where the fabric is."""
+    state_folder().mkdir(parents=True, exist_ok=True)
+    running_file().write_bytes(msgspec.json.encode(Running(url, os.getpid())))
+
+
+def forget_running() -> None:
+    """Take the note away again, unless somebody else has written another since."""
+    running = find_running()
+    if running is not None and running.pid == os.getpid():
+        running_file().unlink(missing_ok=True)
+
+
+def find_url(given: str | None = None) -> str:
+    """The server to use: the one given, the environment's, the running `up`'s, or the usual port."""
+    running = find_running()
+    return given or configured_url() or (running.url if running else DEFAULT_URL)

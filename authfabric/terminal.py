@@ -1,0 +1,68 @@
+"""How commands speak: tables and colours for people, one JSON document for programs, exit codes for scripts."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Coroutine
+from typing import Annotated, NoReturn, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+
+from authz import AuthFabricError
+
+Result = TypeVar("Result")
+
+out = Console()
+err = Console(stderr=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="The NATS server. Default: $AUTHFABRIC_NATS_URL, or the running `up`."),
+]
+
+
+class Exit(enum.IntEnum):
+    """What exit codes mean, for every command."""
+
+    OK = 0
+    DENIED = 1
+    """The answer is no: denied, not passed, not well."""
+    USAGE = 2
+    """The command was called wrongly."""
+    FAILED = 3
+    """The work could not be done: the fabric is not there, or something broke."""
+
+
+def print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    sys.stdout.flush()
+
+
+def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:
+    """End the command with a message."""
+    err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def run(work: Coroutine[object, object, Result]) -> Result:
+    """Run a command's work on a fast event loop; errors of the fabric become one line and an exit code."""
+    try:
+        return _loop_run(work)
+    except AuthFabricError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _loop_run(work: Coroutine[object, object, Result]) -> Result:
+    if sys.platform == "win32":
+        import asyncio
+
+        return asyncio.run(work)
+    import uvloop
+
+    return uvloop.run(work)

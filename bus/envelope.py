@@ -1,0 +1,77 @@
+"""The form of every message: one byte of version, then MessagePack of a typed struct, within a size limit.
+
+Unknown fields are ignored, so a newer sender can add some; a wrong type is refused with the field's name.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from typing import Generic, TypeVar
+
+import msgspec
+
+from bus.errors import BadMessage
+
+VERSION = 1
+MAX_BYTES = 512 * 1024
+
+Message = TypeVar("Message", bound=msgspec.Struct)
+
+_encoder = msgspec.msgpack.Encoder()
+_PREFIX = bytes([VERSION])
+_PATH = re.compile(r" - at `\$(.*)`$")
+_STEP = re.compile(r"\[(\d+|\.\.\.)\]|\.(\w+)")
+
+
+def pack(message: msgspec.Struct) -> bytes:
+    """Encode a message; refuse one too large for any receiver."""
+    payload = _PREFIX + _encoder.encode(message)
+    if len(payload) > MAX_BYTES:
+        raise BadMessage("", f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
+    return payload
+
+
+class Unpack(Generic[Message]):
+    """Decodes messages of one type: `unpack = Unpack(Questions)`, then `unpack(payload)`."""
+
+    def __init__(self, message_type: type[Message]) -> None:
+        self._type = message_type
+        self._decode = msgspec.msgpack.Decoder(message_type).decode
+
+    def __call__(self, payload: bytes) -> Message:
+        if len(payload) > MAX_BYTES:
+            raise BadMessage("", f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
+        if payload[:1] != _PREFIX:
+            found = payload[0] if payload else "none"
+            raise BadMessage("version", f"is {found}; this side reads version {VERSION}")
+        try:
+            return self._decode(memoryview(payload)[1:])
+        except msgspec.DecodeError as error:
+            raise _bad_message(self._type, str(error)) from None
+        except (UnicodeDecodeError, RecursionError):
+            raise BadMessage("", "the message is not valid MessagePack text") from None
+
+
+def _bad_message(root: type, text: str) -> BadMessage:
+    """Say the decoder's complaint with field names, where it counts positions: `$[0][3]` is `requests[3]`."""
+    where = _PATH.search(text)
+    if where is None:
+        return BadMessage("", f"the message cannot be read: {text.lower()}")
+    return BadMessage(_field_name(root, where[1]) or "message", _PATH.sub("", text).lower())
+
+
+def _field_name(root: object, path: str) -> str:
+    name, kind = "", root
+    for step in _STEP.finditer(path):
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and (step[1] or "").isdigit():
+            fields = msgspec.structs.fields(kind)
+            index = int(step[1])
+            if index >= len(fields):
+                return name
+            name, kind = f"{name}.{fields[index].name}".lstrip("."), fields[index].type
+        else:
+            name += step[0]
+            arguments = [a for a in typing.get_args(kind) if a is not type(None)]
+            kind = arguments[-1] if arguments else object
+    return name

@@ -1,0 +1,44 @@
+"""What travels between PEPs and PDPs. New fields come last and have defaults."""
+
+from __future__ import annotations
+
+import msgspec
+
+from authz import Decision, Request
+from bus.envelope import Unpack
+
+
+class Questions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Requests that one PEP asks at once; whoever serves the subject they came on can answer all of them."""
+
+    requests: list[Request]
+    budget: float = 0.0
+    """Seconds after which the asker no longer waits; 0 if it does not say."""
+
+
+class RawQuestions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Questions with each request still encoded: how they are sent, and how one bad request is told from the rest."""
+
+    requests: list[msgspec.Raw]
+    budget: float = 0.0
+
+
+class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One entry for each question, in order; None where this replica is too busy to answer."""
+
+    decisions: list[Decision | None] = []
+    problem: str = ""
+    """Why the questions as a whole could not be read, if they could not."""
+
+
+class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What some replica serves, never which: scopes in text form, good for `ttl` seconds."""
+
+    scopes: list[str]
+    ttl: float
+
+
+unpack_questions = Unpack(Questions)
+unpack_raw_questions = Unpack(RawQuestions)
+unpack_answers = Unpack(Answers)
+unpack_announcement = Unpack(Announcement)

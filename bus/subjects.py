@@ -1,0 +1,99 @@
+"""The grammar of NATS subjects: the one place where they are built.
+
+A question goes out on `af.ask.MODE.DOMAIN.SUBJECT.OBJECT….ACTION`, its object path split into tokens. A scope is
+asked on the same grammar with `=many` for what varies, so that a replica subscribed to any scope that contains it
+receives it, and no other: `sales.>` hears `sales.=many.=many` and `sales.q1.read`; `sales.*` hears only the latter
+kind. `=many` cannot be spelled by a name, since `=` in names is always escaped.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from bus.errors import InvalidScope
+from bus.scopes import Kind, Scope
+
+ROOT = "af"
+ANNOUNCE = f"{ROOT}.scopes"
+WHO = f"{ROOT}.scopes.who"
+MAX_SUBJECT = 4000
+QUEUE = "pdp"
+
+_MANY = "=many"
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
+
+
+class Mode(enum.StrEnum):
+    """Who is to answer: any one of the replicas interested, or all of them."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+def token(name: str) -> str:
+    """One subject token that stands for exactly this name."""
+    if _PLAIN.fullmatch(name):
+        return name
+    return _UNSAFE.sub(lambda m: b"=%02X" % m[0][0], name.encode("utf-8", "surrogatepass")).decode() or "="
+
+
+def untoken(text: str) -> str:
+    """The name a token stands for."""
+    if text == "=":
+        return ""
+    raw = re.sub(rb"=([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode())
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def path_tokens(path: str) -> str:
+    """An object's path as tokens, one for each segment; a leading slash is an empty first segment."""
+    return ".".join(map(token, path.split("/")))
+
+
+def question(mode: Mode, scope: Scope) -> str:
+    """Where to ask what lies in the scope."""
+    ask = f"{ROOT}.ask.{mode}"
+    domain = token(scope.domain)
+    match scope.kind:
+        case Kind.BROADCAST:
+            return f"{ask}.{_MANY}"
+        case Kind.DOMAIN:
+            return f"{ask}.{domain}.{_MANY}"
+        case Kind.PREFIX:
+            return f"{ask}.{domain}.{_MANY}.{_prefix(scope.object)}{_MANY}.{_MANY}"
+        case Kind.OBJECT:
+            return _bounded(f"{ask}.{domain}.{_MANY}.{path_tokens(scope.object)}.{_MANY}", scope)
+        case Kind.TUPLE:
+            words = f"{token(scope.subject)}.{path_tokens(scope.object)}.{token(scope.action)}"
+            return _bounded(f"{ask}.{domain}.{words}", scope)
+
+
+def interest(mode: Mode, scope: Scope) -> str:
+    """What a replica that serves the scope subscribes to."""
+    ask = f"{ROOT}.ask.{mode}"
+    domain = token(scope.domain)
+    match scope.kind:
+        case Kind.BROADCAST:
+            return f"{ask}.>"
+        case Kind.DOMAIN:
+            return f"{ask}.{domain}.>"
+        case Kind.PREFIX:
+            return f"{ask}.{domain}.*.{_prefix(scope.object)}>"
+        case Kind.OBJECT:
+            return _bounded(f"{ask}.{domain}.*.{path_tokens(scope.object)}.*", scope)
+        case Kind.TUPLE:
+            return question(mode, scope)
+
+
+def _prefix(path: str) -> str:
+    return "" if path == "/" else path_tokens(path) + "."
+
+
+def _bounded(subject: str, scope: Scope) -> str:
+    if len(subject) > MAX_SUBJECT:
+        raise InvalidScope(
+            f"`{scope}` is too long: its names need more than {MAX_SUBJECT} bytes in a NATS subject"
+        )
+    return subject
