@@ -46,14 +46,14 @@ def is_number(value: object) -> bool:
 
 
 def dig(value: object, path: tuple[str | int, ...]) -> object:
-    """Follow names through objects and positions through lists; None where the way ends."""
+    """Follow names through objects and positions through lists, -1 the last; None where the way ends."""
     for step in path:
         if isinstance(step, str):
             if not isinstance(value, dict):
                 return None
             value = value.get(step)
         else:
-            if not isinstance(value, (list, tuple)) or not 0 <= step < len(value):
+            if not isinstance(value, (list, tuple)) or not -len(value) <= step < len(value):
                 return None
             value = value[step]
     return value

@@ -45,6 +45,7 @@ PATHS = [
     Path("context", ("a",)),
     Path("context", ("a", "a")),
     Path("context", ("a", 0)),
+    Path("context", ("a", -1)),
 ]
 
 scalars = st.sampled_from(SCALARS)
