@@ -14,55 +14,69 @@ from time import perf_counter
 import nats
 import uvloop
 
+from benchmarks.harness import main
 from bus.server import NatsServer
-from pep.enforcer import Enforcer
+from pep import Enforcer, Strategy
 
-ROUNDS = 5
+ROUNDS = 7
 IN_FLIGHT = 256
 AREAS = ["sales", "hr", "legal", "ops"]
 OBJECTS = [f"/{area}/folder{n % 25}/document{n}" for n in range(250) for area in AREAS]
 PAYLOAD = b"x" * 64
 
 
-class Process:
-    """A replica process and its command pipe."""
+class ReplicaProcess:
+    """A `benchmarks.replica` process and its command pipe."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
         self._process = process
-        self.pid = process.pid
+        self._commands = process.stdin
+        self._replies = process.stdout
+
+    @classmethod
+    async def start(cls, url: str, *scopes: str) -> ReplicaProcess:
+        replica = cls(
+            await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "benchmarks.replica",
+                url,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+        )
+        replica._commands.write("\n".join([*scopes, "", ""]).encode())
+        assert await replica._replies.readline() == b"ready\n"
+        return replica
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def evaluations(self) -> int:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(b"count\n")
-        return int(await self._process.stdout.readline())
+        self._commands.write(b"count\n")
+        return int(await self._replies.readline())
 
     async def stop(self) -> None:
-        assert self._process.stdin
         os.kill(self.pid, signal.SIGCONT)
-        self._process.stdin.close()
+        self._commands.close()
         await self._process.wait()
 
 
 @contextlib.asynccontextmanager
-async def replicas(url: str, count: int, *scopes: str) -> AsyncIterator[list[Process]]:
-    started = []
-    for _ in range(count):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.replica", url, *scopes,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24,
-        )  # fmt: skip
-        assert process.stdout
-        assert await process.stdout.readline() == b"ready\n"
-        started.append(Process(process))
+async def replicas(url: str, count: int, *scopes: str) -> AsyncIterator[list[ReplicaProcess]]:
+    started = [await ReplicaProcess.start(url, *scopes) for _ in range(count)]
     try:
         yield started
     finally:
-        for running in started:
-            await running.stop()
+        for replica in started:
+            await replica.stop()
 
 
-async def p50(call: Callable[[], Awaitable[object]], count: int) -> float:
+async def median(call: Callable[[], Awaitable[object]], count: int) -> float:
+    """Seconds of the median call, one at a time."""
     times = []
     for _ in range(count):
         start = perf_counter()
@@ -71,44 +85,111 @@ async def p50(call: Callable[[], Awaitable[object]], count: int) -> float:
     return statistics.median(times)
 
 
-async def rate(call: Callable[[int], Awaitable[object]], count: int) -> float:
-    """Calls per second with IN_FLIGHT of them at a time."""
+async def rate(call: Callable[[int], Awaitable[object]], count: int, in_flight: int = IN_FLIGHT) -> float:
+    """Calls per second with so many of them under way at any time."""
 
-    async def worker(number: int) -> None:
-        for n in range(number, count, IN_FLIGHT):
-            await call(n)
+    async def worker(first: int) -> None:
+        for number in range(first, count, in_flight):
+            await call(number)
 
     start = perf_counter()
-    await asyncio.gather(*map(worker, range(IN_FLIGHT)))
+    await asyncio.gather(*map(worker, range(in_flight)))
     return count / (perf_counter() - start)
 
 
+async def checked(pep: Enforcer, number: int) -> None:
+    """One question about the next object, whose right answer is known: even documents may be read."""
+    decision = await pep.check("alice", OBJECTS[number % len(OBJECTS)], "read")
+    if not decision.allowed:
+        raise AssertionError(f"wrong answer: {decision}")
+
+
 async def against_raw(url: str) -> dict[str, float]:
+    """Round trip and throughput, fabric and plain request/reply in turn, so that a slow moment strikes both."""
+    raw_rtt, rtt, raw_rate, one_scope, four_scopes = [], [], [], [], []
     client = await nats.connect(url)
-    async with replicas(url, 1, *(f"prefix:/{area}" for area in AREAS)), Enforcer.connect(url) as pep:
-        await pep.check("alice", OBJECTS[0], "read")
-        raw_rtt, fabric_rtt, raw_rate, fabric_rate = [], [], [], []
+    async with replicas(url, 1, "domain:default"), Enforcer.connect(url, deadline=5.0) as pep:
+        await checked(pep, 0)
         for _ in range(ROUNDS):
-            raw_rtt.append(await p50(lambda: client.request("raw", PAYLOAD), 1000))
-            fabric_rtt.append(await p50(lambda: pep.check("alice", OBJECTS[7], "read"), 1000))
+            raw_rtt.append(await median(lambda: client.request("raw", PAYLOAD), 800))
+            rtt.append(await median(lambda: checked(pep, 7), 800))
         for _ in range(ROUNDS):
-            raw_rate.append(await rate(lambda n: client.request("raw", PAYLOAD, timeout=5), 20_000))
-            fabric_rate.append(await rate(lambda n: pep.check("alice", OBJECTS[n % 1000], "read"), 100_000))
+            raw_rate.append(await rate(lambda _: client.request("raw", PAYLOAD, timeout=5), 20_000))
+            one_scope.append(await rate(lambda number: checked(pep, number), 80_000))
+    scopes = [f"prefix:/{area}" for area in AREAS]
+    async with replicas(url, 1, *scopes), Enforcer.connect(url, deadline=5.0) as pep:
+        await checked(pep, 0)
+        for _ in range(ROUNDS):
+            raw_rate.append(await rate(lambda _: client.request("raw", PAYLOAD, timeout=5), 20_000))
+            four_scopes.append(await rate(lambda number: checked(pep, number), 80_000))
     await client.close()
     return {
         "raw_rtt_us": min(raw_rtt) * 1e6,
-        "fabric_rtt_us": min(fabric_rtt) * 1e6,
-        "rtt_ratio": min(fabric_rtt) / min(raw_rtt),
+        "rtt_us": min(rtt) * 1e6,
+        "rtt_ratio": min(rtt) / min(raw_rtt),
         "raw_per_s": max(raw_rate),
-        "fabric_per_s": max(fabric_rate),
-        "throughput_ratio": max(fabric_rate) / max(raw_rate),
+        "decisions_per_s": max(one_scope),
+        "throughput_ratio": max(one_scope) / max(raw_rate),
+        "throughput_ratio_4_scopes": max(four_scopes) / max(raw_rate),
     }
 
 
-async def run() -> dict[str, float]:
-    async with NatsServer() as server:
-        return await against_raw(server.url)
+async def failures(pep: Enforcer, count: int) -> int:
+    """How many of so many questions the fabric could not decide."""
+    failed = 0
+
+    async def ask(number: int) -> None:
+        nonlocal failed
+        decision = await pep.check("alice", OBJECTS[number % len(OBJECTS)], "read")
+        failed += not decision.decided
+
+    await rate(ask, count, in_flight=32)
+    return failed
+
+
+async def under_hedging(url: str) -> dict[str, float]:
+    """What hedging costs when nothing is wrong, and what it saves when a replica is frozen."""
+    async with (
+        replicas(url, 3, "domain:default") as running,
+        Enforcer.connect(url, strategy=Strategy.HEDGE) as pep,
+    ):
+        await failures(pep, 2_000)  # learn how long answers take
+        before = sum([await replica.evaluations() for replica in running])
+        await failures(pep, 10_000)
+        after = sum([await replica.evaluations() for replica in running])
+        os.kill(running[0].pid, signal.SIGSTOP)
+        frozen = await failures(pep, 10_000)
+        os.kill(running[0].pid, signal.SIGCONT)
+    return {"hedge_load_ratio": (after - before) / 10_000, "frozen_failures": frozen}
+
+
+async def by_subscriptions(url: str) -> dict[str, float]:
+    """The round trip on the object's own subject, with 100 and with 10,000 objects subscribed by the PDP."""
+    few, many = [f"object:/few/{n}" for n in range(100)], [f"object:/many/{n}" for n in range(10_000)]
+    times: dict[int, list[float]] = {100: [], 10_000: []}
+    async with Enforcer.connect(url, deadline=5.0) as pep:
+        for _ in range(3):
+            for count, scopes in ((100, few), (10_000, many)):
+                thing = scopes[50].removeprefix("object:")
+                async with replicas(url, 1, *scopes):
+                    times[count] += [
+                        await median(lambda t=thing: pep.check("alice", t, "read"), 500) for _ in range(3)
+                    ]
+    return {"subscriptions_ratio": min(times[10_000]) / min(times[100])}
+
+
+async def measure() -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for part in (against_raw, under_hedging, by_subscriptions):
+        async with NatsServer() as server:
+            figures |= await part(server.url)
+    return figures
+
+
+def run() -> dict[str, float]:
+    """A decision over the fabric, against plain nats-py (uvloop) request/reply between the same processes."""
+    return uvloop.run(measure())
 
 
 if __name__ == "__main__":
-    print(uvloop.run(run()))
+    main(run)

@@ -67,6 +67,18 @@ class GuardedClient(Client):
     def send(self, subject: str, payload: bytes, reply: str) -> None:
         """Write a message to the socket now, after whatever is waiting. The caller has checked the connection."""
         self._pending.append(command.pub_cmd(subject, reply, payload))
+        self._write_pending()
+
+    async def flush(self, timeout: int = 5) -> None:
+        """Return when the server has handled everything sent so far.
+
+        The library writes its PING at once, before what waits to be written; then the PONG would prove nothing.
+        """
+        if self.is_connected:
+            self._write_pending()
+        await super().flush(timeout)
+
+    def _write_pending(self) -> None:
         assert self._transport is not None
         self._transport.writelines(self._pending)
         self._pending = []
