@@ -50,15 +50,3 @@ class InvalidSignature(AuthFabricError):
 
     def __init__(self) -> None:
         super().__init__("the signature is not valid")
-
-
-class InvalidSyntax(AuthFabricError):
-    """Text that cannot be understood: `line` and `column`, from one, say where, `problem` what would be right."""
-
-    def __init__(self, problem: str, line: int, column: int, source: str = "") -> None:
-        place = f"{source}:{line}:{column}" if source else f"line {line}, column {column}"
-        super().__init__(f"{place}: {problem}")
-        self.problem = problem
-        self.line = line
-        self.column = column
-        self.source = source

@@ -52,8 +52,8 @@ def measure(name: str) -> dict[str, float]:
 
 def section(name: str, figures: dict[str, float]) -> str:
     rows = [f"| `{figure}` | {value:,} | {_promise(figure, value)} |" for figure, value in figures.items()]
-    head = f"## {name}\n\n`python -m benchmarks.{name} --json`\n\n| figure | measured | promised |\n| --- | ---: | --- |\n"
-    return head + "\n".join(rows)
+    head = [f"## {name}", "", f"`python -m benchmarks.{name} --json`", ""]
+    return "\n".join([*head, "| figure | measured | promised |", "| --- | ---: | --- |", *rows])
 
 
 def _promise(figure: str, value: float) -> str:
@@ -73,10 +73,8 @@ def main() -> None:
     machine = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     PAGE.write_text(
         "# Performance\n\n"
-        "Written by `make bench`. Each figure is the best of several rounds; ratios compare things measured in the same\n"
-        f"run on the same machine ({machine}). The code is in `benchmarks/`.\n\n"
-        + "\n\n".join(sections)
-        + "\n"
+        "Written by `make bench`. Each figure is the best of several rounds; ratios compare things measured in one\n"
+        f"run on one machine ({machine}). The code is in `benchmarks/`.\n\n" + "\n\n".join(sections) + "\n"
     )
     print(f"wrote {PAGE}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import statistics
@@ -45,7 +46,7 @@ class ReplicaProcess:
                 url,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-            )  # fmt: skip
+            )
         )
         replica._commands.write("\n".join([*scopes, "", ""]).encode())
         assert await replica._replies.readline() == b"ready\n"

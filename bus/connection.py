@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -48,7 +48,7 @@ class Subscription:
 
     async def cancel(self) -> None:
         """Drop the interest and return when everything sent to it has been handled."""
-        await self._connection._cancel(self)
+        await self._connection.cancel([self])
 
 
 class Connection:
@@ -118,6 +118,17 @@ class Connection:
         if not self._client.is_closed:
             subscription.number = await self._client.listen(subject, handler, queue)
         return subscription
+
+    async def cancel(self, subscriptions: Iterable[Subscription]) -> None:
+        """Drop several interests and return when everything sent to them has been handled."""
+        dropped = list(subscriptions)
+        self._subscriptions.difference_update(dropped)
+        for subscription in dropped:
+            await self._client.unlisten(subscription.number)
+        if self._client.is_connected:
+            await self.flush()
+        for subscription in dropped:
+            self._client.forget(subscription.number)
 
     def expect(self, handler: ReplyHandler) -> str:
         """Listen for answers; returns the reply subject to send the question with. End it by `forget`."""
@@ -222,13 +233,6 @@ class Connection:
     def _sign(self, nonce: str) -> bytes:
         assert self._identity is not None
         return base64.b64encode(self._identity.sign(nonce.encode()))
-
-    async def _cancel(self, subscription: Subscription) -> None:
-        self._subscriptions.discard(subscription)
-        await self._client.unlisten(subscription.number)
-        if self._client.is_connected:
-            await self.flush()
-        self._client.forget(subscription.number)
 
     def _set_ready(self, ready: bool) -> None:
         if self.ready and not ready:

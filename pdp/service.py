@@ -77,7 +77,11 @@ class Replica:
     async def __aenter__(self) -> Self:
         bus = self.connection
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
-        for scope in self.scopes:
+        for number, scope in enumerate(self.scopes):
+            if number % 100 == 0:
+                await asyncio.sleep(
+                    0
+                )  # with many scopes, let the connection answer the server's pings meanwhile
             for mode in Mode:
                 queue = QUEUE if mode is Mode.ANY else ""
                 self._subscriptions.append(await bus.listen(interest(mode, scope), self._on_questions, queue))
@@ -96,8 +100,7 @@ class Replica:
         """Take no more questions, answer those taken, and end."""
         self.draining = True
         try:
-            for subscription in self._subscriptions:
-                await subscription.cancel()
+            await self.connection.cancel(self._subscriptions)
             await self._queue.join()
             await self.connection.flush()
         except NotConnected:
