@@ -1,0 +1,128 @@
+"""Decision certificates: an answer holds for every request in which the facts that implied it hold.
+
+Invariant: an entry stamped with an epoch carries the effect that every request satisfying its literals has
+under that epoch. It is used for a request only if no change since then touches that very request.
+
+A look-up does not try certificates one by one: for each shape, of which policies give rise to few, the
+request's own values say where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from authz import Decision, Inference, Request
+from authz.errors import InvalidPredicate
+from authz.predicate import Literal, compile_predicate
+from sdp_cache.bounded import SecondChance
+from sdp_cache.change_log import ChangeLog
+from sdp_cache.shapes import Part, Place, Shape, file
+
+METHOD = "certificate"
+MAX_SHAPES = 128
+MAX_TOGETHER = 32
+"""How many certificates are kept in one place, differing only in what cannot be looked up."""
+
+Test: TypeAlias = Callable[[Request], bool]
+
+
+class _Entry:
+    __slots__ = ("decision", "epoch", "tests", "until")
+
+    def __init__(self, decision: Decision, epoch: int, tests: tuple[Test, ...]) -> None:
+        self.decision = decision
+        self.epoch = epoch
+        self.tests = tests
+        self.until = float("inf") if decision.expires is None else decision.expires
+
+
+class _Bucket:
+    __slots__ = ("entries", "used")
+
+    def __init__(self) -> None:
+        self.entries: tuple[_Entry, ...] = ()
+        self.used = False
+
+
+class CertificateCache:
+    """Certificates by what they ask for, in at most `size` places; with too many shapes it starts anew."""
+
+    __slots__ = ("_buckets", "_log", "_shapes")
+
+    def __init__(self, log: ChangeLog, size: int = 100_000) -> None:
+        self._log = log
+        self._shapes: dict[tuple[Part, ...], Shape] = {}
+        self._buckets: SecondChance[Place, _Bucket] = SecondChance(size)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def infer(self, request: Request, now: float) -> Decision | None:
+        """The decision of some certificate that holds of the request."""
+        for shape in self._shapes.values():
+            for place in shape.places(request):
+                bucket = self._buckets[place]
+                if bucket is not None:
+                    decision = self._find(bucket, request, now)
+                    if decision is not None:
+                        return decision
+        return None
+
+    def learn(self, request: Request, decision: Decision, answer: str) -> None:
+        """File the certificate of an answer given under the current epoch, if it holds of its own request."""
+        certificate = decision.certificate
+        if certificate is None or decision.obligations:
+            return
+        try:
+            if not all(_test(literal)(request) for literal in certificate):
+                return
+        except InvalidPredicate:
+            return
+        filing = file(certificate)
+        shape = self._shape(filing.parts)
+        marked = replace(decision, inferred=Inference(METHOD, (answer,)))
+        entry = _Entry(marked, self._log.epoch, tuple(map(_test, filing.rest)))
+        for place in filing.places:
+            self._add(shape.place(place), entry)
+
+    def clear(self) -> None:
+        self._shapes.clear()
+        self._buckets.clear()
+
+    def _find(self, bucket: _Bucket, request: Request, now: float) -> Decision | None:
+        epoch = self._log.epoch
+        for entry in bucket.entries:
+            if now >= entry.until or not all(test(request) for test in entry.tests):
+                continue
+            if entry.epoch == epoch:
+                bucket.used = True
+                return entry.decision
+            if not self._log.touched(request, entry.epoch):
+                bucket.used = True
+                return replace(entry.decision, epoch=epoch)
+        return None
+
+    def _add(self, place: Place, entry: _Entry) -> None:
+        bucket = self._buckets[place]
+        if bucket is None:
+            bucket = self._buckets[place] = _Bucket()
+        certificate = entry.decision.certificate
+        others = [each for each in bucket.entries if each.decision.certificate != certificate]
+        bucket.entries = (entry, *others[: MAX_TOGETHER - 1])
+
+    def _shape(self, parts: tuple[Part, ...]) -> Shape:
+        shape = self._shapes.get(parts)
+        if shape is None:
+            if len(self._shapes) >= MAX_SHAPES:
+                self.clear()
+            shape = self._shapes[parts] = Shape(len(self._shapes), parts)
+        return shape
+
+
+@lru_cache(maxsize=65536)
+def _test(literal: Literal) -> Test:
+    return compile_predicate(literal.predicate)

@@ -1,0 +1,117 @@
+"""Every way to answer without a PDP, one after the other: precise, by roles, by labels, by certificates.
+
+Invariant: whatever `infer` returns is what a PDP would answer under the epoch the decision names, which is
+the epoch this recycler stands at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from authz import Decision, Reason, Request
+from authz.change import PolicyChange
+from sdp_cache.certificates import CertificateCache
+from sdp_cache.change_log import ChangeLog
+from sdp_cache.precise import PreciseCache
+from sdp_cache.precomputed import Precomputed
+from sdp_cache.saam_blp import SaamBlp
+from sdp_cache.saam_rbac import SaamRbac
+from sdp_cache.snapshot import Snapshot
+
+_LASTING = frozenset({Reason.POLICY, Reason.NO_POLICY})
+
+
+class Link(Protocol):
+    """One way to answer. It learns only what was decided under the current epoch."""
+
+    def infer(self, request: Request, now: float) -> Decision | None: ...
+
+    def learn(self, request: Request, decision: Decision, answer: str) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recycling:
+    """Which ways are used, each with how much it may hold; 0 switches it off."""
+
+    precise: int = 100_000
+    """Requests."""
+    saam_rbac: int = 100_000
+    """Permissions."""
+    saam_blp: int = 4_096
+    """Subjects and objects."""
+    certificates: int = 100_000
+    """Places of certificates."""
+    juniors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The role hierarchy, each role with those directly below it."""
+
+
+class Recycler:
+    """The caches of one SDP, in the order of their cost, over one log of changes."""
+
+    __slots__ = ("_blp", "_links", "_log", "_precomputed", "_rbac")
+
+    def __init__(self, recycling: Recycling | None = None, epoch: int = 0) -> None:
+        use = recycling or Recycling()
+        self._log = log = ChangeLog(epoch)
+        self._precomputed = Precomputed(log)
+        self._rbac = SaamRbac(log, use.juniors, use.saam_rbac)
+        self._blp = SaamBlp(log, size=use.saam_blp)
+        ways: tuple[tuple[int, Link], ...] = (
+            (use.precise, PreciseCache(log, use.precise)),
+            (1, self._precomputed),
+            (use.saam_rbac, self._rbac),
+            (use.saam_blp, self._blp),
+            (use.certificates, CertificateCache(log, use.certificates)),
+        )
+        self._links: tuple[Link, ...] = tuple(link for size, link in ways if size)
+
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
+    def infer(self, request: Request, now: float) -> Decision | None:
+        """The answer, if one of the caches has it or can infer it."""
+        for link in self._links:
+            decision = link.infer(request, now)
+            if decision is not None:
+                return decision
+        return None
+
+    def learn(self, request: Request, decision: Decision, asked_at_epoch: int, answer: str = "") -> None:
+        """Learn from what a PDP answered, `answer` being a reference to the signed original.
+
+        Question and answer must both belong to the current epoch: an answer that was under way while a change
+        came may speak of the past, whatever it says of itself.
+        """
+        if not asked_at_epoch == decision.epoch == self._log.epoch or decision.inferred is not None:
+            return
+        # A failure is no property of the policies: it is only as lasting as the PDP says.
+        if decision.reason not in _LASTING and (not decision.decided or decision.expires is None):
+            return
+        for link in self._links:
+            link.learn(request, decision, answer)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Answer from this snapshot too. Raises SnapshotRefused if it is not of the current epoch."""
+        snapshot.require_epoch(self._log.epoch)
+        self._precomputed.load(snapshot)
+
+    def apply(self, change: PolicyChange) -> None:
+        """Take the step to another epoch: what the change may alter is answered from here no longer."""
+        if not self._log.apply(change):
+            self.restart(change.epoch, change.juniors)
+        elif change.juniors is not None:
+            self._rbac.rearrange(change.juniors)
+        self._blp.apply(change)
+
+    def restart(self, epoch: int, juniors: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Stand at this epoch with nothing cached, and with this role hierarchy if it is given."""
+        self._log.restart(epoch)
+        for link in self._links:
+            link.clear()
+        if juniors is not None:
+            self._rbac.rearrange(juniors)

@@ -1,0 +1,168 @@
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from authz import Identity
+from sdp_cache.snapshot import MAGIC, PREAMBLE, Ruling, Snapshot, SnapshotRefused, Tier
+from sdp_cache.snapshot_writer import Precomputation, write_snapshot
+from sdp_cache.store import open_snapshot, save_snapshot
+
+SPARK = Identity.from_seed(bytes(32))
+TRUSTED = [SPARK.public]
+
+ids = st.lists(st.text(max_size=6), unique=True, max_size=6)
+
+
+@st.composite
+def computations(draw):
+    width = draw(st.integers(1, 3))
+    masks = st.integers(0, 2 ** (8 * width) - 1).map(lambda mask: mask.to_bytes(width, "little"))
+    subjects, objects, actions = draw(ids), draw(ids), draw(ids)
+    rows = len(objects) * len(actions)
+    return Precomputation(
+        epoch=draw(st.integers(0, 2**40)),
+        width=width,
+        subjects=subjects,
+        subject_masks=b"".join(draw(masks) for _ in subjects),
+        objects=objects,
+        actions=actions,
+        permission_masks=b"".join(draw(masks) for _ in range(rows)),
+        tiers=draw(st.lists(st.builds(Tier, st.sampled_from(Ruling), masks), max_size=3)),
+    )
+
+
+def row(masks, width, number):
+    return int.from_bytes(masks[number * width : (number + 1) * width], "little")
+
+
+def brute_force(computed, subject, object_, action):
+    if subject not in computed.subjects or object_ not in computed.objects or action not in computed.actions:
+        return Ruling.ASK
+    permission = computed.objects.index(object_) * len(computed.actions) + computed.actions.index(action)
+    common = row(computed.subject_masks, computed.width, computed.subjects.index(subject)) & row(
+        computed.permission_masks, computed.width, permission
+    )
+    matching = [tier.ruling for tier in computed.tiers if int.from_bytes(tier.mask, "little") & common]
+    return matching[0] if matching else Ruling.DENY
+
+
+@given(computations(), st.text(max_size=3))
+def test_every_look_up_gives_what_was_computed_and_asks_about_the_rest(computed, stranger):
+    snapshot = Snapshot.open(write_snapshot(computed, SPARK), TRUSTED, computed.epoch)
+    for subject in [*computed.subjects, stranger]:
+        for object_ in [*computed.objects, stranger]:
+            for action in [*computed.actions, stranger]:
+                expected = brute_force(computed, subject, object_, action)
+                assert snapshot.lookup(subject, object_, action)[0] is expected
+                assert snapshot.lookup(subject, object_, action)[0] is expected
+
+
+def small():
+    return Precomputation(
+        epoch=7,
+        width=1,
+        subjects=["alice", "bob"],
+        subject_masks=b"\x03\x01",
+        objects=["/o"],
+        actions=["read"],
+        permission_masks=b"\x03",
+        tiers=[Tier(Ruling.DENY, b"\x02"), Tier(Ruling.ALLOW, b"\x01")],
+        policies=["everyone", "not alice"],
+    )
+
+
+def test_an_earlier_tier_overrides_a_later_one():
+    snapshot = Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, 7)
+    ruling, matched = snapshot.lookup("alice", "/o", "read")
+    assert (ruling, snapshot.policies(matched)) == (Ruling.DENY, ("not alice",))
+    ruling, matched = snapshot.lookup("bob", "/o", "read")
+    assert (ruling, snapshot.policies(matched)) == (Ruling.ALLOW, ("everyone",))
+
+
+def test_an_id_that_is_no_text_for_the_wire_is_merely_unknown():
+    snapshot = Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, 7)
+    assert snapshot.lookup("\ud800", "/o", "read") == (Ruling.ASK, 0)
+
+
+def test_a_snapshot_of_another_epoch_is_refused():
+    with pytest.raises(SnapshotRefused, match="made under epoch 7, and the policies stand at 8"):
+        Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, 8)
+
+
+def test_a_snapshot_signed_by_a_stranger_is_refused():
+    with pytest.raises(SnapshotRefused, match=f"signed by `{SPARK.public}`"):
+        Snapshot.open(write_snapshot(small(), SPARK), [Identity.generate().public], 7)
+
+
+def test_a_snapshot_that_claims_a_trusted_signer_is_refused():
+    forged = bytearray(write_snapshot(small(), Identity.generate()))
+    PREAMBLE.pack_into(forged, 0, MAGIC, SPARK.public.raw, PREAMBLE.unpack_from(forged)[2])
+    with pytest.raises(SnapshotRefused, match="damaged"):
+        Snapshot.open(forged, TRUSTED, 7)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_snapshot_with_any_bit_flipped_is_refused(data):
+    damaged = bytearray(write_snapshot(small(), SPARK))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(SnapshotRefused):
+        Snapshot.open(damaged, TRUSTED, 7)
+
+
+def test_a_snapshot_cut_short_anywhere_is_refused():
+    whole = write_snapshot(small(), SPARK)
+    for length in range(len(whole)):
+        with pytest.raises(SnapshotRefused):
+            Snapshot.open(whole[:length], TRUSTED, 7)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("subject_masks", b"\x03", "2 subjects need 2 bytes"),
+        ("permission_masks", b"", "1 permissions need 1 bytes"),
+        ("subjects", ["alice", "alice"], "subjects are not distinct"),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_not_written(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        write_snapshot(dataclasses.replace(small(), **{field: value}), SPARK)
+
+
+def test_writing_the_same_twice_gives_the_same_bytes():
+    assert write_snapshot(small(), SPARK) == write_snapshot(small(), SPARK)
+
+
+def test_a_million_decisions_take_at_most_ten_thousand_bytes():
+    chance = random.Random(1)
+    subjects, objects, actions, roles = 20_000, 1_000, 4, 100
+    width = -(-roles // 8)
+    held = [sum(1 << role for role in chance.sample(range(roles), 4)) for _ in range(subjects)]
+    granted = [sum(1 << role for role in chance.sample(range(roles), 3)) for _ in range(objects * actions)]
+    computed = Precomputation(
+        epoch=1,
+        width=width,
+        subjects=[f"user{n}" for n in range(subjects)],
+        subject_masks=b"".join(mask.to_bytes(width, "little") for mask in held),
+        objects=[f"/object/{n}" for n in range(objects)],
+        actions=["read", "write", "list", "delete"],
+        permission_masks=b"".join(mask.to_bytes(width, "little") for mask in granted),
+        tiers=[Tier(Ruling.ALLOW, b"\xff" * width)],
+    )
+    assert len(write_snapshot(computed, SPARK)) / (subjects * objects * actions / 1e6) <= 10_000
+
+
+def test_a_saved_snapshot_opens_and_leaves_nothing_beside_it(tmp_path):
+    path = tmp_path / "decisions.snapshot"
+    save_snapshot(path, write_snapshot(small(), SPARK))
+    assert open_snapshot(path, TRUSTED, 7).lookup("bob", "/o", "read")[0] is Ruling.ALLOW
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
+    with pytest.raises(SnapshotRefused, match=r"nothing\.snapshot"):
+        open_snapshot(tmp_path / "nothing.snapshot", TRUSTED, 7)
