@@ -79,31 +79,37 @@ def compile_predicate(predicate: Predicate) -> Callable[[Request], bool]: ...
 def compile_predicate(predicate: Predicate, layout: Layout[T]) -> Callable[[T], bool]: ...
 def compile_predicate(predicate: Predicate, layout: Layout[Any] = REQUEST) -> Callable[..., bool]:
     """The function that says whether the predicate holds. Raises InvalidPredicate if it cannot be meant."""
-    shape = _Shape(layout)
-    source = shape.term(predicate, MAX_DEPTH)
-    parameters = ", ".join(f"c{n}" for n in range(len(shape.constants)))
-    return _factory(f"def make({parameters}):\n return lambda it: {source}")(*shape.constants)
+    emitter = Emitter(layout)
+    return cast("Callable[..., bool]", emitter.function("it", [f"return {emitter.term(predicate)}"]))
 
 
 @lru_cache(maxsize=4096)
-def _factory(source: str) -> Callable[..., Callable[..., bool]]:
+def _factory(source: str) -> Callable[..., Callable[..., object]]:
     namespace: dict[str, object] = dict(_GLOBALS)
     exec(source, namespace)  # noqa: S102 - the source holds no text of any policy
-    return cast("Callable[..., Callable[..., bool]]", namespace["make"])
+    return cast("Callable[..., Callable[..., object]]", namespace["make"])
 
 
-class _Shape:
-    """Source text in the making, and the constants it will be closed over."""
+class Emitter:
+    """Source text in the making, and the constants it will be closed over. `it` is what is asked about."""
 
     def __init__(self, layout: Layout[Any]) -> None:
-        self.layout = layout
-        self.constants: list[object] = []
+        self._layout = layout
+        self._constants: list[object] = []
+
+    def function(self, parameters: str, lines: list[str]) -> Callable[..., object]:
+        """The function with these lines as its body."""
+        names = ", ".join(f"c{n}" for n in range(len(self._constants)))
+        body = "\n  ".join(lines)
+        return _factory(f"def make({names}):\n def f({parameters}):\n  {body}\n return f")(*self._constants)
 
     def constant(self, value: object) -> str:
-        self.constants.append(value)
-        return f"c{len(self.constants) - 1}"
+        """A name for a value, which never becomes text."""
+        self._constants.append(value)
+        return f"c{len(self._constants) - 1}"
 
-    def term(self, term: Predicate, depth: int) -> str:
+    def term(self, term: Predicate, depth: int = MAX_DEPTH) -> str:
+        """An expression that is true exactly where the predicate holds."""
         if depth == 0:
             raise InvalidPredicate("a condition", f"is nested deeper than {MAX_DEPTH} levels: flatten it")
         if isinstance(term, And):
@@ -112,24 +118,25 @@ class _Shape:
             return "(" + " or ".join([self.term(each, depth - 1) for each in term.terms] or ["False"]) + ")"
         if isinstance(term, Not):
             return f"(not {self.term(term.term, depth - 1)})"
-        return f"({self.comparison(term)})"
+        return f"({self._comparison(term)})"
 
     def read(self, path: Path) -> str:
+        """An expression for the value at the path, None if there is none."""
         if not path.keys:
-            if path.root not in self.layout.names:
+            if path.root not in self._layout.names:
                 raise InvalidPredicate(
                     path.root, f"has no id: write one of its attributes, `{path.root}.name`"
                 )
-            return self.layout.names[path.root]
-        if path.root not in self.layout.attributes:
-            known = ", ".join(f"`{root}`" for root in self.layout.attributes)
+            return self._layout.names[path.root]
+        if path.root not in self._layout.attributes:
+            known = ", ".join(f"`{root}`" for root in self._layout.attributes)
             raise InvalidPredicate(path.root, f"is unknown here: a path starts with one of {known}")
-        attributes = self.layout.attributes[path.root]
+        attributes = self._layout.attributes[path.root]
         if len(path.keys) == 1 and isinstance(path.keys[0], str):
             return f"{attributes}.get({self.constant(path.keys[0])})"
         return f"dig({attributes}, {self.constant(path.keys)})"
 
-    def comparison(self, test: AnyComparison) -> str:
+    def _comparison(self, test: AnyComparison) -> str:
         value = self.read(test.path)
         match test:
             case Exists():
@@ -137,15 +144,15 @@ class _Shape:
             case Kind():
                 return _KINDS[test.kind].format(value)
             case Equal():
-                return self.equal(value, test)
+                return self._equal(value, test)
             case EqualDocument():
                 return f"same({value}, {self.constant(_document(test))})"
             case Order():
-                return self.order(value, test)
+                return self._order(value, test)
             case In():
-                return self.among(value, test)
+                return self._among(value, test)
             case Prefix() | Suffix() | Contains():
-                return self.text(value, test)
+                return self._text(value, test)
             case Glob():
                 match_ = _pattern(test, fnmatch.translate(test.pattern)).match
                 return f"isinstance(v := {value}, str) and {self.constant(match_)}(v) is not None"
@@ -164,7 +171,7 @@ class _Shape:
                 return f"{self.constant(values.RELATIONS[test.op])}({value}, {self.read(test.other)})"
         assert_never(test)
 
-    def equal(self, value: str, test: Equal) -> str:
+    def _equal(self, value: str, test: Equal) -> str:
         constant = test.value
         _scalars(test, (constant,))
         if isinstance(constant, bool):
@@ -175,20 +182,20 @@ class _Shape:
             return f"(v := {value}) == {self.constant(constant)} and v.__class__ is not bool"
         return f"{value} == {self.constant(constant)}"
 
-    def order(self, value: str, test: Order) -> str:
+    def _order(self, value: str, test: Order) -> str:
         _scalars(test, (test.value,))
         compared = f"v {test.op} {self.constant(test.value)}"
         if isinstance(test.value, str):
             return f"isinstance(v := {value}, str) and {compared}"
         return f"isinstance(v := {value}, NUMBERS) and {compared} and v.__class__ is not bool"
 
-    def among(self, value: str, test: In) -> str:
+    def _among(self, value: str, test: In) -> str:
         constants = self.constant(_scalars(test, test.values))
         if all(isinstance(each, str) for each in test.values):
             return f"isinstance(v := {value}, str) and v in {constants}"
         return f"key({value}) in {constants}"
 
-    def text(self, value: str, test: Prefix | Suffix | Contains) -> str:
+    def _text(self, value: str, test: Prefix | Suffix | Contains) -> str:
         lower = ".lower()" if test.fold else ""
         constant = self.constant(test.value.lower() if test.fold else test.value)
         if isinstance(test, Contains):

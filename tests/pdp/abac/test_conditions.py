@@ -13,9 +13,8 @@ from tests.pdp.cases import CONDITIONS, Cases
 
 
 def test_there_are_exactly_the_conditions_of_py_abac():
-    from py_abac.policy.conditions.schema import (
-        ConditionSchema,
-    )  # its warnings are silenced by the oracle's import
+    # Not at the top: the oracle's import must come first, which silences py-abac's warnings.
+    from py_abac.policy.conditions.schema import ConditionSchema
 
     assert sorted(NAMES) == sorted(ConditionSchema.type_schemas)
 
