@@ -159,8 +159,8 @@ def _key(step: Token) -> str | int:
     if step[0] not in '"-0123456789':
         return str(step)
     key = constant(step)
-    if isinstance(key, float) or (isinstance(key, int) and key < 0):
-        raise InvalidSyntax(f"`[{step}]` is no position in a list: write a whole number from 0", *place(step))
+    if isinstance(key, float):
+        raise InvalidSyntax(f"`[{step}]` is no position in a list: write a whole number", *place(step))
     return key
 
 
