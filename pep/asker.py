@@ -46,6 +46,7 @@ class Asker:
         self._strategy = strategy
         self._seconds = seconds
         self._routes: dict[str, Route] = {}
+        self._own_routes: dict[tuple[str, str, str], Route] = {}
         self._scope_routes: dict[Scope, Route] = {}
         self._routes_version = 0
         self._filling: list[Batch] = []
@@ -86,10 +87,11 @@ class Asker:
         """Where the request goes: to the narrowest announced scope that holds it, or else on its own subject."""
         if (
             self._routes_version != self.scopes.version
-            or len(self._routes) + len(self._scope_routes) > ROUTES_KEPT
+            or len(self._routes) + len(self._own_routes) > ROUTES_KEPT
         ):
             self._forget_routes()
-        return self._routes.get(request.object.id) or self._find_route(request)
+        own = (request.subject.id, request.object.id, request.action.id)
+        return self._own_routes.get(own) or self._find_route(request, own)
 
     def withdraw(self, scope: Scope) -> None:
         """Nobody listens on an announced scope: forget it until it is announced again."""
@@ -117,7 +119,7 @@ class Asker:
             return Reason.NOT_CONNECTED
         return None
 
-    def _find_route(self, request: Request) -> Route:
+    def _find_route(self, request: Request, own: tuple[str, str, str]) -> Route:
         announced = self.scopes.narrowest(self.domain, request)
         scope = announced or own_scope(self.domain, request)
         # All objects of a scope share its route, or their questions would not travel together.
@@ -132,6 +134,7 @@ class Asker:
 
     def _forget_routes(self) -> None:
         self._routes.clear()
+        self._own_routes.clear()
         self._scope_routes.clear()
         self._routes_version = self.scopes.version
 
