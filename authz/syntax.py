@@ -45,7 +45,11 @@ class Language(Generic[T]):
         except VisitError as error:
             if isinstance(error.orig_exc, InvalidSyntax):
                 raise error.orig_exc.within(source) from None
+            if isinstance(error.orig_exc, RecursionError):
+                raise _too_deep(source) from None
             raise
+        except RecursionError:
+            raise _too_deep(source) from None
 
     @cached_property
     def _parser(self) -> Lark:
@@ -60,10 +64,10 @@ class Language(Generic[T]):
 
     def _problem(self, error: UnexpectedInput, text: str, source: str) -> InvalidSyntax:
         if isinstance(error, UnexpectedToken):
-            found = "the end" if error.token.type == "$END" else f"`{error.token}`"
+            found = "the end" if error.token.type == "$END" else _quoted(error.token)
             expected = error.accepts or error.expected
         elif isinstance(error, UnexpectedCharacters):
-            found, expected = f"`{error.char}`", error.allowed or set()
+            found, expected = _quoted(error.char), error.allowed or set()
         else:
             found, expected = "the end", set()
         line, column = (error.line, error.column) if found != "the end" else _end(text)
@@ -82,6 +86,15 @@ class Language(Generic[T]):
             return word
         patterns = {terminal.name: terminal.pattern.value for terminal in self._parser.terminals}
         return f"`{patterns[name]}`" if name in patterns else "the end"
+
+
+def _quoted(found: str) -> str:
+    """What was met, as a message of one line can show it."""
+    return f"`{found}`" if found.strip() else "the end of the line"
+
+
+def _too_deep(source: str) -> InvalidSyntax:
+    return InvalidSyntax("the text is nested too deeply to be read", 1, 1, source)
 
 
 def constant(token: Token) -> Scalar:

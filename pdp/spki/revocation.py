@@ -1,0 +1,133 @@
+"""Taking a capability back before it expires: numbered lists, and single events that travel faster.
+
+Only the issuer of a capability, or a key that the capability itself names for rechecks, can revoke it.
+Invariant: what was revoked stays revoked until it would have expired, in whatever order lists and events
+arrive, and however often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from authz import Identity, PublicKey
+from authz.errors import InvalidSignature
+from pdp.spki.capability import Certificate, encode
+from pdp.spki.errors import InvalidCapability
+from pdp.spki.validity import MAX_TIME
+
+MAX_NOTICE_BYTES = 16 * 1024 * 1024
+_ID_BYTES = 32
+_DOMAIN = b"authfabric revocation 1\0"
+
+
+class Revoked(msgspec.Struct, frozen=True, array_like=True):
+    """One capability taken back, and when it would have expired, for then it may be forgotten."""
+
+    id: bytes
+    until: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.id) != _ID_BYTES or not (self.until is None or 0 < self.until <= MAX_TIME):
+            raise InvalidCapability(
+                "revoked", f"must be a hash of {_ID_BYTES} bytes and a time before the year 10000"
+            )
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> Revoked:
+        """Raises MalformedCertificate if there is nothing in it to take back."""
+        return cls(certificate.id, certificate.unverified().validity.end)
+
+    def lives(self, at: float) -> bool:
+        return self.until is None or at < self.until
+
+
+class Notice(msgspec.Struct, frozen=True, array_like=True):
+    """What `issuer` has taken back. With a number it is a list: all of it, as of `at`; without, an event."""
+
+    issuer: PublicKey
+    at: int
+    revoked: tuple[Revoked, ...]
+    """By id, in order."""
+    number: int | None = None
+    """Lists are numbered from 1; a higher number is newer."""
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        ids = [each.id for each in self.revoked]
+        if ids != sorted(set(ids)):
+            raise InvalidCapability("revoked", "must name each capability once, in order")
+        if not 0 <= self.at <= MAX_TIME or (self.number is not None and self.number < 1):
+            raise InvalidCapability("revoked", "must be dated in 1970 or later, and a list numbered from 1")
+
+    @classmethod
+    def event(cls, issuer: Identity, certificate: Certificate, at: int) -> Notice:
+        """Take one certificate back, at once."""
+        return cls(issuer.public, at, (Revoked.of(certificate),))._sign(issuer)
+
+    @classmethod
+    def first(cls, issuer: Identity, at: int) -> Notice:
+        """A list of nothing: what a key publishes before it revokes anything, for those who recheck."""
+        return cls(issuer.public, at, (), 1)._sign(issuer)
+
+    def following(self, issuer: Identity, at: int, added: Iterable[Certificate] = ()) -> Notice:
+        """The list after this one: with what is added, without what has expired."""
+        every = _merge({each.id: each for each in self.revoked}, map(Revoked.of, added))
+        kept = tuple(every[id_] for id_ in sorted(every) if every[id_].lives(at))
+        return Notice(self.issuer, at, kept, (self.number or 0) + 1)._sign(issuer)
+
+    def verify(self) -> None:
+        """Raise InvalidSignature unless the issuer signed exactly this."""
+        self.issuer.verify(self.signature, self._signed())
+
+    def _sign(self, issuer: Identity) -> Notice:
+        if issuer.public != self.issuer:
+            raise InvalidSignature
+        return msgspec.structs.replace(self, signature=issuer.sign(self._signed()))
+
+    def _signed(self) -> bytes:
+        return _DOMAIN + encode(msgspec.structs.replace(self, signature=b""))
+
+
+@dataclass(frozen=True, slots=True)
+class Revocations:
+    """All revocations known, by the key that made them. A value: `accept` gives the next one."""
+
+    revoked: Mapping[PublicKey, Mapping[bytes, Revoked]] = field(default_factory=dict)
+    lists: Mapping[PublicKey, tuple[int, int]] = field(default_factory=dict)
+    """Number and time of the newest list from each key."""
+
+    def accept(self, notice: Notice) -> Revocations:
+        """What is known once this notice is heard. Raises InvalidSignature if its issuer did not sign it."""
+        notice.verify()
+        known = _merge(self.revoked.get(notice.issuer, {}), notice.revoked)
+        lists = self.lists
+        if notice.number is not None:
+            newest = max(lists.get(notice.issuer, (0, 0)), (notice.number, notice.at))
+            lists = {**lists, notice.issuer: newest}
+        return Revocations({**self.revoked, notice.issuer: known}, lists)
+
+    def forget(self, at: float) -> Revocations:
+        """The same without what has expired by now."""
+        kept = {key: {r.id: r for r in known.values() if r.lives(at)} for key, known in self.revoked.items()}
+        return Revocations(kept, self.lists)
+
+    def revoker(self, capability: bytes, keys: Iterable[PublicKey]) -> PublicKey | None:
+        """Which of these keys has taken the capability of this id back, if any."""
+        return next((key for key in keys if capability in self.revoked.get(key, {})), None)
+
+    def age(self, key: PublicKey, at: float) -> float | None:
+        """How many seconds old this key's newest list is; None if none was heard."""
+        newest = self.lists.get(key)
+        return None if newest is None else at - newest[1]
+
+
+def _merge(known: Mapping[bytes, Revoked], added: Iterable[Revoked]) -> dict[bytes, Revoked]:
+    """Both, and where they differ on when to forget, the later."""
+    merged = dict(known)
+    for each in added:
+        other = merged.get(each.id, each)
+        merged[each.id] = each if each.until is None or (other.until or MAX_TIME + 1) < each.until else other
+    return merged

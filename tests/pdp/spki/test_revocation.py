@@ -1,0 +1,83 @@
+"""Revocations: once heard they hold, in whatever order they come."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import msgspec
+import pytest
+
+from authz.errors import InvalidSignature
+from pdp.spki import Capability, InvalidCapability, Notice, Revocations, Validity, parse_authority
+from pdp.spki.revocation import Revoked
+from tests.pdp.spki.generators import KEYS, OWNER
+
+AUTHORITY = parse_authority("type: a.B\naction: *")
+CERTIFICATES = [
+    Capability(OWNER.public, key.public, False, AUTHORITY, Validity(0, 100 * n or None)).sign(OWNER)
+    for n, key in enumerate(KEYS[1:5])
+]
+FIRST = Notice.first(OWNER, 10)
+SECOND = FIRST.following(OWNER, 20, CERTIFICATES[:2])
+THIRD = SECOND.following(OWNER, 150, CERTIFICATES[2:3])
+EVENT = Notice.event(OWNER, CERTIFICATES[3], 25)
+
+
+def test_what_is_known_does_not_depend_on_the_order_of_hearing():
+    states = []
+    for order in permutations([FIRST, SECOND, THIRD, EVENT, SECOND]):
+        state = Revocations()
+        for notice in order:
+            state = state.accept(notice)
+        states.append(state)
+    assert all(state == states[0] for state in states)
+    assert states[0].age(OWNER.public, 160) == 10
+    assert all(states[0].revoker(each.id, [OWNER.public]) == OWNER.public for each in CERTIFICATES)
+
+
+def test_an_old_list_does_not_make_the_news_fresh():
+    state = Revocations().accept(THIRD).accept(FIRST)
+    assert state.age(OWNER.public, 200) == 50
+
+
+def test_an_event_is_no_list():
+    assert Revocations().accept(EVENT).age(OWNER.public, 30) is None
+
+
+def test_a_list_drops_what_has_expired_and_so_does_memory():
+    assert {each.id for each in SECOND.revoked} == {CERTIFICATES[0].id, CERTIFICATES[1].id}
+    assert {each.id for each in THIRD.revoked} == {CERTIFICATES[0].id, CERTIFICATES[2].id}
+    state = Revocations().accept(SECOND).forget(100)
+    assert state.revoker(CERTIFICATES[0].id, [OWNER.public])
+    assert not state.revoker(CERTIFICATES[1].id, [OWNER.public])
+
+
+def test_the_later_time_to_forget_prevails():
+    soon = msgspec.structs.replace(EVENT, revoked=(Revoked(EVENT.revoked[0].id, 30),))
+    for order in ([soon, EVENT], [EVENT, soon]):
+        state = Revocations()
+        for notice in order:
+            state = state.accept(notice._sign(OWNER))
+        assert state.forget(200).revoker(CERTIFICATES[3].id, [OWNER.public])
+
+
+def test_a_forged_notice_is_refused():
+    forged = msgspec.structs.replace(EVENT, issuer=KEYS[1].public)
+    with pytest.raises(InvalidSignature):
+        Revocations().accept(forged)
+    with pytest.raises(InvalidSignature):
+        SECOND.following(KEYS[1], 30)
+
+
+def test_an_event_signed_as_such_cannot_be_passed_off_as_a_list():
+    with pytest.raises(InvalidSignature):
+        Revocations().accept(msgspec.structs.replace(EVENT, number=99))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [(-1, ()), (1, (), 0), (1, (Revoked(b"b" * 32), Revoked(b"a" * 32))), (1, (Revoked(b"a" * 32),) * 2)],
+)
+def test_a_notice_that_makes_no_sense_is_refused(parts):
+    with pytest.raises(InvalidCapability):
+        Notice(OWNER.public, *parts)
