@@ -74,20 +74,24 @@ class CertificateCache:
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
         """File the certificate of an answer given under the current epoch, if it holds of its own request."""
-        certificate = decision.certificate
-        if certificate is None or decision.obligations:
+        if decision.certificate is None or decision.obligations:
             return
+        filing = file(decision.certificate)
+        shape = self._shapes.get(filing.parts) or Shape(len(self._shapes), filing.parts)
+        places = set(map(shape.place, filing.places))
         try:
-            if not all(_test(literal)(request) for literal in certificate):
-                return
+            tests = tuple(map(_test, filing.rest))
         except InvalidPredicate:
             return
-        filing = file(certificate)
-        shape = self._shape(filing.parts)
-        marked = replace(decision, inferred=Inference(METHOD, (answer,)))
-        entry = _Entry(marked, self._log.epoch, tuple(map(_test, filing.rest)))
-        for place in filing.places:
-            self._add(shape.place(place), entry)
+        if places.isdisjoint(shape.places(request)) or not all(test(request) for test in tests):
+            return
+        marked = replace(decision, certificate=None, inferred=Inference(METHOD, (answer,)))
+        entry = _Entry(marked, self._log.epoch, tests)
+        self._shapes[filing.parts] = shape
+        for place in places:
+            self._add(place, entry)
+        if len(self._shapes) > MAX_SHAPES:
+            self.clear()
 
     def clear(self) -> None:
         self._shapes.clear()
@@ -110,17 +114,9 @@ class CertificateCache:
         bucket = self._buckets[place]
         if bucket is None:
             bucket = self._buckets[place] = _Bucket()
-        certificate = entry.decision.certificate
-        others = [each for each in bucket.entries if each.decision.certificate != certificate]
+        # Whatever is in this place satisfies what was filed, so entries that test alike say the same.
+        others = [each for each in bucket.entries if each.tests != entry.tests]
         bucket.entries = (entry, *others[: MAX_TOGETHER - 1])
-
-    def _shape(self, parts: tuple[Part, ...]) -> Shape:
-        shape = self._shapes.get(parts)
-        if shape is None:
-            if len(self._shapes) >= MAX_SHAPES:
-                self.clear()
-            shape = self._shapes[parts] = Shape(len(self._shapes), parts)
-        return shape
 
 
 @lru_cache(maxsize=65536)

@@ -16,6 +16,8 @@ import msgspec
 
 from authz.change import Heartbeat
 
+NEVER = float("-inf")
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
@@ -46,7 +48,7 @@ class Step(enum.Enum):
 class Lease:
     """The feed as one SDP has heard it. Times are Unix time."""
 
-    __slots__ = ("_ahead", "_rules", "epoch", "sequence", "until")
+    __slots__ = ("_ahead", "_rules", "_until", "epoch", "fresh_until", "sequence")
 
     def __init__(self, rules: LeaseRules, sequence: int = 0, epoch: int = 0) -> None:
         self._rules = rules
@@ -55,8 +57,10 @@ class Lease:
     def restart(self, sequence: int, epoch: int) -> None:
         """Stand where the store was read anew. Nothing is fresh before the next heartbeat."""
         self.sequence, self.epoch = sequence, epoch
-        self.until = float("-inf")
+        self._until = NEVER
         self._ahead: Heartbeat | None = None
+        self.fresh_until = NEVER
+        """Until when anything may be served, as things stand."""
 
     @property
     def missing(self) -> range:
@@ -73,9 +77,10 @@ class Lease:
         if beat.at > now:  # a sender whose clock is ahead must not extend the lease by that
             beat = msgspec.structs.replace(beat, at=now)
         if (beat.sequence, beat.epoch) == (self.sequence, self.epoch):
-            self.until = max(self.until, beat.at + self._rules.seconds)
+            self._until = max(self._until, beat.at + self._rules.seconds)
         elif beat.sequence >= self.sequence and not self._knows_better(beat):
             self._ahead = beat
+        self.fresh_until = self._until if self._ahead is None else NEVER
 
     def _knows_better(self, beat: Heartbeat) -> bool:
         ahead = self._ahead
@@ -86,7 +91,7 @@ class Lease:
         if sequence <= self.sequence:
             return Step.DUPLICATE
         if sequence > self.sequence + 1:
-            self.hear(Heartbeat(epoch, sequence, float("-inf")), now)
+            self.hear(Heartbeat(epoch, sequence, NEVER), now)
             return Step.GAP
         self.sequence, self.epoch = sequence, epoch
         ahead = self._ahead
@@ -99,7 +104,7 @@ class Lease:
         """What may be served to someone who must not be answered by policies older than `at_least`."""
         if self.epoch < at_least:
             return Standing.NONE
-        if now < self.until and self._ahead is None:
+        if now < self.fresh_until:
             return Standing.FRESH
-        may_be_stale = self._rules.stale_for > 0 and now < self.until + self._rules.stale_for
+        may_be_stale = self._rules.stale_for > 0 and now < self._until + self._rules.stale_for
         return Standing.STALE if may_be_stale else Standing.NONE

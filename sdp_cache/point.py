@@ -44,7 +44,8 @@ class SecondaryPoint:
 
     def answer(self, request: Request, now: float, at_least: int = 0) -> Decision | None:
         """The answer, if it may be given under a lease and by policies not older than `at_least`."""
-        if self._lease.standing(now, at_least) is not Standing.FRESH:
+        lease = self._lease
+        if now >= lease.fresh_until or at_least > lease.epoch:
             return None
         return self._recycler.infer(request, now)
 

@@ -48,7 +48,7 @@ class PreciseCache:
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
         """Keep an answer given under the current epoch, allow or deny alike."""
-        marked = replace(decision, inferred=Inference(METHOD, (answer,)))
+        marked = replace(decision, certificate=None, inferred=Inference(METHOD, (answer,)))
         self._entries[request.key] = _Entry(marked, self._log.epoch)
 
     def clear(self) -> None:

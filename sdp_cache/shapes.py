@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from authz import Request
-from authz.predicate import Certificate, Equal, Glob, In, Literal, Overlaps, Path, Prefix
+from authz.predicate import REQUEST, Certificate, Equal, Glob, In, Literal, Overlaps, Path, Prefix
 from authz.predicate.values import LISTS, dig, key
 
 MAX_PLACES = 16
@@ -24,6 +24,8 @@ MAX_ELEMENTS = 64
 """How many elements of a list in a request are looked under."""
 
 Place: TypeAlias = tuple[object, ...]
+
+_ROOTS = frozenset(REQUEST.attributes)
 
 
 class Part(NamedTuple):
@@ -67,8 +69,8 @@ def _taken(part: Part, filed: Iterable[Part]) -> bool:
 
 
 def _asked(literal: Literal) -> tuple[Part, Sequence[object]] | None:
-    """The values of which the request must have one. Literals that hold for no value at all are not asked."""
-    if not literal.holds:
+    """What the literal asks of a path, and the values of which a request must have one."""
+    if not literal.holds or literal.comparison.path.root not in _ROOTS:
         return None
     match literal.comparison:
         case Equal(path, value, fold=False):
