@@ -78,12 +78,11 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def is_plain(self) -> bool:
         """Whether this is the common case that is certainly valid: short ASCII names, no attributes, no context."""
+        subject, thing, action = self.subject, self.object, self.action
         try:
-            s, s_attributes = self.subject.id, self.subject.attributes
-            o, o_attributes = self.object.id, self.object.attributes
-            a, a_attributes = self.action.id, self.action.attributes
+            s, o, a = subject.id, thing.id, action.id
             return (
-                s_attributes == o_attributes == a_attributes == self.context == {}
+                not (subject.attributes or thing.attributes or action.attributes or self.context)
                 and 0 < len(s) <= _MAX_SUBJECT
                 and 0 < len(o) <= _MAX_OBJECT
                 and 0 < len(a) <= _MAX_ACTION

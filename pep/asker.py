@@ -65,7 +65,8 @@ class Asker:
         self, request: Request, seconds: float | None = None, strategy: Strategy | None = None
     ) -> asyncio.Future[Decision]:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
-        check_encodable(request)
+        if not request.is_plain:
+            check_encodable(request)
         answer: asyncio.Future[Decision] = self.loop.create_future()
         if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN:
             refusal = self._refusal()
@@ -166,8 +167,6 @@ class Asker:
 
 def check_encodable(request: Request) -> None:
     """Raise InvalidRequest, naming the field, for what cannot be asked."""
-    if request.is_plain:
-        return
     request.validate()
     try:
         size = len(_encode(request))

@@ -93,10 +93,10 @@ async def _demo(seconds: float, quiet: bool) -> Tally:
                 story = asyncio.create_task(_story(running, tally, seconds))
                 while not story.done():
                     tally.asked_again = sum(pep.asker.asked_again for pep in peps.values())
-                    display.update(_picture(tally))
+                    display.update(tally)
                     await asyncio.wait([story], timeout=0.1)
                 await story
-            display.update(_picture(tally))
+            display.update(tally)
     return tally
 
 
@@ -155,20 +155,48 @@ async def _ask(service: str, pep: Enforcer, tally: Tally, stop: asyncio.Event) -
 
 
 class _Silent:
-    def update(self, picture: Group) -> None:
-        """Programs read the result, not the way to it."""
+    """For programs: they read the result, not the way to it."""
+
+    def update(self, tally: Tally) -> None:
+        pass
+
+
+class _Lines:
+    """For a pipe or a log: each event as a line when it happens."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+
+    def update(self, tally: Tally) -> None:
+        for at, event in tally.events[self._shown :]:
+            failed = tally.failed.total() + tally.wrong
+            out.print(
+                f"{at:5.1f} s  {event} ({tally.total:,} requests, {failed} failed)",
+                highlight=False,
+                soft_wrap=True,
+            )
+        self._shown = len(tally.events)
+
+
+class _Screen:
+    """For a terminal: a picture that changes."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def update(self, tally: Tally) -> None:
+        self._live.update(_picture(tally))
 
 
 @contextlib.contextmanager
-def _display(tally: Tally, quiet: bool) -> Iterator[Live | _Silent]:
+def _display(tally: Tally, quiet: bool) -> Iterator[_Silent | _Lines | _Screen]:
     if quiet:
         yield _Silent()
     elif out.is_terminal:
         with Live(_picture(tally), console=out, refresh_per_second=10) as live:
-            yield live
+            yield _Screen(live)
     else:
-        yield _Silent()
-        out.print(_picture(tally))
+        yield _Lines()
 
 
 def _picture(tally: Tally) -> Group:
