@@ -49,6 +49,8 @@ class PolicySource(Protocol):
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict of several sources together: a deny overrides, and silence leaves it to the others."""
+    if not verdicts:
+        return SILENT
     denied = [each for each in verdicts if each.effect is Effect.DENY]
     if denied:
         return _together(Effect.DENY, denied, _shortest(denied))

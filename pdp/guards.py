@@ -1,0 +1,84 @@
+"""What must be so for a condition to hold, in a form that can be looked up instead of tried.
+
+A guard names a dimension of the request and keys in it; the condition can hold only of requests that have
+one of the keys there. A request has one key in `is` (the value at the path), one for each prefix of the
+value in `under`, and one for each element of the list in `has`.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from authz.predicate import And, Equal, Glob, In, Or, Overlaps, Path, Predicate, Prefix, Scalar
+from authz.predicate.values import key, keys
+
+
+class Dimension(NamedTuple):
+    kind: typing.Literal["is", "has", "under"]
+    path: Path
+
+
+Guards: TypeAlias = Mapping[Dimension, frozenset[object]]
+"""For each dimension the keys of which one is needed. No keys at all: the condition never holds."""
+
+
+def guards(condition: Predicate) -> Guards:
+    match condition:
+        case Equal(path, value, fold=False):
+            return _values(path, (value,))
+        case In(path, values):
+            return _values(path, values)
+        case Prefix(path, value, fold=False) if value:
+            return {Dimension("under", path): frozenset({value})}
+        case Glob(path, pattern):
+            start = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+            return {Dimension("under", path): frozenset({start})} if start else {}
+        case Overlaps(path, values):
+            return {Dimension("has", path): keys(values)}
+        case And(terms):
+            return _all(map(guards, terms))
+        case Or(terms):
+            return _any([guards(each) for each in terms])
+    return {}
+
+
+def _values(path: Path, values: tuple[Scalar, ...]) -> Guards:
+    found = {Dimension("is", path): keys(values)}
+    if values and all(isinstance(each, str) and each for each in values):
+        found[Dimension("under", path)] = keys(values)
+    return found
+
+
+def _all(several: Iterable[Guards]) -> Guards:
+    """Every guard of every term stands; of two in one dimension the narrower."""
+    found: dict[Dimension, frozenset[object]] = {}
+    for each in several:
+        for dimension, needed in each.items():
+            if dimension not in found or len(needed) < len(found[dimension]):
+                found[dimension] = needed
+    return found
+
+
+def _any(several: list[Guards]) -> Guards:
+    """A guard stands if each branch has one in that dimension; one key of any of them is then needed."""
+    if not several:
+        return {Dimension("is", Path("action")): frozenset()}
+    shared = set(several[0]).intersection(*several[1:])
+    return {dimension: frozenset().union(*(each[dimension] for each in several)) for dimension in shared}
+
+
+def settles(dimension: Dimension, found: object, term: Predicate) -> bool:
+    """Whether a term needs no test any more once its key was found in the dimension."""
+    match term:
+        case Equal(path, value, fold=False):
+            return dimension == ("is", path) and key(value) == found
+        case In(path, values):
+            return dimension == ("is", path) and found in keys(values)
+        case Prefix(path, value, fold=False):
+            return dimension == ("under", path) and value == found
+        case Overlaps(path, values):
+            return dimension == ("has", path) and found in keys(values)
+    return False
