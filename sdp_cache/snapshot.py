@@ -3,8 +3,8 @@
 Each policy, or role, is a bit. A subject's mask has the policies whose subject part it satisfies, a
 permission's mask those whose object and action parts it satisfies; the policies that apply are the bits
 common to both. Tiers, tried in order, say what follows: allow, deny, or ask a PDP, where a policy looks at
-more than ids can tell. Without a match it is a deny. Equal masks are stored once; subjects and permissions
-refer to them by number.
+more than ids can tell. Without a match it is a deny. Where that is smaller, equal masks are stored once, and
+rows refer to them by number.
 
 The layout, little-endian: magic with version, the signer's key, the header's length, the header (msgpack),
 the sections that `Header.sections` lists, each at a multiple of four, and the signature of all that.
@@ -77,8 +77,9 @@ class Header(msgspec.Struct, frozen=True):
     objects: NameTable
     actions: tuple[str, ...]
     subject_masks: int
-    """How many different ones."""
+    """How many are stored: as many as subjects in their order, or fewer, and the subjects refer to them."""
     permission_masks: int
+    """Likewise, for each object and action."""
     tiers: tuple[Tier, ...]
     policies: tuple[str, ...] = ()
     """Names of the bits from the lowest, if decisions are to name policies."""
@@ -90,10 +91,13 @@ class Header(msgspec.Struct, frozen=True):
             yield f"{kind}.ends", 4 * table.count
             yield f"{kind}.text", table.text_bytes
             yield f"{kind}.slots", 4 * table.slots
-        yield "subject.classes", 4 * self.subjects.count
-        yield "subject.masks", self.width * self.subject_masks
-        yield "permission.classes", 4 * self.objects.count * len(self.actions)
-        yield "permission.masks", self.width * self.permission_masks
+        permissions = self.objects.count * len(self.actions)
+        for kind, rows, masks in (
+            ("subject", self.subjects.count, self.subject_masks),
+            ("permission", permissions, self.permission_masks),
+        ):
+            yield f"{kind}.numbers", 4 * rows if masks < rows else 0
+            yield f"{kind}.masks", self.width * masks
 
 
 def padded(length: int) -> int:
@@ -102,7 +106,7 @@ def padded(length: int) -> int:
 
 def slot_of(name: bytes, table: NameTable) -> int:
     """Where the search for a name begins. The modulus follows from all names, so none can plan to collide."""
-    return int.from_bytes(name, "little") % table.modulus % table.slots
+    return (int.from_bytes(name, "little") % table.modulus * table.modulus >> 64) % table.slots
 
 
 def message(data: Buffer) -> bytes:
@@ -138,15 +142,15 @@ class _Names:
 class _Masks:
     """The masks of rows."""
 
-    __slots__ = ("_classes", "_masks", "_width")
+    __slots__ = ("_masks", "_numbers", "_width")
 
     def __init__(self, width: int, kind: str, sections: dict[str, memoryview]) -> None:
         self._width = width
-        self._classes = sections[f"{kind}.classes"].cast("I")
+        self._numbers = sections[f"{kind}.numbers"].cast("I")
         self._masks = sections[f"{kind}.masks"]
 
     def __getitem__(self, row: int) -> int:
-        start = self._classes[row] * self._width
+        start = (self._numbers[row] if self._numbers else row) * self._width
         return int.from_bytes(self._masks[start : start + self._width], "little")
 
 

@@ -36,8 +36,8 @@ def write_snapshot(computed: Precomputation, signer: Identity) -> bytes:
     _check(computed)
     subjects, subject_sections = _names(computed.subjects)
     objects, object_sections = _names(computed.objects)
-    subject_classes, subject_masks = _classes(computed.subject_masks, computed.width)
-    permission_classes, permission_masks = _classes(computed.permission_masks, computed.width)
+    subject_numbers, subject_masks = _shared(computed.subject_masks, computed.width)
+    permission_numbers, permission_masks = _shared(computed.permission_masks, computed.width)
     header = Header(
         computed.epoch,
         computed.width,
@@ -56,7 +56,7 @@ def write_snapshot(computed: Precomputation, signer: Identity) -> bytes:
         *subject_sections,
         *object_sections,
     ]
-    parts += [subject_classes, subject_masks, permission_classes, permission_masks]
+    parts += [subject_numbers, subject_masks, permission_numbers, permission_masks]
     data = b"".join(part.ljust(padded(len(part)), b"\0") for part in parts)
     return data + signer.sign(message(data))
 
@@ -93,10 +93,11 @@ def _names(ids: Sequence[str]) -> tuple[NameTable, list[bytes]]:
     return table, [ends.tobytes(), text, slots.tobytes()]
 
 
-def _classes(masks: bytes, width: int) -> tuple[bytes, bytes]:
-    """For each row the number of its mask, and the different masks by number."""
+def _shared(masks: bytes, width: int) -> tuple[bytes, bytes]:
+    """For each row the number of its mask, and the masks by number; or no numbers, where they would not pay."""
     numbers: dict[bytes, int] = {}
     rows = array("I")
     for start in range(0, len(masks), width):
         rows.append(numbers.setdefault(masks[start : start + width], len(numbers)))
-    return rows.tobytes(), b"".join(numbers)
+    shared = b"".join(numbers)
+    return (rows.tobytes(), shared) if 4 * len(rows) + len(shared) < len(masks) else (b"", masks)

@@ -18,8 +18,9 @@ ids = st.lists(st.text(max_size=6), unique=True, max_size=6)
 
 @st.composite
 def computations(draw):
-    width = draw(st.integers(1, 3))
-    masks = st.integers(0, 2 ** (8 * width) - 1).map(lambda mask: mask.to_bytes(width, "little"))
+    width = draw(st.sampled_from([1, 2, 16]))
+    pool = draw(st.lists(st.integers(0, 2 ** (8 * width) - 1), min_size=1, max_size=4))
+    masks = st.sampled_from([mask.to_bytes(width, "little") for mask in pool])
     subjects, objects, actions = draw(ids), draw(ids), draw(ids)
     rows = len(objects) * len(actions)
     return Precomputation(
@@ -131,6 +132,19 @@ def test_a_snapshot_cut_short_anywhere_is_refused():
 def test_parts_that_do_not_fit_together_are_not_written(field, value, message):
     with pytest.raises(ValueError, match=message):
         write_snapshot(dataclasses.replace(small(), **{field: value}), SPARK)
+
+
+def test_masks_that_many_rows_have_are_stored_once():
+    many = dataclasses.replace(
+        small(),
+        width=32,
+        subjects=[str(n) for n in range(1000)],
+        subject_masks=(b"\x01" + bytes(31)) * 1000,
+        permission_masks=b"\x01" + bytes(31),
+    )
+    written = write_snapshot(many, SPARK)
+    assert len(written) < 1000 * 32
+    assert Snapshot.open(written, TRUSTED, 7).lookup("999", "/o", "read")[0] is Ruling.ALLOW
 
 
 def test_writing_the_same_twice_gives_the_same_bytes():
