@@ -22,7 +22,7 @@ from pdp.spki.validity import ALWAYS, Validity
 
 MAX_CAPABILITY_BYTES = 16 * 1024
 MAX_CHAIN_BYTES = 512 * 1024
-_SIGNATURE_BYTES = 64
+SIGNATURE_BYTES = 64
 _DOMAIN = b"authfabric capability 1\0"
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -60,8 +60,8 @@ class Certificate(msgspec.Struct, frozen=True, array_like=True):
     signature: bytes
 
     def __post_init__(self) -> None:
-        if len(self.signature) != _SIGNATURE_BYTES:
-            raise InvalidCapability("signature", f"must have {_SIGNATURE_BYTES} bytes")
+        if len(self.signature) != SIGNATURE_BYTES:
+            raise InvalidCapability("signature", f"must have {SIGNATURE_BYTES} bytes")
 
     @property
     def id(self) -> bytes:

@@ -19,11 +19,12 @@ from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import Equal, Path, Predicate, Scalar
 from authz.syntax import constant, place
 from pdp.spki.authority import Authority, Grant
-from pdp.spki.capability import Capability, Certificate, encode
+from pdp.spki.capability import SIGNATURE_BYTES, Capability, Certificate, encode
 from pdp.spki.condition import DAYS, EVERY_DAY, Rate, Window
 from pdp.spki.content import about_events, paths
 from pdp.spki.errors import InvalidCapability
 from pdp.spki.resource import Kind, Resource, Right
+from pdp.spki.revocation import Notice, Revoked
 from pdp.spki.validity import Recheck, Validity
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -31,7 +32,7 @@ UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _DIGITS = 18
 
 Owned: TypeAlias = tuple[tuple[Resource, PublicKey], ...]
-Document: TypeAlias = Authority | Capability | tuple[Certificate, ...] | Owned
+Document: TypeAlias = Authority | Capability | tuple[Certificate, ...] | Owned | Notice
 """All that can be written."""
 
 
@@ -89,13 +90,35 @@ class CapabilityReader(Transformer[Token, Document]):
     def chain(self, *signed: Certificate) -> tuple[Certificate, ...]:
         return signed
 
-    def signed(self, capability: Capability, signature: Token) -> Certificate:
+    def signed(self, capability: Capability, signature: bytes) -> Certificate:
+        return Certificate(encode(capability), signature)
+
+    def signature(self, token: Token) -> bytes:
         try:
-            raw = base64.b64decode(signature, validate=True)
+            signature = base64.b64decode(token, validate=True)
         except ValueError:
-            raise _wrong(signature, "a signature must be base64 text") from None
-        with _at(signature):
-            return Certificate(encode(capability), raw)
+            raise _wrong(token, "a signature must be base64 text") from None
+        if len(signature) != SIGNATURE_BYTES:
+            raise _wrong(token, f"a signature must have {SIGNATURE_BYTES} bytes")
+        return signature
+
+    def notice(
+        self,
+        revoker: PublicKey,
+        number: Token | None,
+        at: Token,
+        revoked: tuple[Revoked, ...],
+        signature: bytes,
+    ) -> Notice:
+        with _at(at):
+            return Notice(revoker, _time(at), revoked, _count(number) if number else None, signature)
+
+    def all_revoked(self, *revoked: Revoked) -> tuple[Revoked, ...]:
+        return tuple(sorted(revoked, key=lambda each: each.id))
+
+    def revoked(self, hash_: Token, until: Token | None) -> Revoked:
+        with _at(hash_):
+            return Revoked(bytes.fromhex(hash_), _time(until) if until else None)
 
     def capability(self, parties: _Parties, validity: Validity, authority: Authority) -> Capability:
         return Capability(*parties, authority, validity)

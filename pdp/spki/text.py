@@ -22,6 +22,7 @@ from pdp.spki.authority import Authority, Grant
 from pdp.spki.capability import MAX_CHAIN_BYTES, Capability, Certificate
 from pdp.spki.condition import DAYS, EVERY_DAY, Rate, Window
 from pdp.spki.resource import Resource
+from pdp.spki.revocation import Notice
 from pdp.spki.syntax import TIME, UNITS, CapabilityReader, Document, Owned
 
 _T = TypeVar("_T")
@@ -34,6 +35,7 @@ _WORDS = CONDITION_WORDS | {
     "FLAG": "`yes`, `no`",
     "COUNT": "a number",
     "SIGNATURE": "a signature",
+    "HASH": "a hash of 64 characters",
     "PATTERN": "a name",
     "RIGHT": "a right",
     "CLOCK": "a time of day",
@@ -77,6 +79,11 @@ def parse_owners(text: str, source: str = "") -> Owned:
     return owned
 
 
+def parse_notice(text: str, source: str = "") -> Notice:
+    """Read a revocation list or event, without verifying it."""
+    return _parse(text, source, Notice, "a revocation list or event")
+
+
 def unparse_authority(authority: Authority) -> str:
     return "\n".join(line for grant in authority.grants for line in _grant(grant)) + "\n"
 
@@ -93,6 +100,16 @@ def unparse_certificate(certificate: Certificate) -> str:
 
 def unparse_chain(chain: Iterable[Certificate]) -> str:
     return "---\n".join(map(unparse_certificate, chain))
+
+
+def unparse_notice(notice: Notice) -> str:
+    lines = [f"revoker: {notice.issuer}"]
+    lines += [f"number: {notice.number}"] if notice.number else []
+    lines += [f"at: {format_time(notice.at)}"]
+    for each in notice.revoked:
+        until = "" if each.until is None else f" until {format_time(each.until)}"
+        lines.append(f"revoked: {each.id.hex()}{until}")
+    return "\n".join([*lines, f"signature: {base64.b64encode(notice.signature).decode()}"]) + "\n"
 
 
 def format_time(seconds: int) -> str:

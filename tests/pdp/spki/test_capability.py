@@ -15,6 +15,7 @@ from pdp.spki.text import (
     parse_authority,
     parse_capability,
     parse_chain,
+    parse_notice,
     parse_owners,
     unparse_certificate,
 )
@@ -164,7 +165,7 @@ def test_malformed_revocations_only_ever_raise_our_own_errors(data):
 @example("type: *\naction: *\nwhere: " + "not " * 500 + "true")
 @example("issuer: U\r\nsubject: U\r\n")
 def test_malformed_text_only_ever_raises_our_own_errors(text):
-    for parse in (parse_authority, parse_capability, parse_chain, parse_owners):
+    for parse in (parse_authority, parse_capability, parse_chain, parse_owners, parse_notice):
         harmless(parse, text)
 
 

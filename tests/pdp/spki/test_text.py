@@ -8,17 +8,19 @@ from hypothesis import given
 from authz import Identity, PublicKey
 from authz import predicate as p
 from authz.errors import InvalidSyntax
-from pdp.spki import Kind, Right
+from pdp.spki import Capability, Kind, Notice, Right, Validity
 from pdp.spki.condition import Rate, Window
 from pdp.spki.text import (
     parse_authority,
     parse_capability,
     parse_chain,
+    parse_notice,
     parse_owners,
     unparse_authority,
     unparse_capability,
     unparse_certificate,
     unparse_chain,
+    unparse_notice,
 )
 from tests.pdp.spki.generators import KEYS, authorities, capabilities
 
@@ -53,6 +55,20 @@ def test_certificates_and_chains_are_read_back_as_they_were_written():
     assert parse_chain(unparse_certificate(certificate)) == (certificate,)
     assert parse_chain(unparse_chain([certificate] * 3)) == (certificate,) * 3
     assert certificate.open() == capability
+
+
+def test_revocation_lists_and_events_are_read_back_as_they_were_written():
+    certificates = [
+        Capability(KEYS[0].public, key.public, False, parse_authority(CAMERA), validity).sign(KEYS[0])
+        for key, validity in ((KEYS[1], Validity(5, 50)), (KEYS[2], Validity()))
+    ]
+    first = Notice.first(KEYS[0], 7)
+    for notice in (
+        first,
+        first.following(KEYS[0], 8, certificates),
+        Notice.event(KEYS[0], certificates[0], 9),
+    ):
+        assert parse_notice(unparse_notice(notice)) == notice
 
 
 def test_the_camera_of_the_police_scenario_is_understood():
