@@ -1,0 +1,101 @@
+"""Keys in files: for their owner's eyes only, and encrypted unless told otherwise.
+
+The format is PKCS#8 in PEM. Its own passphrase encryption is quick to guess against (2,048 rounds of PBKDF2), so
+the passphrase is first made slow and costly by scrypt; the salt stands in a line above the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from authz import AuthFabricError, Identity, PublicKey
+from authz.errors import InvalidKey
+
+_MAX_BYTES = 16 * 1024
+_SALT_BYTES = 16
+_HEADING = b"authfabric-key: scrypt-32768-8-1 "
+_N, _R, _P = 32_768, 8, 1
+_MEMORY = 64 * 1024 * 1024
+_ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
+
+
+class KeyFileRefused(AuthFabricError):
+    """A key file that is missing, in the way, or open to others: `problem` says what would be right."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"`{path}` {problem}")
+        self.path = path
+        self.problem = problem
+
+
+def create_key(path: Path, identity: Identity, passphrase: str | None) -> None:
+    """Write a key that only its owner can read; without a passphrase, unencrypted. Never overwrites."""
+    if passphrase is None:
+        pem = identity.to_pem()
+    else:
+        salt = secrets.token_bytes(_SALT_BYTES)
+        pem = _HEADING + salt.hex().encode() + b"\n" + identity.to_pem(_stretch(passphrase, salt))
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise KeyFileRefused(path, "already exists: a key is never overwritten") from None
+    except OSError as error:
+        raise KeyFileRefused(path, f"cannot be written: {error.strerror}") from error
+
+
+def load_key(path: Path, passphrase: Callable[[], str]) -> Identity:
+    """Read a key, asking for the passphrase only if it is encrypted.
+
+    Raises KeyFileRefused if others could read the file too, InvalidKey if the passphrase does not fit.
+    """
+    pem = _read_private(path)
+    if _ENCRYPTED not in pem:
+        return Identity.from_pem(pem)
+    heading, _, body = pem.partition(b"\n")
+    if not heading.startswith(_HEADING):  # another tool encrypted it
+        return Identity.from_pem(pem, passphrase().encode())
+    salt = _salt(path, heading)
+    return Identity.from_pem(body, _stretch(passphrase(), salt))
+
+
+def load_public_key(text_or_path: str) -> PublicKey:
+    """A public key given as itself, or as the file that holds it."""
+    path = Path(text_or_path)
+    try:
+        text = path.read_text(encoding="ascii") if path.is_file() else text_or_path
+    except (OSError, ValueError) as error:
+        raise KeyFileRefused(path, "must be a file with one public key in it") from error
+    return PublicKey.parse(text.strip())
+
+
+def _read_private(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise KeyFileRefused(
+                    path, f"is open to others (mode {stat.S_IMODE(mode):04o}): run `chmod 600 {path}`"
+                )
+            return file.read(_MAX_BYTES)
+    except OSError as error:
+        raise KeyFileRefused(path, f"cannot be read: {error.strerror}") from error
+
+
+def _salt(path: Path, heading: bytes) -> bytes:
+    try:
+        return bytes.fromhex(heading.removeprefix(_HEADING).decode())
+    except ValueError:
+        raise InvalidKey(f"`{path}` is damaged: its first line must hold a salt in hexadecimal") from None
+
+
+def _stretch(passphrase: str, salt: bytes) -> bytes:
+    stretched = hashlib.scrypt(passphrase.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY)
+    return stretched.hex().encode()
