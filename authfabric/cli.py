@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from authfabric.commands import ask, demo, doctor, pdp, up
+from authfabric.commands import ask, cap, demo, doctor, pdp, up
 
 app = typer.Typer(
     name="authfabric",
@@ -18,6 +18,7 @@ app.command("ask")(ask.ask)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 app.add_typer(pdp.app, name="pdp")
+app.add_typer(cap.app, name="cap")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn, TypeVar
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from authz import AuthFabricError
 
@@ -44,7 +45,7 @@ def print_json(value: object) -> None:
 
 def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:
     """End the command with a message."""
-    err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+    err.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     raise typer.Exit(code)
 
 

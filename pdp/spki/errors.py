@@ -41,6 +41,7 @@ class Fault(enum.StrEnum):
     REVOKED = "revoked"
     REVOCATION_UNKNOWN = "revocation-unknown"
     MALFORMED = "malformed"
+    NOT_THE_HOLDER = "not-the-holder"
     BAD_SIGNATURE = "bad-signature"
     NOT_GRANTED = "not-granted"
     OUTSIDE_WINDOW = "outside-window"

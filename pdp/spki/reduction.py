@@ -11,7 +11,7 @@ not permit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from authz import PublicKey
@@ -121,6 +121,34 @@ def combine(held: Capability, passed: Capability, link: int = 2) -> Capability:
     if validity is None:
         raise ChainRefused(link, Fault.NEVER_VALID, "is at no time valid together with those before it")
     return Capability(held.issuer, passed.subject, passed.delegate, authority, validity)
+
+
+def arrange(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
+    """Put certificates into the order of a chain. Raises ChainRefused if they do not form one.
+
+    Nothing is verified: whoever relies on the chain does that.
+    """
+    by_issuer: dict[PublicKey, Certificate] = {}
+    subjects = set()
+    for certificate in dict.fromkeys(certificates):
+        capability = certificate.unverified()
+        subjects.add(capability.subject)
+        if by_issuer.setdefault(capability.issuer, certificate) is not certificate:
+            raise ChainRefused(
+                0, Fault.BROKEN, f"forks: `{capability.issuer}` issued two of the certificates"
+            )
+    starts = [issuer for issuer in by_issuer if issuer not in subjects]
+    if len(starts) != 1:
+        raise ChainRefused(0, Fault.BROKEN, f"must have one beginning, and has {len(starts)}")
+    chain, key = list[Certificate](), starts[0]
+    while key in by_issuer:
+        chain.append(by_issuer.pop(key))
+        key = chain[-1].unverified().subject
+    if by_issuer:
+        raise ChainRefused(
+            0, Fault.BROKEN, f"does not reach `{next(iter(by_issuer))}`, which issued one of them"
+        )
+    return tuple(chain)
 
 
 def require(capabilities: Sequence[Capability], owners: Owners, right: Right, name: str) -> None:

@@ -68,9 +68,10 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
         return cls(issuer.public, at, (Revoked.of(certificate),))._sign(issuer)
 
     @classmethod
-    def first(cls, issuer: Identity, at: int) -> Notice:
-        """A list of nothing: what a key publishes before it revokes anything, for those who recheck."""
-        return cls(issuer.public, at, (), 1)._sign(issuer)
+    def first(cls, issuer: Identity, at: int, revoked: Iterable[Certificate] = ()) -> Notice:
+        """A key's first list, often of nothing: those who recheck need one before anything is revoked."""
+        named = sorted(map(Revoked.of, revoked), key=lambda each: each.id)
+        return cls(issuer.public, at, tuple(named), 1)._sign(issuer)
 
     def following(self, issuer: Identity, at: int, added: Iterable[Certificate] = ()) -> Notice:
         """The list after this one: with what is added, without what has expired."""

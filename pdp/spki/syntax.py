@@ -225,11 +225,17 @@ def _join(resource: Resource, clauses: tuple[_Clause, ...]) -> Grant:
     )
 
 
-def _time(token: Token) -> int:
+def parse_time(text: str) -> int:
+    """Unix time, from how it is written everywhere here. Raises InvalidCapability."""
     try:
-        return int(datetime.strptime(token, TIME).replace(tzinfo=UTC).timestamp())
+        return int(datetime.strptime(text, TIME).replace(tzinfo=UTC).timestamp())
     except ValueError:
-        raise _wrong(token, f"`{token}` must be a time such as `2030-01-31T23:59:59Z`") from None
+        raise InvalidCapability("time", f"`{text}` must be a time such as `2030-01-31T23:59:59Z`") from None
+
+
+def _time(token: Token) -> int:
+    with _at(token):
+        return parse_time(token)
 
 
 def _count(token: Token) -> int:

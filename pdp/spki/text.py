@@ -112,6 +112,18 @@ def unparse_notice(notice: Notice) -> str:
     return "\n".join([*lines, f"signature: {base64.b64encode(notice.signature).decode()}"]) + "\n"
 
 
+def unparse_window(window: Window) -> str:
+    text = f"{window.start // 60:02}:{window.start % 60:02}-{window.end // 60:02}:{window.end % 60:02}"
+    if window.days != EVERY_DAY:
+        text += " " + ",".join(day for bit, day in enumerate(DAYS) if window.days >> bit & 1)
+    return text if window.zone == "UTC" else f"{text} {window.zone}"
+
+
+def unparse_rate(rate: Rate) -> str:
+    unit = next((name for name, seconds in UNITS.items() if seconds == rate.seconds), None)
+    return f"{rate.count} per {unit or f'{rate.seconds} seconds'}"
+
+
 def format_time(seconds: int) -> str:
     """Unix time as people read it."""
     return datetime.fromtimestamp(seconds, UTC).strftime(TIME)
@@ -153,8 +165,8 @@ def _grant(grant: Grant) -> Iterator[str]:
             sorted([*(_name(each, _BARE_ATTRIBUTE) for each in free), *inline.values()])
         )
     yield from (f"where: {term}" for term in grant.where if term not in inline)
-    yield from (f"when: {_window(window)}" for window in sorted(grant.windows))
-    yield from (f"rate: {_rate(rate)}" for rate in sorted(grant.rates))
+    yield from (f"when: {unparse_window(window)}" for window in sorted(grant.windows))
+    yield from (f"rate: {unparse_rate(rate)}" for rate in sorted(grant.rates))
 
 
 def _resource(resource: Resource) -> str:
@@ -183,15 +195,3 @@ def _restriction(term: Predicate, attributes: frozenset[str] | None) -> str | No
         return None
     text = str(structs.replace(term, path=Path.variable(name)))
     return text.replace(" == ", " = ", 1) if isinstance(term, Equal) and not term.fold else text
-
-
-def _window(window: Window) -> str:
-    text = f"{window.start // 60:02}:{window.start % 60:02}-{window.end // 60:02}:{window.end % 60:02}"
-    if window.days != EVERY_DAY:
-        text += " " + ",".join(day for bit, day in enumerate(DAYS) if window.days >> bit & 1)
-    return text if window.zone == "UTC" else f"{text} {window.zone}"
-
-
-def _rate(rate: Rate) -> str:
-    unit = next((name for name, seconds in UNITS.items() if seconds == rate.seconds), None)
-    return f"{rate.count} per {unit or f'{rate.seconds} seconds'}"
