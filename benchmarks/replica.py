@@ -7,22 +7,35 @@ line with the number of questions it has decided, until the input ends.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import Sequence
 
 import nats
 import uvloop
 from nats.aio.msg import Msg
 
-from authz import Decision, Reason, Request
 from bus.connection import Connection
 from bus.scopes import Scope
+from pdp.abac import Algorithm, read_policies
+from pdp.abac.source import AbacSource
+from pdp.engine import Engine
 from pdp.service import Replica
 
+READERS = ["alice", *(f"reader{n}" for n in range(99))]
 
-class Yes:
-    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
-        return [Decision(True, Reason.POLICY, ("p1",)) for _ in requests]
+
+def engine() -> Engine:
+    """A hundred policies: each reader may read everything."""
+    policies = [
+        {
+            "uid": f"{name}-reads",
+            "effect": "allow",
+            "targets": {"subject_id": name, "action_id": "read"},
+            "rules": {},
+        }
+        for name in READERS
+    ]
+    return Engine([AbacSource(read_policies(json.dumps(policies)), Algorithm.DENY_OVERRIDES)])
 
 
 async def serve(url: str) -> None:
@@ -40,7 +53,7 @@ async def serve(url: str) -> None:
     raw = await nats.connect(url)
     await raw.subscribe("raw", cb=echo)
     await raw.flush()
-    async with Connection(url) as bus, Replica(bus, Yes(), scopes) as replica:
+    async with Connection(url) as bus, Replica(bus, engine(), scopes) as replica:
         print("ready", flush=True)
         while await commands.readline():
             print(replica.answered, flush=True)
