@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple, TypeAlias
 
 from authz.predicate import And, Equal, Glob, In, Or, Overlaps, Path, Predicate, Prefix, Scalar
@@ -23,6 +24,11 @@ class Dimension(NamedTuple):
 
 Guards: TypeAlias = Mapping[Dimension, frozenset[object]]
 """For each dimension the keys of which one is needed. No keys at all: the condition never holds."""
+
+MANY_KEYS = 64
+"""A condition that would have to be filed in more places than this is not filed by that guard."""
+LOOKUP_COST = {"is": 1.5, "has": 4.0, "under": 1.0}
+"""What a lookup costs, measured in conditions tried; prefixes cost it once for every length there is."""
 
 
 def guards(condition: Predicate) -> Guards:
@@ -82,3 +88,31 @@ def settles(dimension: Dimension, found: object, term: Predicate) -> bool:
         case Overlaps(path, values):
             return dimension == ("has", path) and found in keys(values)
     return False
+
+
+def fits(found: Guards, dimension: Dimension) -> bool:
+    return dimension in found and len(found[dimension]) <= MANY_KEYS
+
+
+def best_dimension(several: Iterable[Guards], used: Set[Dimension]) -> Dimension | None:
+    """The dimension in which filing by these guards saves most; None if it saves nothing in any.
+
+    What a request will find is guessed from how the guards lie: keys are looked up as often as they are used, so
+    the average is over guards, not over keys.
+    """
+    sizes: defaultdict[Dimension, Counter[object]] = defaultdict(Counter)
+    filed: Counter[Dimension] = Counter()
+    for each in several:
+        for dimension, found in each.items():
+            if dimension not in used and len(found) <= MANY_KEYS:
+                sizes[dimension].update(found)
+                filed[dimension] += 1
+
+    def saved(dimension: Dimension) -> float:
+        shared = sizes[dimension].values()
+        found = sum(size * size for size in shared) / (sum(shared) or 1)
+        lookups = len({len(str(each)) for each in sizes[dimension]}) if dimension.kind == "under" else 1
+        return filed[dimension] - found - LOOKUP_COST[dimension.kind] * lookups
+
+    best = max(filed, key=saved, default=None)
+    return best if best is not None and saved(best) > 0 else None

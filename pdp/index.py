@@ -8,25 +8,21 @@ item is reached by every request of which its condition holds, so the answer is 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from authz.predicate import REQUEST, And, Predicate
 from authz.predicate.compiler import Emitter
 from authz.request import Request
-from pdp.guards import Dimension, Guards, guards, settles
+from pdp.guards import Dimension, Guards, best_dimension, fits, guards, settles
 
 T = TypeVar("T")
 Search: TypeAlias = Callable[[Request, Callable[..., object]], object]
 
 INLINE = 8
 """So many items are tried by one function rather than by one each."""
-MANY_KEYS = 64
-"""An item that would have to be filed in more places than this is not filed by that guard."""
-LOOKUP_COST = {"is": 1.5, "has": 4.0, "under": 1.0}
-"""What a lookup costs, measured in items tried; prefixes cost it once for every length there is."""
 
 
 class Index(Generic[T]):
@@ -54,42 +50,14 @@ def _divide(entries: Sequence[_Entry], used: frozenset[Dimension]) -> Search:
     """File entries as long as that saves more than the lookup costs; try the rest one by one."""
     children: dict[Dimension, dict[object, Search]] = {}
     rest = list(entries)
-    while dimension := _best(rest, used | children.keys()):
-        filed = [each for each in rest if _fits(each, dimension)]
-        rest = [each for each in rest if not _fits(each, dimension)]
+    while dimension := best_dimension((each.guards for each in rest), used | children.keys()):
+        filed = [each for each in rest if fits(each.guards, dimension)]
+        rest = [each for each in rest if not fits(each.guards, dimension)]
         below = used | {dimension}
         children[dimension] = {
             found: _divide(each, below) for found, each in _buckets(filed, dimension).items()
         }
     return _node(rest, children)
-
-
-def _fits(entry: _Entry, dimension: Dimension) -> bool:
-    return dimension in entry.guards and len(entry.guards[dimension]) <= MANY_KEYS
-
-
-def _best(entries: Sequence[_Entry], used: Set[Dimension]) -> Dimension | None:
-    """The dimension in which filing saves most; None if it saves nothing in any.
-
-    What a request will find is guessed from how the entries lie: keys are looked up as often as they are used, so
-    the average is over entries, not over keys.
-    """
-    sizes: defaultdict[Dimension, Counter[object]] = defaultdict(Counter)
-    filed: Counter[Dimension] = Counter()
-    for entry in entries:
-        for dimension, found in entry.guards.items():
-            if dimension not in used and len(found) <= MANY_KEYS:
-                sizes[dimension].update(found)
-                filed[dimension] += 1
-
-    def saved(dimension: Dimension) -> float:
-        several = sizes[dimension].values()
-        found = sum(size * size for size in several) / (sum(several) or 1)
-        lookups = len({len(str(each)) for each in sizes[dimension]}) if dimension.kind == "under" else 1
-        return filed[dimension] - found - LOOKUP_COST[dimension.kind] * lookups
-
-    best = max(filed, key=saved, default=None)
-    return best if best is not None and saved(best) > 0 else None
 
 
 def _buckets(entries: Sequence[_Entry], dimension: Dimension) -> dict[object, list[_Entry]]:

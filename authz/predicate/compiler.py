@@ -83,6 +83,12 @@ def compile_predicate(predicate: Predicate, layout: Layout[Any] = REQUEST) -> Ca
     return cast("Callable[..., bool]", emitter.function("it", [f"return {emitter.term(predicate)}"]))
 
 
+def compile_reader(path: Path, layout: Layout[T]) -> Callable[[T], object]:
+    """The function that reads the value at the path, None if there is none."""
+    emitter = Emitter(layout)
+    return emitter.function("it", [f"return {emitter.read(path)}"])
+
+
 @lru_cache(maxsize=4096)
 def _factory(source: str) -> Callable[..., Callable[..., object]]:
     namespace: dict[str, object] = dict(_GLOBALS)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from authz.decision import Reason
+from authz.predicate import TRUE, Predicate
 from authz.request import Request
 from pdp.abac.policy import Algorithm, Policy
+from pdp.certify import Certifier, Plan
 from pdp.index import Index
 from pdp.reference import applies
 from pdp.reference import judge as judge_applicable
 from pdp.source import SILENT, Effect, Verdict
 
 
-class _Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
+@dataclass(slots=True, eq=False)
+class _Entry:
     """A policy, with what of it matters once it applies."""
 
+    condition: Predicate
     id: str
     wins: bool
     """Whether its effect overrides the other."""
     priority: int
     verdict: Verdict
     """What is to be said if it alone applies."""
+    plan: Plan | None = None
+    """How its verdicts are certified, once that was asked for."""
 
 
 class AbacSource:
@@ -34,13 +41,16 @@ class AbacSource:
         self.policies = tuple(policies)
         self.algorithm = algorithm
         wins = Effect.ALLOW if algorithm is Algorithm.ALLOW_OVERRIDES else Effect.DENY
-        self._search = Index(
-            (
-                each.condition,
-                _Entry(each.id, each.effect is wins, each.priority, Verdict(each.effect, (each.id,))),
+        self._entries = [
+            _Entry(
+                each.condition, each.id, each.effect is wins, each.priority, Verdict(each.effect, (each.id,))
             )
             for each in self.policies
-        ).search
+        ]
+        self._search = Index((each.condition, each) for each in self._entries).search
+        self._by_priority = algorithm is Algorithm.HIGHEST_PRIORITY
+        self._silence = _Entry(TRUE, "", False, 0, SILENT)
+        self._certifiers: dict[tuple[bool | None, int], Certifier] = {}
 
     def judge(self, request: Request, certify: bool = False) -> Verdict:
         found: list[_Entry] = []
@@ -48,23 +58,44 @@ class AbacSource:
             self._search(request, found.append)
         except Exception:
             return self._judge_each(request)
-        if not found:
-            return SILENT
-        if len(found) == 1:
-            return found[0].verdict
-        return self._combine(found)
+        if len(found) > 1:
+            found = self._determining(found)
+        one = found[0] if found else self._silence
+        verdict = one.verdict
+        if len(found) > 1:
+            verdict = Verdict(verdict.effect, tuple(dict.fromkeys([each.id for each in found])))
+        if not certify:
+            return verdict
+        plan = one.plan
+        if plan is None:
+            plan = one.plan = self._certifier(one).plan(one.condition)
+        return Verdict(verdict.effect, verdict.policies, plan(request))
 
-    def _combine(self, found: list[_Entry]) -> Verdict:
-        if self.algorithm is Algorithm.HIGHEST_PRIORITY:
+    def _determining(self, found: list[_Entry]) -> list[_Entry]:
+        if self._by_priority:
             highest = max([each.priority for each in found])
             found = [each for each in found if each.priority == highest]
-        determining = [each for each in found if each.wins] or found
-        if len(determining) == 1:
-            return determining[0].verdict
-        return Verdict(determining[0].verdict.effect, tuple(dict.fromkeys([each.id for each in determining])))
+        return [each for each in found if each.wins] or found
+
+    def _certifier(self, entry: _Entry) -> Certifier:
+        """Made when first asked for, against the policies that would change an effect found so."""
+        wins = None if entry is self._silence else entry.wins
+        rank = (wins, entry.priority if self._by_priority else 0)
+        if rank not in self._certifiers:
+            rivals = [each.condition for each in self._entries if self._rivals(each, *rank)]
+            self._certifiers[rank] = Certifier(rivals)
+        return self._certifiers[rank]
+
+    def _rivals(self, entry: _Entry, wins: bool | None, priority: int) -> bool:
+        """Whether an entry would change the effect of one that wins or not; all would change silence."""
+        if wins is None:
+            return True
+        if wins:
+            return self._by_priority and not entry.wins and entry.priority > priority
+        return entry.wins and (not self._by_priority or entry.priority >= priority)
 
     def _judge_each(self, request: Request) -> Verdict:
-        """One policy could not be evaluated: each is tried by itself, and only that one fails, on the safe side."""
+        """One policy could not be evaluated: each is tried by itself, and only that one fails, safely."""
         verdict = judge_applicable([each for each in self.policies if applies(each, request)], self.algorithm)
-        detail = "a policy could not be evaluated; it was taken to apply if it denies, not to if it allows"
+        detail = "a policy could not be evaluated: it was taken to apply if it denies, and not if it allows"
         return msgspec.structs.replace(verdict, reason=Reason.POLICY_ERROR, detail=detail)

@@ -1,0 +1,256 @@
+"""Keeping a request away from conditions by one literal for all that share a dimension.
+
+Conditions are filed by their guards. Those a request does not reach are excluded together, by a literal on the
+dimension as weak as it can cheaply be; those it reaches are refuted singly.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias, TypeGuard, cast
+
+from authz.predicate import (
+    REQUEST,
+    And,
+    Certificate,
+    Equal,
+    Exists,
+    In,
+    Kind,
+    Literal,
+    Overlaps,
+    Path,
+    Predicate,
+    Prefix,
+    Scalar,
+    Subset,
+)
+from authz.predicate.compiler import compile_reader
+from authz.predicate.values import LISTS, key
+from authz.request import Request
+from pdp.guards import MANY_KEYS, Dimension, best_dimension, guards, settles
+from pdp.refute import Refuter, compile_refuter
+
+Filed: TypeAlias = Mapping[Scalar, Sequence[Predicate]]
+Intern: TypeAlias = Callable[[Literal], Literal]
+"""Gives the same object for equal literals."""
+FEW = 4
+"""So few conditions are refuted one by one, which leaves the literals weaker."""
+SHORT = 16
+"""A literal lists at most so many constants, if another will do."""
+
+
+class Exclusion(ABC):
+    """Conditions filed in one dimension. `exclude` is a refuter of them all."""
+
+    def __init__(self, dimension: Dimension, filed: Filed, intern: Intern) -> None:
+        self.dimension = dimension
+        self.path = dimension.path
+        self.filed = filed
+        self.intern = intern
+        self._read = compile_reader(dimension.path, REQUEST)
+        self._refuters: dict[Scalar, Refuter] = {}
+
+    @abstractmethod
+    def narrow(self, known: Certificate) -> tuple[Filed, list[Predicate]]:
+        """Of what is filed: what a request in which `known` holds may reach, and what it reaches for certain."""
+
+    @abstractmethod
+    def exclude(self, request: Request, add: Callable[[Literal], object]) -> None:
+        """Hand over literals true of the request, such that where they hold none of the conditions does."""
+
+    def _refuter(self, found: Scalar, *reached: Scalar) -> Refuter:
+        """Of what is filed there; the first key stands for all that are reached with it."""
+        refuter = self._refuters.get(found)
+        if refuter is None:
+            conditions = [self._rest(each, one) for each in (found, *reached) for one in self.filed[each]]
+            refuter = self._refuters[found] = compile_refuter(conditions, self.intern)
+        return refuter
+
+    def _rest(self, found: Scalar, condition: Predicate) -> Predicate:
+        """What a condition demands beside the key it was found by."""
+        terms = condition.terms if isinstance(condition, And) else (condition,)
+        return And(tuple(each for each in terms if not settles(self.dimension, found, each)))
+
+
+class _Is(Exclusion):
+    """By the value itself."""
+
+    def __init__(self, dimension: Dimension, filed: Filed, intern: Intern) -> None:
+        super().__init__(dimension, filed, intern)
+        self._none = intern(Literal(In(self.path, tuple(filed)), False))
+
+    def narrow(self, known: Certificate) -> tuple[Filed, list[Predicate]]:
+        for each in _held(known, self.path):
+            if isinstance(each, Equal) and not each.fold:
+                return {}, list(self.filed.get(cast("Scalar", key(each.value)), ()))
+            if isinstance(each, In):
+                return {found: self.filed[found] for found in each.values if key(found) in self.filed}, []
+            if isinstance(each, Prefix) and not each.fold:
+                return {
+                    found: self.filed[found] for found in self.filed if str(found).startswith(each.value)
+                }, []
+        return self.filed, []
+
+    def exclude(self, request: Request, add: Callable[[Literal], object]) -> None:
+        value = self._read(request)
+        found = key(value)
+        reached = found in self.filed
+        if reached:
+            self._refuter(cast("Scalar", found))(request, add)
+        if len(self.filed) == reached:
+            return
+        if not reached and len(self.filed) <= SHORT:
+            add(self._none)
+        elif _is_constant(value):
+            add(Literal(Equal(self.path, value)))
+        else:
+            add(self._none if value is not None else Literal(Exists(self.path), False))
+
+
+class _Under(Exclusion):
+    """By the prefixes of the value. Whoever reaches one key reaches those it starts with, so it stands for them."""
+
+    def __init__(self, dimension: Dimension, filed: Filed, intern: Intern) -> None:
+        super().__init__(dimension, filed, intern)
+        self._sorted = sorted(map(str, filed))
+        self._lengths = sorted({len(each) for each in self._sorted}, reverse=True)
+        extended = {a for a, b in zip(self._sorted, self._sorted[1:], strict=False) if b.startswith(a)}
+        last = [each for each in self._sorted if each not in extended]
+        self._last = {each: Literal(Prefix(self.path, each)) if len(last) > 1 else None for each in last}
+        """The prefixes that no other one extends: whatever is under one of them is under nothing further."""
+
+    def narrow(self, known: Certificate) -> tuple[Filed, list[Predicate]]:
+        for each in _held(known, self.path):
+            if isinstance(each, Equal) and not each.fold:
+                return {}, [one for found in self._reached(str(each.value)) for one in self.filed[found]]
+            if isinstance(each, Prefix) and not each.fold:
+                reached = self._reached(each.value)
+                beyond = {
+                    k: v for k, v in self.filed.items() if k not in reached and str(k).startswith(each.value)
+                }
+                return beyond, [one for found in reached for one in self.filed[found]]
+        return self.filed, []
+
+    def _reached(self, value: str) -> list[str]:
+        """The keys that the value starts with, the longest first."""
+        return [value[:n] for n in self._lengths if n <= len(value) and value[:n] in self.filed]
+
+    def exclude(self, request: Request, add: Callable[[Literal], object]) -> None:
+        value = self._read(request)
+        if not isinstance(value, str):
+            add(Literal(Kind(self.path, "string"), False))
+            return
+        for length in self._lengths:
+            if (longest := value[:length]) in self.filed:
+                refuter = self._refuters.get(longest) or self._refuter(*self._reached(longest))
+                refuter(request, add)
+                break
+        else:
+            longest = ""
+        if longest not in self._last:
+            add(self._apart(value, self._reached(longest)))
+        elif (literal := self._last[longest]) is not None:
+            add(literal)
+
+    def _apart(self, value: str, reached: list[str]) -> Literal:
+        """The shortest start of the value that leads to nothing it does not reach itself.
+
+        Among sorted strings, those beside the value share the longest start with it.
+        """
+        place = bisect(self._sorted, value)
+        beside = self._sorted[place : place + 1]
+        while place and self._sorted[place - 1] in reached:
+            place -= 1
+        if place:
+            beside.append(self._sorted[place - 1])
+        shared = max((_shared(value, each) for each in beside), default=0)
+        if shared == len(value):
+            return Literal(Equal(self.path, value))
+        return Literal(Prefix(self.path, value[: shared + 1]))
+
+
+class _Has(Exclusion):
+    """By the elements of a list."""
+
+    def narrow(self, known: Certificate) -> tuple[Filed, list[Predicate]]:
+        for each in _held(known, self.path):
+            if isinstance(each, Subset):
+                return {found: self.filed[found] for found in each.values if key(found) in self.filed}, []
+        return self.filed, []
+
+    def exclude(self, request: Request, add: Callable[[Literal], object]) -> None:
+        value = self._read(request)
+        if not isinstance(value, LISTS):
+            add(Literal(Kind(self.path, "list"), False))
+            return
+        elements = {key(each) for each in value}
+        reached = [found for found in self.filed if found in elements]
+        for found in reached:
+            self._refuter(found)(request, add)
+        if len(reached) == len(self.filed):
+            return
+        if len(self.filed) > SHORT and all(map(_is_constant, value)):
+            add(Literal(Subset(self.path, tuple(value))))
+        else:
+            others = tuple(found for found in self.filed if found not in elements)
+            add(Literal(Overlaps(self.path, others), False))
+
+
+_KINDS: dict[str, type[Exclusion]] = {"is": _Is, "under": _Under, "has": _Has}
+
+
+def exclusions(conditions: Sequence[Predicate], intern: Intern) -> tuple[list[Exclusion], list[Predicate]]:
+    """The conditions filed by dimension, and those that cannot be."""
+    left = [(condition, _plain(condition)) for condition in conditions]
+    made: list[Exclusion] = []
+    used: set[Dimension] = set()
+    while dimension := best_dimension((found for _, found in left), used):
+        filed: defaultdict[Scalar, list[Predicate]] = defaultdict(list)
+        for condition, found in left:
+            for each in found.get(dimension, ()):
+                filed[each].append(condition)
+        left = [(condition, found) for condition, found in left if dimension not in found]
+        used.add(dimension)
+        made.append(_KINDS[dimension.kind](dimension, filed, intern))
+    return made, [condition for condition, _ in left]
+
+
+def reduced(exclusion: Exclusion, known: Certificate) -> tuple[Exclusion | None, list[Predicate]]:
+    """What is still to be excluded from requests in which `known` holds, and what is to be refuted singly."""
+    filed, single = exclusion.narrow(known)
+    if filed is exclusion.filed:
+        return exclusion, single
+    if sum(map(len, filed.values())) <= FEW:
+        return None, [*single, *(one for several in filed.values() for one in several)]
+    return type(exclusion)(exclusion.dimension, filed, exclusion.intern), single
+
+
+def _plain(condition: Predicate) -> dict[Dimension, frozenset[Scalar]]:
+    """Guards whose keys are strings and numbers, so that they can stand in a literal."""
+    return {
+        dimension: cast("frozenset[Scalar]", found)
+        for dimension, found in guards(condition).items()
+        if len(found) <= MANY_KEYS and all(isinstance(each, (str, int, float)) for each in found)
+    }
+
+
+def _held(known: Certificate, path: Path) -> Iterable[object]:
+    return (each.comparison for each in known if each.holds and each.comparison.path == path)
+
+
+def _is_constant(value: object) -> TypeGuard[Scalar]:
+    return isinstance(value, (str, int, float)) and value == value  # NaN is equal to nothing
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters both start with."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
