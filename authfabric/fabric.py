@@ -15,7 +15,8 @@ import msgspec
 from authfabric.settings import DEFAULT_POLICIES
 from authz import AuthFabricError
 from bus.connection import configured_url
-from bus.server import NatsServer, signal_process
+from bus.process import end_with_parent, signal_process
+from bus.server import NatsServer
 
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -58,6 +59,7 @@ class ReplicaProcess:
             "--policies", str(policies), "--json", *scopes, *extra,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=end_with_parent,
         )  # fmt: skip
         try:
             ready = await asyncio.wait_for(_read_ready(process), START_SECONDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
 import socket
@@ -19,6 +18,7 @@ from typing import Self
 import msgspec
 
 from bus.errors import ServerFailed
+from bus.process import end_with_parent, signal_process
 
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
@@ -99,6 +99,7 @@ class NatsServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         self.url = await self._wait_for_ports(self._process, self._folder)
         self._port = int(self.url.rpartition(":")[2])
@@ -166,12 +167,6 @@ def last_line(log: Path) -> str:
     """The most recent line of a log file, or a word about its absence."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "it left no log"
-
-
-def signal_process(pid: int, sig: signal.Signals) -> None:
-    """Send a signal to a process of ours that may have ended meanwhile."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, sig)
 
 
 def free_ports(count: int) -> list[int]:

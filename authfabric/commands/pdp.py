@@ -65,7 +65,7 @@ async def _serve(
 ) -> None:
     engine = load_engine(policies)
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with Connection(url, name=name) as bus:
         with contextlib.ExitStack() as stack:

@@ -29,7 +29,7 @@ def up(
 
 async def _up(replicas: int, policies: Path, port: int, json: bool) -> None:
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with fabric(
         replicas, port=port, policies=policies, jetstream=state_folder() / "jetstream"

@@ -1,0 +1,26 @@
+"""Child processes: that they end with their parent, and that a signal to one already gone does no harm."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _ask_for_sigterm() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+end_with_parent: Callable[[], None] | None = _ask_for_sigterm if sys.platform == "linux" else None
+"""For `preexec_fn`: has the kernel send SIGTERM to the child when its parent is gone, however that came about."""
+
+
+def signal_process(pid: int, sig: signal.Signals) -> None:
+    """Send a signal to a process of ours that may have ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, sig)
