@@ -30,7 +30,7 @@ def run() -> dict[str, float]:
 def only(*ways: str) -> Recycler:
     """A recycler that uses these ways alone."""
     off = dict.fromkeys(("precise", "saam_rbac", "saam_blp", "certificates"), 0)
-    return Recycler(Recycling(**{**off, **dict.fromkeys(ways, PLENTY)}))  # type: ignore[arg-type]
+    return Recycler(Recycling(**{**off, **dict.fromkeys(ways, PLENTY)}))
 
 
 def medians(works: dict[str, Callable[[], object]]) -> dict[str, float]:

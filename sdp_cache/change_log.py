@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from authz import Request
 from authz.change import Effect, PolicyChange
+from authz.errors import InvalidPredicate
 from authz.predicate import And, Equal, Path, Predicate, compile_predicate
 
 Pin: TypeAlias = tuple[str, str] | None
@@ -45,11 +46,11 @@ class ChangeLog:
     def apply(self, change: PolicyChange) -> bool:
         """Take the step. False if that means to restart: it starts elsewhere, or may alter anything."""
         leads_on = change.previous == self.epoch < change.epoch
-        if change.whole or not leads_on or len(change.effects) > self._limit:
+        entries = None if change.whole or not leads_on else _entries(change)
+        if entries is None or len(entries) > self._limit:
             self.restart(change.epoch)
             return False
-        for effect in change.effects:
-            entry = _Entry(change.epoch, effect, pin(effect.where), compile_predicate(effect.where))
+        for entry in entries:
             self._entries.append(entry)
             self._pinned[entry.pin].append(entry)
         self.epoch = change.epoch
@@ -82,6 +83,17 @@ class ChangeLog:
         if not siblings:
             del self._pinned[oldest.pin]
         self.floor = oldest.epoch
+
+
+def _entries(change: PolicyChange) -> list[_Entry] | None:
+    """The effects, ready to be tested; None if one of them cannot be."""
+    try:
+        return [
+            _Entry(change.epoch, effect, pin(effect.where), compile_predicate(effect.where))
+            for effect in change.effects
+        ]
+    except InvalidPredicate:
+        return None
 
 
 def pin(where: Predicate) -> Pin:

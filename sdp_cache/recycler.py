@@ -7,7 +7,7 @@ the epoch this recycler stands at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from authz import Decision, Reason, Request
@@ -24,7 +24,7 @@ _LASTING = frozenset({Reason.POLICY, Reason.NO_POLICY})
 
 
 class Link(Protocol):
-    """One way to answer. It learns only what was decided under the current epoch."""
+    """One way to answer. It is taught only what was decided under the current epoch."""
 
     def infer(self, request: Request, now: float) -> Decision | None: ...
 
@@ -45,23 +45,23 @@ class Recycling:
     """Subjects and objects."""
     certificates: int = 100_000
     """Places of certificates."""
-    juniors: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The role hierarchy, each role with those directly below it."""
 
 
 class Recycler:
     """The caches of one SDP, in the order of their cost, over one log of changes."""
 
-    __slots__ = ("_blp", "_links", "_log", "_precomputed", "_rbac")
+    __slots__ = ("_blp", "_exact", "_links", "_log", "_precomputed", "_rbac")
 
     def __init__(self, recycling: Recycling | None = None, epoch: int = 0) -> None:
         use = recycling or Recycling()
         self._log = log = ChangeLog(epoch)
         self._precomputed = Precomputed(log)
-        self._rbac = SaamRbac(log, use.juniors, use.saam_rbac)
+        self._rbac = SaamRbac(log, size=use.saam_rbac)
         self._blp = SaamBlp(log, size=use.saam_blp)
+        precise = PreciseCache(log, use.precise)
+        self._exact: tuple[Link, ...] = (precise,) if use.precise else ()
         ways: tuple[tuple[int, Link], ...] = (
-            (use.precise, PreciseCache(log, use.precise)),
+            (use.precise, precise),
             (1, self._precomputed),
             (use.saam_rbac, self._rbac),
             (use.saam_blp, self._blp),
@@ -89,11 +89,18 @@ class Recycler:
         """
         if not asked_at_epoch == decision.epoch == self._log.epoch or decision.inferred is not None:
             return
-        # A failure is no property of the policies: it is only as lasting as the PDP says.
-        if decision.reason not in _LASTING and (not decision.decided or decision.expires is None):
-            return
-        for link in self._links:
+        for link in self._links_for(decision):
             link.learn(request, decision, answer)
+
+    def _links_for(self, decision: Decision) -> tuple[Link, ...]:
+        """Those that may learn from a decision: from a failure none, or as long as the PDP says that it lasts.
+
+        A failure follows from no facts, and obligations may differ where the effect does not; so neither is
+        recycled for any request but the same.
+        """
+        if decision.reason in _LASTING:
+            return self._exact if decision.obligations else self._links
+        return self._exact if decision.decided and decision.expires is not None else ()
 
     def load(self, snapshot: Snapshot) -> None:
         """Answer from this snapshot too. Raises SnapshotRefused if it is not of the current epoch."""
@@ -109,9 +116,8 @@ class Recycler:
         self._blp.apply(change)
 
     def restart(self, epoch: int, juniors: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Stand at this epoch with nothing cached, and with this role hierarchy if it is given."""
+        """Stand at this epoch with nothing cached. Without a role hierarchy, none is assumed: that is safe."""
         self._log.restart(epoch)
         for link in self._links:
             link.clear()
-        if juniors is not None:
-            self._rbac.rearrange(juniors)
+        self._rbac.rearrange(juniors or {})

@@ -64,10 +64,8 @@ class RoleMasks:
             return None
         return found, complete
 
-    def admit(self, roles: object) -> Mask | None:
-        """All these roles, giving bits to new ones; None if they are no list of names, or too many."""
-        if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) for role in roles):
-            return None
+    def admit(self, roles: Sequence[str]) -> Mask | None:
+        """All these roles, giving bits to new ones; None if there is no room for those."""
         new = [role for role in dict.fromkeys(roles) if role not in self._bits]
         if len(new) > self._room:
             return None

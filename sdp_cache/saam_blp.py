@@ -90,7 +90,7 @@ class SaamBlp:
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
         """Learn from an answer given under the current epoch that followed from labels alone."""
-        if decision.basis is not Basis.LABELS or decision.expires is not None or decision.obligations:
+        if decision.basis is not Basis.LABELS or decision.expires is not None:
             return
         pairs = list(self._pairs(request))
         if not pairs:

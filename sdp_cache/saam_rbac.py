@@ -155,14 +155,14 @@ class Knowledge:
 class SaamRbac:
     """What is known of each permission that roles alone decide about."""
 
-    __slots__ = ("_known", "_log", "_roles", "contradictions")
+    __slots__ = ("_juniors", "_known", "_log", "_roles", "contradictions")
 
     def __init__(
         self, log: ChangeLog, juniors: Mapping[str, Sequence[str]] | None = None, size: int = 100_000
     ) -> None:
         self._log = log
         self._known: SecondChance[Permission, Knowledge] = SecondChance(size)
-        self._roles = RoleMasks(juniors)
+        self.rearrange(juniors or {})
         self.contradictions = 0
         """How often answers under one epoch contradicted each other: a PDP claims `Basis.ROLES` wrongly."""
 
@@ -189,9 +189,9 @@ class SaamRbac:
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
         """Learn from an answer of the current epoch, if it followed from roles alone and never expires."""
-        if decision.basis is not Basis.ROLES or decision.expires is not None or decision.obligations:
+        if decision.basis is not Basis.ROLES or decision.expires is not None:
             return
-        roles = self._roles.admit(request.subject.attributes.get(_ROLES))
+        roles = self._admit(request.subject.attributes.get(_ROLES))
         if roles is None:
             return
         object_, action = request.object.id, request.action.id
@@ -208,12 +208,23 @@ class SaamRbac:
             self._known.pop((object_, action))
 
     def clear(self) -> None:
-        self._known.clear()
+        self.rearrange(self._juniors)
 
     def rearrange(self, juniors: Mapping[str, Sequence[str]]) -> None:
-        """Start over with another hierarchy."""
+        """Start over, with this hierarchy: each role with those directly below it."""
+        self._juniors = juniors
         self._roles = RoleMasks(juniors)
         self._known.clear()
+
+    def _admit(self, names: object) -> Mask | None:
+        """These roles, starting over if there are too many new ones; None if they are no list of names."""
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            return None
+        roles = self._roles.admit(names)
+        if roles is None:
+            self.clear()
+            roles = self._roles.admit(names)
+        return roles
 
     def _current(self, object_: str, action: str) -> Knowledge | None:
         """What is known of a permission, brought up to the current epoch; None if nothing is left."""

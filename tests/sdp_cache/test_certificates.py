@@ -70,6 +70,32 @@ def test_what_can_be_looked_up_is_not_tested_again():
     assert len(filing.places) == 2
 
 
+def test_a_choice_too_wide_to_be_filed_is_tested():
+    wide = Literal(In(OBJECT, tuple(f"/{n}" for n in range(MAX_PLACES + 1))))
+    assert file((wide,)).rest == (wide,)
+    both = (Literal(In(OBJECT, tuple("abcdef"))), Literal(In(ACTION, tuple("uvwxyz"))))
+    assert file(both).rest == both[1:]
+
+
+def test_what_is_asked_twice_of_a_path_is_filed_once_and_tested_once():
+    one, other = Literal(In(OBJECT, ("/a", "/b"))), Literal(In(OBJECT, ("/b", "/c")))
+    assert file((one, other)).rest == (other,)
+    _, cache = cached((asking(object_="/b"), certified(one, other)))
+    assert [cache.infer(asking(object_=name), 0.0) is not None for name in ("/a", "/b", "/c")] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_of_two_lists_one_is_looked_under_and_the_other_tested():
+    roles, groups = Overlaps(ROLES, ("r",)), Overlaps(Path("context", ("groups",)), ("g",))
+    with_both = Request.of(Entity("s", {"roles": ["r"]}), "/o", "read", {"groups": ["f", "g"]})
+    _, cache = cached((with_both, certified(roles, groups)))
+    assert cache.infer(with_both, 0.0) is not None
+    assert cache.infer(asking(["r"]), 0.0) is None
+
+
 def test_a_pattern_is_filed_under_its_beginning_and_tested():
     assert file((Literal(Glob(OBJECT, "/a/*/c")),)).places == (("/a/",),)
     _, cache = cached((asking(object_="/a/b/c"), certified(Glob(OBJECT, "/a/*/c"))))
@@ -89,8 +115,10 @@ def test_an_answer_serves_other_subjects_with_the_same_facts_and_says_whence():
 
 
 def test_a_certificate_that_does_not_hold_of_its_own_request_is_not_believed():
-    _, cache = cached((asking(), certified(Equal(OBJECT, "/other"))))
-    assert cache.infer(asking(object_="/other"), 0.0) is None
+    looked_up, tested = Equal(OBJECT, "/other"), Literal(Equal(OBJECT, "/a/b"), holds=False)
+    for fact in (looked_up, tested):
+        _, cache = cached((asking(), certified(fact)))
+        assert cache.infer(asking(object_="/other"), 0.0) is None
 
 
 def test_a_certificate_that_cannot_be_meant_is_ignored():
@@ -100,8 +128,8 @@ def test_a_certificate_that_cannot_be_meant_is_ignored():
     assert cache.infer(asking(), 0.0) is None
 
 
-def test_without_a_certificate_or_with_obligations_nothing_is_learned():
-    _, cache = cached((asking(), Decision(True)), (asking(), certified(obligations=({"log": True},))))
+def test_without_a_certificate_nothing_is_learned():
+    _, cache = cached((asking(), Decision(True)))
     assert cache.infer(asking(), 0.0) is None
 
 
@@ -127,6 +155,7 @@ def test_the_same_certificate_learned_again_replaces_the_older_answer():
     found = cache.infer(asking(), 0.0)
     assert not found.allowed
     assert found.inferred.answers == ("new",)
+    assert len(cache._buckets[0, "read"].entries) == 1
 
 
 def test_certificates_that_differ_only_in_what_cannot_be_looked_up_are_kept_up_to_a_number():

@@ -71,6 +71,15 @@ def test_a_change_that_comes_out_of_order_shows_the_gap_before_it():
     assert (lease.sequence, lease.epoch) == (3, 7)
 
 
+def test_a_heartbeat_about_what_is_missing_counts_once_it_was_fetched():
+    lease = Lease(RULES, sequence=3, epoch=7)
+    lease.hear(Heartbeat(9, 5, at=101.0), now=101.0)
+    assert lease.receive(5, 9, now=102.0) is Step.GAP
+    lease.receive(4, 8, now=103.0)
+    lease.receive(5, 9, now=103.0)
+    assert standing_at(lease, 110.9, 111.0) == ["fresh", "none"]
+
+
 def test_having_caught_up_with_a_gap_the_lease_is_what_heartbeats_made_it():
     lease = Lease(RULES, sequence=3, epoch=7)
     lease.hear(Heartbeat(7, 3, at=100.0), now=100.0)

@@ -61,6 +61,7 @@ def test_a_change_drops_what_it_touches_and_the_rest_is_served_under_the_new_epo
     cache.learn(other, ALLOW, "2")
     log.apply(PolicyChange(4, 3, (Touched(Equal(Path("subject"), "alice")),)))
     assert cache.infer(ASKED, 0.0) is None
+    assert len(cache) == 1
     assert cache.infer(other, 0.0).epoch == 4
     log.apply(PolicyChange(5, 4))
     assert cache.infer(ASKED, 0.0) is None

@@ -105,6 +105,19 @@ def test_a_failure_inside_a_pdp_is_cached_for_as_long_as_the_pdp_says(reason):
     assert recycler.infer(ASKED, 10.0) is None
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"obligations": ({"log": True},)}, {"reason": Reason.POLICY_ERROR, "expires": 10.0}],
+    ids=["obligations", "a failure"],
+)
+def test_what_other_requests_might_not_share_is_recycled_for_the_same_request_only(fields):
+    recycler = Recycler()
+    decision = Decision(False, basis=Basis.ROLES, certificate=(), **fields)
+    recycler.learn(asking(["a", "b"]), decision, 0)
+    assert recycler.infer(asking(["a", "b"]), 0.0).inferred.method == "precise"
+    assert recycler.infer(asking(["a"]), 0.0) is None
+
+
 def test_what_was_inferred_is_never_learned_from():
     recycler = Recycler()
     recycler.learn(ASKED, Decision(True, inferred=Inference("precise")), 0)
@@ -137,12 +150,24 @@ def test_each_way_can_be_switched_on_its_own(way, method, case):
 
 
 def test_a_new_hierarchy_makes_what_was_known_of_roles_worthless():
-    recycler = Recycler(Recycling(precise=0, juniors={"senior": ("junior",)}))
+    recycler = Recycler(Recycling(precise=0))
+    recycler.restart(0, {"senior": ("junior",)})
     recycler.learn(asking(["junior"]), Decision(True, basis=Basis.ROLES), 0)
     assert recycler.infer(asking(["senior"]), 0.0).allowed
     recycler.apply(PolicyChange(1, 0, juniors={}))
     assert recycler.infer(asking(["senior"]), 0.0) is None
     assert recycler.infer(asking(["junior"]), 0.0) is None
+
+
+def test_after_a_step_over_something_unknown_no_hierarchy_is_assumed():
+    recycler = Recycler(Recycling(precise=0))
+    recycler.restart(0, {"senior": ("junior",)})
+    recycler.apply(PolicyChange(1, 0, whole=True))
+    recycler.learn(asking(["junior"]), Decision(True, epoch=1, basis=Basis.ROLES), 1)
+    assert recycler.infer(asking(["senior"]), 0.0) is None
+    recycler.apply(PolicyChange(2, 1, whole=True, juniors={"senior": ("junior",)}))
+    recycler.learn(asking(["junior"]), Decision(True, epoch=2, basis=Basis.ROLES), 2)
+    assert recycler.infer(asking(["senior"]), 0.0).allowed
 
 
 def test_new_labels_make_what_was_known_of_the_old_ones_worthless():

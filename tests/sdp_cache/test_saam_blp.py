@@ -161,7 +161,6 @@ def test_a_refused_write_teaches_only_what_the_other_half_leaves_no_doubt_of():
         Decision(False),
         Decision(False, basis=Basis.ROLES),
         Decision(True, basis=Basis.LABELS, expires=9.0),
-        Decision(True, basis=Basis.LABELS, obligations=({"log": True},)),
     ],
 )
 def test_nothing_is_learned_from_an_answer_that_may_depend_on_more_than_labels(decision):

@@ -85,8 +85,8 @@ def test_the_index_answers_every_role_set_as_the_algorithm_word_for_word(trace):
         assert verdicts(knowledge) == [naive.decide(roles) for roles in EVERY_SET]
 
 
-def saam(juniors=None, epoch=0):
-    log = ChangeLog(epoch)
+def saam(juniors=None, epoch=0, limit=1024):
+    log = ChangeLog(epoch, limit)
     return log, SaamRbac(log, juniors)
 
 
@@ -234,6 +234,18 @@ def test_a_touched_permission_is_forgotten():
     assert allowed(cache, "a") is None
 
 
+def test_what_is_older_than_the_log_remembers_is_forgotten():
+    log, cache = saam(limit=2)
+    cache.learn(asking("a"), ALLOW, "1")
+    log.apply(PolicyChange(1, 0, (Revoked("a", "/o1", "read", ("a",)),)))
+    for epoch in (2, 3):
+        log.apply(PolicyChange(epoch, epoch - 1, (Touched(Equal(Path("object"), "/o2")),)))
+    assert allowed(cache, "a") is None
+    cache.learn(asking("b"), DENY, "2")
+    assert allowed(cache, "a") is None
+    assert allowed(cache, "b") is False
+
+
 def test_a_change_about_one_subject_silences_that_subject_only_until_roles_are_confirmed_again():
     log, cache = saam()
     cache.learn(asking("a"), ALLOW, "1")
@@ -250,7 +262,6 @@ def test_a_change_about_one_subject_silences_that_subject_only_until_roles_are_c
         Decision(True),
         Decision(True, basis=Basis.LABELS),
         Decision(True, basis=Basis.ROLES, expires=9.0),
-        Decision(True, basis=Basis.ROLES, obligations=({"log": True},)),
     ],
 )
 def test_nothing_is_learned_from_an_answer_that_may_depend_on_more_than_roles(decision):
@@ -273,12 +284,23 @@ def test_what_is_no_list_of_role_names_is_neither_learned_from_nor_answered_as_a
     assert decision is None or (decision.allowed and "a" in roles)
 
 
-def test_so_many_role_names_that_masks_would_grow_without_bound_are_not_learned():
+def test_it_starts_anew_rather_than_let_masks_grow_with_ever_new_role_names():
     _, cache = saam()
     for n in range(5000):
         cache.learn(asking([f"role{n}"], f"/o{n % 50}"), DENY, "x")
-    assert allowed(cache, ["role0"], "/o0") is False
-    assert allowed(cache, ["role4999"], "/o49") is None
+    assert allowed(cache, ["role0"], "/o0") is None
+    assert allowed(cache, ["role4999"], "/o49") is False
+    cache.learn(asking([f"new{n}" for n in range(5000)]), DENY, "x")
+    assert allowed(cache, ["new0"]) is None
+
+
+def test_a_grant_whose_holders_are_unknown_drops_what_was_known_unless_the_hierarchy_is_known():
+    for juniors, expected in ((None, None), ({"b": ("a",)}, False)):
+        log, cache = saam(juniors)
+        cache.learn(asking("bc"), DENY, "1")
+        log.apply(PolicyChange(1, 0, (Granted("a", "/o1", "read"),)))
+        assert allowed(cache, "c") is expected
+        assert allowed(cache, "b") is None
 
 
 @settings(max_examples=25)
