@@ -93,7 +93,7 @@ class Recycler:
             link.learn(request, decision, answer)
 
     def _links_for(self, decision: Decision) -> tuple[Link, ...]:
-        """Those that may learn from a decision: from a failure none, or as long as the PDP says that it lasts.
+        """Those that may learn from a decision: from a failure, none unless the PDP says how long it lasts.
 
         A failure follows from no facts, and obligations may differ where the effect does not; so neither is
         recycled for any request but the same.

@@ -94,7 +94,7 @@ def _names(ids: Sequence[str]) -> tuple[NameTable, list[bytes]]:
 
 
 def _shared(masks: bytes, width: int) -> tuple[bytes, bytes]:
-    """For each row the number of its mask, and the masks by number; or no numbers, where they would not pay."""
+    """For each row the number of its mask, and the masks by number; no numbers where they do not pay."""
     numbers: dict[bytes, int] = {}
     rows = array("I")
     for start in range(0, len(masks), width):

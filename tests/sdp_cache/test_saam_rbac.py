@@ -10,7 +10,8 @@ from authz import Basis, Decision
 from authz.change import Granted, PolicyChange, Revoked, Touched
 from authz.predicate import And, Equal, Path, Prefix
 from sdp_cache.change_log import ChangeLog
-from sdp_cache.saam_rbac import Knowledge, SaamRbac, Source
+from sdp_cache.role_knowledge import Knowledge, Source
+from sdp_cache.saam_rbac import SaamRbac
 from tests.sdp_cache.models import OBJECTS, ROLES, RbacWorld, asking
 
 ALLOW = Decision(True, basis=Basis.ROLES)
