@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from authz.decision import Decision, Reason
 from authz.request import Request
+from pdp.explain import Explanation, explain
 from pdp.source import Effect, PolicySource, Verdict, combine
 
 _ALLOW, _NO_POLICY = Effect.ALLOW, Reason.NO_POLICY  # members of an enum are slow to look up
@@ -45,6 +46,10 @@ class Engine:
 
     def _judge_all(self, request: Request, certify: bool) -> Verdict:
         return combine([each.judge(request, certify) for each in self.sources])
+
+    def explain(self, request: Request) -> Explanation:
+        """Why the request is decided as it is. For people: it looks at every policy."""
+        return explain(self.sources, request, self.evaluate(request))
 
     async def decide(self, request: Request) -> Decision:
         return self.evaluate(request)

@@ -12,6 +12,7 @@ from authz.predicate import TRUE, Predicate
 from authz.request import Request
 from pdp.abac.policy import Algorithm, Policy
 from pdp.certify import Certifier, Plan
+from pdp.explain import PolicyExplanation, explain_policy, is_about
 from pdp.index import Index
 from pdp.reference import applies
 from pdp.reference import judge as judge_applicable
@@ -93,6 +94,15 @@ class AbacSource:
         if wins:
             return self._by_priority and not entry.wins and entry.priority > priority
         return entry.wins and (not self._by_priority or entry.priority >= priority)
+
+    def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
+        """The policies whose targets fit, each with what it lacks, and how many more there are."""
+        about = [each for each in self.policies if is_about(each.condition, request)]
+        explained = [
+            explain_policy(request, each.id, self.name, each.effect, each.condition, each.description)
+            for each in about
+        ]
+        return explained, len(self.policies) - len(about)
 
     def _judge_each(self, request: Request) -> Verdict:
         """One policy could not be evaluated: each is tried by itself, and only that one fails, safely."""

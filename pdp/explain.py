@@ -1,0 +1,146 @@
+"""Why a request is decided as it is: each policy that could matter, and what would have to be different for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from authz.decision import Decision
+from authz.predicate import REQUEST, And, Literal, Not, Or, Path, Predicate, Relate, compile_predicate
+from authz.predicate.compiler import compile_reader
+from authz.request import Request
+from pdp.source import Effect
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One fact that would have to be so, and what is there instead; null is an attribute that is missing."""
+
+    needs: str
+    path: str
+    found: object = None
+
+    def __str__(self) -> str:
+        return f"{self.needs}; {self.path} is {_shown(self.found)}"
+
+
+class PolicyExplanation(msgspec.Struct, frozen=True):
+    """Whether a policy applies, and the fewest changes after which it would not, or would; none if none help."""
+
+    policy: str
+    source: str
+    effect: Effect
+    applies: bool
+    changes: tuple[Change, ...]
+    determines: bool = False
+    description: str = ""
+
+    def __str__(self) -> str:
+        state = "determines this" if self.determines else "applies" if self.applies else "does not apply"
+        name = f"{self.policy} ({self.description})" if self.description else self.policy
+        change = "would not apply if" if self.applies else "would need"
+        return "\n".join([f"{self.effect} {name} {state}", *(f"  {change} {each}" for each in self.changes)])
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A decision with every policy that is about its subject, object and action."""
+
+    request: str
+    decision: Decision
+    policies: tuple[PolicyExplanation, ...]
+    others: int
+    """How many more policies there are, about other subjects, objects or actions."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.request}: {self.decision}", *map(str, self.policies)]
+        if self.others:
+            lines.append(f"{self.others} more about other subjects, objects or actions")
+        return "\n".join(lines)
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A policy source that can say why."""
+
+    def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
+        """Its policies that are about the request's names, and how many more it has."""
+        ...
+
+
+def explain(sources: Sequence[object], request: Request, decision: Decision) -> Explanation:
+    """The explanation of a decision: what determines it first, then what applies, then what comes nearest."""
+    found: list[PolicyExplanation] = []
+    others = 0
+    for source in sources:
+        if isinstance(source, Explains):
+            explained, more = source.explain(request)
+            found += explained
+            others += more
+    marked = [msgspec.structs.replace(each, determines=each.policy in decision.policies) for each in found]
+    marked.sort(key=lambda each: (not each.determines, not each.applies, len(each.changes)))
+    return Explanation(str(request), decision, tuple(marked), others)
+
+
+def explain_policy(
+    request: Request, policy: str, source: str, effect: Effect, condition: Predicate, description: str = ""
+) -> PolicyExplanation:
+    applies = compile_predicate(condition)(request)
+    changes = tuple(_change(each, request) for each in changes_to(condition, request, not applies) or ())
+    return PolicyExplanation(policy, source, effect, applies, changes, False, description)
+
+
+def is_about(condition: Predicate, request: Request) -> bool:
+    """Whether what the condition demands of the names of subject, object and action is so."""
+    terms = condition.terms if isinstance(condition, And) else (condition,)
+    return all(
+        compile_predicate(each)(request) for each in terms if all(not path.keys for path in _paths(each))
+    )
+
+
+def changes_to(condition: Predicate, request: Request, wanted: bool) -> tuple[Literal, ...] | None:
+    """The fewest literals, none of which holds now, that would give the condition the wanted truth value.
+
+    None if nothing would. Of several ways equally short, one that changes no names is preferred.
+    """
+    match condition:
+        case Not(term):
+            return changes_to(term, request, not wanted)
+        case And(terms) | Or(terms):
+            ways = [changes_to(each, request, wanted) for each in terms]
+            possible = [each for each in ways if each is not None]
+            if isinstance(condition, And) is not wanted:
+                return min(possible, key=_effort, default=None)
+            together = tuple(dict.fromkeys(literal for way in possible for literal in way))
+            return together if len(possible) == len(ways) else None
+    return () if compile_predicate(condition)(request) is wanted else (Literal(condition, wanted),)
+
+
+def _effort(literals: tuple[Literal, ...]) -> tuple[int, int]:
+    return len(literals), sum(not each.comparison.path.keys for each in literals)
+
+
+def _change(literal: Literal, request: Request) -> Change:
+    test = literal.comparison
+    needs, found = str(literal), compile_reader(test.path, REQUEST)(request)
+    if isinstance(test, Relate):
+        needs += f" ({test.other} is {_shown(compile_reader(test.other, REQUEST)(request))})"
+    return Change(needs, str(test.path), found)
+
+
+def _paths(predicate: Predicate) -> Iterator[Path]:
+    match predicate:
+        case And(terms) | Or(terms):
+            for term in terms:
+                yield from _paths(term)
+        case Not(term):
+            yield from _paths(term)
+        case Relate(path, _, other):
+            yield from (path, other)
+        case _:
+            yield predicate.path
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
