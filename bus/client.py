@@ -1,36 +1,44 @@
 """nats-py's client, made safe against hostile messages and given a path without task switches.
 
-Three things differ from the library's client (measured: docs/design/nats-client.md):
+What differs from the library's client (measured: docs/design/nats-client.md):
 - what cannot be decoded is counted and dropped, where the library's read loop would end without a word;
 - subjects may hold any byte that the server lets through, where the library's parser would disconnect;
-- a handler may be called from the read loop itself, and a message written to the socket at once.
+- a handler may be called from the read loop itself, and a message written to the socket at once;
+- the loss of the connection is told at once, and never waits for a frozen server to take what is buffered;
+- a ping follows everything sent before it, and may be given up without harm to the connection.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import random
 import re
 import types
 from collections.abc import Callable
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
+from nats.errors import ConnectionClosedError
 from nats.protocol import command, parser
 
 Handler = Callable[[str, str, bytes, bytes], None]
 """Called with subject, reply subject, payload and raw headers. It must be quick and must not block."""
 
 NO_RESPONDERS = b"NATS/1.0 503"
+CLOSE_SECONDS = 1.0
+"""How long closing waits for the server to take what is still buffered."""
 
+_WORD = rb"[ \t]+([^ \t\n]+)"
+_REPLY = rb"[ \t]+(([^ \t\n]+)[ \t]+)?"
 _PATTERNS = {
-    "MSG_RE": re.compile(rb"\AMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)\r\n"),
-    "HMSG_RE": re.compile(
-        rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)[ \t]+(\d+)\r\n"
-    ),
+    "MSG_RE": re.compile(rb"\AMSG" + _WORD + rb"[ \t]+(\d+)" + _REPLY + rb"(\d+)\r\n"),
+    "HMSG_RE": re.compile(rb"\AHMSG" + _WORD + rb"[ \t]+(\d+)" + _REPLY + rb"(\d+)[ \t]+(\d+)\r\n"),
 }
 
 
 class Parser(parser.Parser):
-    """The library's parser over patterns that split where the server splits: at spaces and tabs only."""
+    """The library's parser over patterns that split where the server splits: at spaces, tabs and line ends only."""
 
     parse = types.FunctionType(parser.Parser.parse.__code__, {**vars(parser), **_PATTERNS}, "parse", (b"",))
 
@@ -38,7 +46,10 @@ class Parser(parser.Parser):
 class GuardedClient(Client):
     """One NATS connection that no message can stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_lost: Callable[[], None]) -> None:
+        """`on_lost` is called as soon as the connection is lost or closed."""
+        self._state = Client.DISCONNECTED
+        self._on_lost = on_lost
         super().__init__()
         self._ps = Parser(self)
         self._handlers: dict[int, Handler] = {}
@@ -69,20 +80,45 @@ class GuardedClient(Client):
         self._pending.append(command.pub_cmd(subject, reply, payload))
         self._write_pending()
 
-    async def flush(self, timeout: int = 5) -> None:
-        """Return when the server has handled everything sent so far.
+    @property
+    def _status(self) -> int:
+        return self._state
 
-        The library writes its PING at once, before what waits to be written; then the PONG would prove nothing.
-        """
-        if self.is_connected:
-            self._write_pending()
-        await super().flush(timeout)
+    @_status.setter
+    def _status(self, status: int) -> None:
+        # The library calls back only when it has waited for the socket to close: too late for whoever sends.
+        lost = self._state == Client.CONNECTED != status
+        self._state = status
+        if lost:
+            self._give_up_pings()
+            self._on_lost()
+
+    def _give_up_pings(self) -> None:
+        """Tell whoever waits in `flush`: the library would let them wait until their time is over."""
+        for pong in self._pongs:
+            if not pong.done():
+                pong.set_exception(ConnectionClosedError())
+                pong.exception()  # not everyone who pings waits for the answer
 
     def _write_pending(self) -> None:
         assert self._transport is not None
         self._transport.writelines(self._pending)
         self._pending = []
         self._pending_data_size = 0
+
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        # The library would write the ping before what waits in line, and its answer would prove nothing.
+        self._write_pending()
+        await super()._send_ping(future)
+
+    async def _process_pong(self) -> None:
+        # The library fails, and with it the read loop, if whoever sent the ping has stopped waiting.
+        if self._pongs:
+            pong = self._pongs.pop(0)
+            if not pong.done():
+                pong.set_result(True)
+            self._pongs_received += 1
+            self._pings_outstanding = 0
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         handler = self._handlers.get(sid)
@@ -99,3 +135,31 @@ class GuardedClient(Client):
         # The library ends its loop on any error and says nothing: treat that as the lost connection it is.
         if self.is_connected:
             await self._process_op_err(ConnectionError("the read loop ended"))
+
+    async def _attempt_reconnect(self) -> None:
+        self._abort()
+        # The library might try the server first that has just been found frozen, and wait for it once more.
+        others = [server for server in self._server_pool if server is not self._current_server]
+        random.shuffle(others)
+        assert self._current_server is not None
+        self._server_pool = [*others, self._current_server]
+        await super()._attempt_reconnect()
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        if self._flush_queue is None:  # it never began to connect, and the library fails on closing that
+            self._status = status
+            return
+        if self.is_connected:
+            with contextlib.suppress(OSError, RuntimeError):  # the socket may have closed a moment ago
+                self._write_pending()
+        aborting = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._abort)
+        try:
+            await super()._close(status, do_cbs)
+        finally:
+            aborting.cancel()
+
+    def _abort(self) -> None:
+        """Close the socket without waiting until the server has taken what is buffered: a frozen one never does."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()

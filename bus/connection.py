@@ -7,6 +7,8 @@ import base64
 import contextlib
 import logging
 import os
+import random
+import re
 import secrets
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -18,9 +20,10 @@ from nats.js import JetStreamContext
 
 from authz import Identity
 from bus.client import NO_RESPONDERS, GuardedClient, Handler
-from bus.errors import NoResponders, NotConnected, ReplyTimeout
+from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 
 URL_VARIABLE = "AUTHFABRIC_NATS_URL"
+REBUILD_SECONDS = 0.2
 
 _log = logging.getLogger("authfabric.bus")
 
@@ -64,10 +67,12 @@ class Connection:
     ) -> None:
         """`url` may name several servers, separated by commas. The identity signs the server's challenge."""
         self.url = url
+        self.address = without_secrets(url)
+        """The URL as it may be shown to anyone."""
         self.name = name
         self._identity = identity
         self._connect_seconds = connect_seconds
-        self._client = GuardedClient()
+        self._client = GuardedClient(self._on_lost)
         self._subscriptions: set[Subscription] = set()
         self._inbox = f"_INBOX_{secrets.token_hex(8)}"
         self._expected: dict[str, ReplyHandler] = {}
@@ -81,6 +86,8 @@ class Connection:
         self.lost_at = 0.0
         """When the connection was lost, by the monotonic clock; meaningless while it is ready."""
         self._ready_event = asyncio.Event()
+        self.on_ready: list[Callable[[], None]] = []
+        """What to do whenever the connection has come back: others may have forgotten us meanwhile."""
         self.last_error = ""
         self.reconnects = 0
 
@@ -103,32 +110,41 @@ class Connection:
     def server(self) -> str:
         """The address of the server connected to at this moment."""
         url = self._client.connected_url
-        return url.netloc if url is not None else ""
+        return f"{url.hostname}:{url.port}" if url is not None else ""
 
     def send(self, subject: str, payload: bytes, reply: str = "") -> None:
         """Publish now, without waiting."""
+        client = self._client
         if not self.ready:
-            raise NotConnected(self.url, self.last_error)
-        self._client.send(subject, payload, reply)
+            raise NotConnected(self.address, self.last_error)
+        if len(payload) > client.max_payload:
+            raise BadMessage("payload", f"has {len(payload)} bytes; the server takes {client.max_payload}")
+        try:
+            client.send(subject, payload, reply)
+        except (OSError, RuntimeError) as error:  # uvloop's word for a socket that closed a moment ago
+            raise NotConnected(self.address, _words(error)) from None
 
     async def listen(self, subject: str, handler: Handler, queue: str = "") -> Subscription:
         """Call the handler for each message on the subject; it survives reconnects."""
         subscription = Subscription(self, subject, handler, queue)
         self._subscriptions.add(subscription)
-        if not self._client.is_closed:
+        if not self._opening and not self._client.is_closed:  # else `_open` does it
             subscription.number = await self._client.listen(subject, handler, queue)
         return subscription
 
     async def cancel(self, subscriptions: Iterable[Subscription]) -> None:
-        """Drop several interests and return when everything sent to them has been handled."""
+        """Drop these interests and return when everything sent to them has been handled."""
         dropped = list(subscriptions)
         self._subscriptions.difference_update(dropped)
+        client = self._client
         for subscription in dropped:
-            await self._client.unlisten(subscription.number)
-        if self._client.is_connected:
-            await self.flush()
-        for subscription in dropped:
-            self._client.forget(subscription.number)
+            await client.unlisten(subscription.number)
+        try:
+            if client.is_connected:
+                await self.flush()
+        finally:
+            for subscription in dropped:
+                client.forget(subscription.number)
 
     def expect(self, handler: ReplyHandler) -> str:
         """Listen for answers; returns the reply subject to send the question with. End it by `forget`."""
@@ -166,10 +182,12 @@ class Connection:
 
     async def flush(self, seconds: int = 5) -> None:
         """Return when the server has handled everything sent so far."""
+        if not self._client.is_connected:
+            raise NotConnected(self.address, self.last_error)
         try:
             await self._client.flush(timeout=seconds)
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise NotConnected(self.url, str(error) or type(error).__name__) from None
+        except (nats.errors.Error, OSError, RuntimeError, TimeoutError) as error:
+            raise NotConnected(self.address, _words(error)) from None
 
     async def wait_ready(self, seconds: float) -> bool:
         """Wait until the connection can be used, at most so long; says whether it can."""
@@ -195,53 +213,66 @@ class Connection:
         self._set_ready(False)
         if self._rebuild is not None:
             self._rebuild.cancel()
+            await asyncio.wait([self._rebuild])
         await self._client.close()
 
     async def _open(self) -> None:
         client = self._client
-        if self._identity is not None:
-            client._public_nkey = str(self._identity.public)
         self._opening = True
         try:
-            await asyncio.wait_for(
-                client.connect(
-                    self.url.split(","),
-                    name=self.name,
-                    error_cb=self._on_error,
-                    disconnected_cb=self._on_disconnected,
-                    reconnected_cb=self._on_reconnected,
-                    closed_cb=self._on_closed,
-                    signature_cb=self._sign if self._identity is not None else None,
-                    **_SURVIVE_FROZEN_NODES,
-                ),
-                self._connect_seconds,
-            )
-        except (nats.errors.Error, OSError, TimeoutError) as error:
-            await client._close(GuardedClient.CLOSED, False)
-            raise NotConnected(self.url, self.last_error or str(error) or "no server answers there") from None
-        finally:
+            await asyncio.wait_for(self._connect(client), self._connect_seconds)
             self._opening = False
+            for subscription in list(self._subscriptions):
+                subscription.number = await client.listen(
+                    subscription.subject, subscription.handler, subscription.queue
+                )
+            await self.flush()
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            await self._discard(client)
+            raise NotConnected(self.address, self.last_error or _words(error)) from None
+        except BaseException:
+            await self._discard(client)
+            raise
+        self._set_ready(client.is_connected)
+
+    async def _discard(self, client: GuardedClient) -> None:
+        """Close a client that did not come up, or it would go on trying, and hear everything twice."""
+        self._opening = False
+        await client._close(GuardedClient.CLOSED, False)
+
+    async def _connect(self, client: GuardedClient) -> None:
+        if self._identity is not None:
+            client._public_nkey = str(self._identity.public)
+        servers = [url.strip() for url in self.url.split(",")]
+        await client.connect(
+            random.sample(servers, len(servers)),
+            dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
+            name=self.name,
+            error_cb=self._on_error,
+            reconnected_cb=self._on_reconnected,
+            closed_cb=self._on_closed,
+            signature_cb=self._sign if self._identity is not None else None,
+            inbox_prefix=self._inbox,
+            **_SURVIVE_FROZEN_NODES,
+        )
         if not client.is_connected:  # the library can return unconnected when authentication is slow
-            raise NotConnected(self.url, self.last_error or "the server did not accept the connection")
-        for subscription in list(self._subscriptions):
-            subscription.number = await client.listen(
-                subscription.subject, subscription.handler, subscription.queue
-            )
-        await self.flush()
-        self._set_ready(True)
+            raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
 
     def _sign(self, nonce: str) -> bytes:
         assert self._identity is not None
         return base64.b64encode(self._identity.sign(nonce.encode()))
 
     def _set_ready(self, ready: bool) -> None:
-        if self.ready and not ready:
-            self.lost_at = monotonic()
+        if ready == self.ready:
+            return
         self.ready = ready
         if ready:
             self._ready_event.set()
+            for action in self.on_ready:
+                action()
         else:
             self._ready_event.clear()
+            self.lost_at = monotonic()
 
     def _on_reply(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         handler = self._expected.get(subject)
@@ -249,36 +280,47 @@ class Connection:
             handler(payload, headers.startswith(NO_RESPONDERS))
 
     async def _on_error(self, error: Exception) -> None:
-        text = str(error).removeprefix("nats: ") or type(error).__name__
-        self.last_error = text
-        _log.debug("bus error on %s: %s", self.url, text)
-        if self._opening and "authorization" in text.lower():
-            raise NotConnected(self.url, text)  # otherwise the library would try again for minutes
+        self.last_error = _words(error)
+        _log.debug("bus error on %s: %s", self.address, self.last_error)
+        if self._opening and "authorization" in self.last_error.lower():
+            # Otherwise the library would try again for minutes.
+            raise NotConnected(self.address, self.last_error)
 
-    async def _on_disconnected(self) -> None:
+    def _on_lost(self) -> None:
         self._set_ready(False)
 
     async def _on_reconnected(self) -> None:
         self.reconnects += 1
-        self._set_ready(True)
+        self._set_ready(self._client.is_connected)
 
     async def _on_closed(self) -> None:
         """Begin again with a new client: the library gives up for good on some errors, such as expired credentials."""
-        self._set_ready(False)
         if not self._closing and self._rebuild is None:
             self._rebuild = asyncio.create_task(self._build_again())
 
     async def _build_again(self) -> None:
-        while not self._closing:
+        while True:
             self._dropped_before += self._client.dropped
-            self._client = GuardedClient()
+            self._client = GuardedClient(self._on_lost)
             try:
                 await self._open()
                 break
             except NotConnected:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(REBUILD_SECONDS)
         self._rebuild = None
         self.reconnects += 1
+
+
+def _words(error: Exception) -> str:
+    """What the library says, without its own name and the server's quotes."""
+    if isinstance(error, TimeoutError) or not str(error):
+        return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    return str(error).removeprefix("nats: ").strip("'\"")
+
+
+def without_secrets(url: str) -> str:
+    """The URL without the user name, password or token in it."""
+    return re.sub(r"//[^/@,]*@", "//", url)
 
 
 def configured_url() -> str | None:
