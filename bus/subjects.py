@@ -26,10 +26,14 @@ _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 
 
 class Mode(enum.StrEnum):
-    """Who is to answer: any one of the replicas interested, or all of them."""
+    """Who is to answer: any one of the replicas interested, or all of them; or who is to explain."""
 
     ANY = "any"
     ALL = "all"
+    EXPLAIN = "explain"
+
+
+DECIDING = (Mode.ANY, Mode.ALL)
 
 
 def token(name: str) -> str:

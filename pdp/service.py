@@ -18,7 +18,7 @@ from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
 from bus.messages import Announcement, Answers, unpack_questions, unpack_raw_questions
 from bus.scopes import Scope, widest
-from bus.subjects import ANNOUNCE, QUEUE, ROOT, WHO, Mode, interest
+from bus.subjects import ANNOUNCE, DECIDING, QUEUE, ROOT, WHO, Mode, interest
 
 ANNOUNCE_SECONDS = 1.0
 ANNOUNCE_TTL = 3.5
@@ -79,10 +79,8 @@ class Replica:
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         for number, scope in enumerate(self.scopes):
             if number % 100 == 0:
-                await asyncio.sleep(
-                    0
-                )  # with many scopes, let the connection answer the server's pings meanwhile
-            for mode in Mode:
+                await asyncio.sleep(0)  # many scopes take long; the server's pings must be answered meanwhile
+            for mode in DECIDING:
                 queue = QUEUE if mode is Mode.ANY else ""
                 self._subscriptions.append(await bus.listen(interest(mode, scope), self._on_questions, queue))
         self._subscriptions.append(await bus.listen(WHO, lambda *_: self._announce()))

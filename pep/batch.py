@@ -13,7 +13,7 @@ from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
 from bus.messages import Questions, unpack_answers
 from bus.scopes import Scope
-from bus.subjects import Mode
+from bus.subjects import DECIDING, Mode
 from pep.strategy import RETRY_SECONDS, Strategy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Route:
     def __init__(self, scope: Scope, announced: bool) -> None:
         self.scope = scope
         self.announced = announced
-        self.subjects = {mode: subjects.question(mode, scope) for mode in Mode}
+        self.subjects = {mode: subjects.question(mode, scope) for mode in DECIDING}
         self.filling: Batch | None = None
         """The batch that the next question with the usual strategy and deadline joins."""
 
