@@ -6,12 +6,15 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.markup import escape
 
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
-from authz import Decision, Entity, InvalidRequest, Request
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
+from authz import AuthFabricError, Decision, Entity, InvalidRequest, Request
 from authz.request import Attributes
 from bus.scopes import DEFAULT_DOMAIN
+from pdp.explain import Explanation
+from pdp.explain_service import ask_why
 from pep import Enforcer, Strategy
 
 
@@ -64,12 +67,45 @@ async def _ask(
         url, domain=domain, deadline=deadline, strategy=strategy, name="ask", connect_seconds=2.0
     ) as pep:
         decision = await pep.check(request)
+        explanation = await _explain(pep, request, domain, deadline) if explain else None
     if json:
-        print_json(decision_document(request, decision))
+        document = decision_document(request, decision)
+        print_json(document | {"explanation": explanation} if explain else document)
     else:
         _show(request, decision)
+        if explanation is not None:
+            _show_explanation(explanation)
     if not decision.allowed:
         raise typer.Exit(Exit.DENIED if decision.decided else Exit.FAILED)
+
+
+async def _explain(pep: Enforcer, request: Request, domain: str, deadline: float) -> Explanation | None:
+    """Why, in a replica's words; None, with a word on it, if none can say."""
+    try:
+        explained = await ask_why(pep.asker.connection, domain, request, deadline)
+    except AuthFabricError as error:
+        err.print(f"no explanation: {error}", highlight=False)
+        return None
+    if explained.problem:
+        err.print(f"no explanation: {explained.problem}", highlight=False)
+    return explained.explanation
+
+
+def _show_explanation(explanation: Explanation) -> None:
+    for policy in explanation.policies:
+        mark = "[bold]→[/]" if policy.determines else "[dim]·[/]"
+        state = "determines this" if policy.determines else "applies" if policy.applies else "does not apply"
+        about = f"  [dim]{escape(policy.description)}[/]" if policy.description else ""
+        out.print(
+            f"  {mark} {policy.effect} [bold]{escape(policy.policy)}[/] {state}{about}", highlight=False
+        )
+        for change in policy.changes:
+            verb = "would not apply if" if policy.applies else "would need"
+            out.print(f"      {verb} {escape(str(change))}", highlight=False)
+    if explanation.others:
+        out.print(
+            f"  [dim]{explanation.others} more policies are about other subjects, objects or actions[/]"
+        )
 
 
 def decision_document(request: Request, decision: Decision) -> dict[str, object]:
