@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -22,7 +22,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class Entity(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Someone or something by name, with the attributes the asker knows."""
 
-    id: str
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_OBJECT)]
     attributes: Attributes = {}
 
 
@@ -43,12 +43,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
         context: Attributes | None = None,
     ) -> Request:
         """Make a request from the short form: plain strings stand for entities without attributes."""
-        return cls(
-            Entity(subject) if isinstance(subject, str) else subject,
-            Entity(object) if isinstance(object, str) else object,
-            Entity(action) if isinstance(action, str) else action,
-            context or {},
-        )
+        return cls(_entity(subject), _entity(object), _entity(action), context or {})
 
     @property
     def key(self) -> bytes | tuple[str, str, str]:
@@ -83,6 +78,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
             s, o, a = subject.id, thing.id, action.id
             return (
                 not (subject.attributes or thing.attributes or action.attributes or self.context)
+                and type(s) is type(o) is type(a) is str
                 and 0 < len(s) <= _MAX_SUBJECT
                 and 0 < len(o) <= _MAX_OBJECT
                 and 0 < len(a) <= _MAX_ACTION
@@ -94,6 +90,13 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return False
 
 
+def _entity(given: str | Entity) -> Entity:
+    if type(given) is str:
+        return Entity(given)
+    # What only behaves like a string, such as a member of an enumeration, is taken for the text it holds.
+    return Entity(str.__str__(given)) if isinstance(given, str) else given
+
+
 def _validate_entity(field: str, entity: Entity) -> None:
     if type(entity) is not Entity:
         raise InvalidRequest(field, f"must be a string or an Entity, not {type(entity).__name__}")
@@ -103,7 +106,11 @@ def _validate_entity(field: str, entity: Entity) -> None:
     if not name:
         raise InvalidRequest(f"{field}.id", "must not be empty")
     limit = MAX_BYTES[field]
-    if len(name) * 4 > limit and len(name.encode("utf-8", "surrogatepass")) > limit:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{field}.id", "must be Unicode text, without half characters") from None
+    if size > limit:
         raise InvalidRequest(f"{field}.id", f"must be at most {limit} bytes long")
     if type(entity.attributes) is not dict:
         raise InvalidRequest(

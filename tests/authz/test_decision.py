@@ -19,3 +19,17 @@ def test_a_decision_of_an_older_sender_has_neither_basis_nor_inference():
 def test_a_decision_has_no_truth_value():
     with pytest.raises(TypeError, match="no truth value"):
         bool(Decision(True))
+
+
+def test_only_policy_allows_and_only_a_pdp_decides():
+    decided = {Reason.POLICY, Reason.NO_POLICY, Reason.ATTRIBUTE_UNAVAILABLE, Reason.POLICY_ERROR}
+    assert {reason for reason in Reason if Decision(False, reason).decided} == decided
+
+
+def test_a_decision_reads_as_a_sentence():
+    assert str(Decision(True, policies=("p1", "p2"))) == "allow (policy: p1, p2)"
+    assert (
+        str(Decision(False, Reason.NO_PDP, detail="no PDP serves `/x`"))
+        == "deny (no-pdp): no PDP serves `/x`"
+    )
+    assert (Decision(True).effect, Decision(False).effect) == ("allow", "deny")
