@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import shutil
 import signal
 import socket
@@ -17,7 +18,9 @@ from typing import Self
 
 import msgspec
 
-from bus.errors import ServerFailed
+from bus.client import Handler
+from bus.connection import Connection
+from bus.errors import NoResponders, ServerFailed
 from bus.process import end_with_parent, signal_process
 
 START_SECONDS = 10.0
@@ -93,15 +96,20 @@ class NatsServer:
             self._folder = Path(tempfile.mkdtemp(prefix="authfabric-nats-"))
         configuration = self._folder / "server.conf"
         configuration.write_text(self._configure(self._folder))
-        self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - starting a process takes about a millisecond
-            [str(binary), "-c", str(configuration)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-        )
-        self.url = await self._wait_for_ports(self._process, self._folder)
+        with (self._folder / "errors").open("wb") as errors:
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - starting one takes about a millisecond
+                [str(binary), "-c", str(configuration)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        try:
+            self.url = await self._wait_for_ports(self._process, self._folder)
+        except BaseException:
+            await self.stop(signal.SIGKILL)
+            raise
         self._port = int(self.url.rpartition(":")[2])
         return self
 
@@ -126,7 +134,11 @@ class NatsServer:
         signal_process(self.pid, signal.SIGCONT)
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        try:
+            return await self.start()
+        except BaseException:
+            self._remove_folder()
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -134,6 +146,9 @@ class NatsServer:
         if self.running:
             self.thaw()
         await self.stop()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -156,17 +171,20 @@ class NatsServer:
                     ]
                     return next((u for u in urls if self._host in u), urls[0])
             if process.poll() is not None:
-                raise ServerFailed(f"nats-server ended at once: {last_line(folder / 'log')}")
+                raise ServerFailed(
+                    f"nats-server ended at once: {last_line(folder / 'log', folder / 'errors')}"
+                )
             if asyncio.get_running_loop().time() > deadline:
-                process.kill()
                 raise ServerFailed(f"nats-server did not start within {START_SECONDS:g} s")
             await asyncio.sleep(0.003)
 
 
-def last_line(log: Path) -> str:
-    """The most recent line of a log file, or a word about its absence."""
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1] if lines else "it left no log"
+def last_line(*files: Path) -> str:
+    """The most recent line of the first of these files that has one, or a word about their absence."""
+    for file in files:
+        if file.exists() and (lines := file.read_text(errors="replace").strip().splitlines()):
+            return lines[-1]
+    return "it left no log"
 
 
 def free_ports(count: int) -> list[int]:
@@ -184,7 +202,7 @@ async def cluster(size: int = 3, *, jetstream: bool = False) -> AsyncIterator[Se
     routes = free_ports(size)
     addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
     async with contextlib.AsyncExitStack() as stack:
-        yield [
+        servers = [
             await stack.enter_async_context(
                 NatsServer(
                     name=f"node{number}",
@@ -194,3 +212,24 @@ async def cluster(size: int = 3, *, jetstream: bool = False) -> AsyncIterator[Se
             )
             for number, port in enumerate(routes)
         ]
+        await _wait_for_routes(servers)
+        yield servers
+
+
+async def _wait_for_routes(servers: Sequence[NatsServer]) -> None:
+    """Return when a question asked at any of the servers reaches every other one."""
+    async with contextlib.AsyncExitStack() as stack:
+        nodes = [await stack.enter_async_context(Connection(server.url)) for server in servers]
+        for number, node in enumerate(nodes):
+            await node.listen(f"af.probe.node.{number}", _echo(node))
+        async with asyncio.timeout(START_SECONDS):
+            for node, number in itertools.product(nodes, range(len(nodes))):
+                while True:
+                    with contextlib.suppress(NoResponders):
+                        await node.ask(f"af.probe.node.{number}", b"", START_SECONDS)
+                        break
+                    await asyncio.sleep(0.003)
+
+
+def _echo(node: Connection) -> Handler:
+    return lambda subject, reply, payload, headers: node.send(reply, payload)
