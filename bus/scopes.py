@@ -7,13 +7,20 @@ contain never hears a question twice, and the narrowest scope that holds a quest
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from authz import Request
+from authz.request import MAX_BYTES
 from bus.errors import InvalidScope
 
 DEFAULT_DOMAIN = "default"
+MAX_DOMAIN_BYTES = 128
+"""The longest domain, in bytes of UTF-8: with the longest request it still fits a NATS subject."""
+
+_MARKS = re.compile("[%,:]")
+_ESCAPED = re.compile("%(25|2C|3A)")
 
 
 class Kind(enum.IntEnum):
@@ -40,41 +47,65 @@ class Scope:
     def parse(cls, text: str, domain: str = DEFAULT_DOMAIN) -> Scope:
         """Read `broadcast`, `domain:NAME`, `prefix:/PATH`, `object:NAME` or `tuple:SUBJECT,OBJECT,ACTION`.
 
-        Prefixes, objects and tuples lie in the domain given, or in the one named as in `prefix@shop:/orders`.
+        Prefixes, objects and tuples lie in the domain given, or in the one named as in `prefix@shop:/orders`. In
+        domains, subjects and actions `%2C`, `%3A` and `%25` stand for comma, colon and per cent.
         """
         head, colon, rest = text.partition(":")
         word, _, named = head.partition("@")
-        domain = named or domain
+        scope = None
         if word == "broadcast" and not colon and not named:
-            return cls(Kind.BROADCAST)
-        if word == "domain" and not named and rest:
-            return cls(Kind.DOMAIN, rest)
-        if word == "prefix" and rest:
-            return cls(Kind.PREFIX, domain, rest if rest == "/" else rest.rstrip("/"))
-        if word == "object" and rest:
-            return cls(Kind.OBJECT, domain, rest)
-        if word == "tuple" and rest.count(",") >= 2:
-            subject, _, middle = rest.partition(",")
-            thing, _, action = middle.rpartition(",")
-            if subject and thing and action:
-                return cls(Kind.TUPLE, domain, thing, subject, action)
-        raise InvalidScope(
-            f"`{text}` is not a scope: use broadcast, domain:NAME, prefix:/PATH, object:NAME or"
-            " tuple:SUBJECT,OBJECT,ACTION"
-        )
+            scope = cls(Kind.BROADCAST)
+        elif word == "domain" and not named and rest:
+            scope = cls(Kind.DOMAIN, _unescape(rest))
+        elif rest:
+            scope = cls._below(word, _unescape(named) or domain, rest)
+        if scope is None:
+            raise InvalidScope(
+                f"`{text}` is not a scope: use broadcast, domain:NAME, prefix:/PATH, object:NAME or"
+                " tuple:SUBJECT,OBJECT,ACTION"
+            )
+        scope._check(text)
+        return scope
+
+    @classmethod
+    def _below(cls, word: str, domain: str, rest: str) -> Scope | None:
+        """The scopes that lie in a domain."""
+        match word:
+            case "prefix":
+                return cls(Kind.PREFIX, domain, rest.rstrip("/") or "/")
+            case "object":
+                return cls(Kind.OBJECT, domain, rest)
+            case "tuple":
+                subject, _, middle = rest.partition(",")
+                thing, _, action = middle.rpartition(",")
+                if subject and thing and action:
+                    return cls(Kind.TUPLE, domain, thing, _unescape(subject), _unescape(action))
+        return None
+
+    def _check(self, text: str) -> None:
+        """Raise InvalidScope for names that no request can have."""
+        limits = {"domain": MAX_DOMAIN_BYTES, **MAX_BYTES}
+        for field, limit in limits.items():
+            try:
+                size = len(getattr(self, field).encode())
+            except UnicodeEncodeError:
+                raise InvalidScope(f"`{text!a}` is not a scope: it must be Unicode text") from None
+            if size > limit:
+                raise InvalidScope(f"`{text}` is not a scope: its {field} must be at most {limit} bytes long")
 
     def __str__(self) -> str:
+        domain = _escape(self.domain)
         match self.kind:
             case Kind.BROADCAST:
                 return "broadcast"
             case Kind.DOMAIN:
-                return f"domain:{self.domain}"
+                return f"domain:{domain}"
             case Kind.PREFIX:
-                return f"prefix@{self.domain}:{self.object}"
+                return f"prefix@{domain}:{self.object}"
             case Kind.OBJECT:
-                return f"object@{self.domain}:{self.object}"
+                return f"object@{domain}:{self.object}"
             case Kind.TUPLE:
-                return f"tuple@{self.domain}:{self.subject},{self.object},{self.action}"
+                return f"tuple@{domain}:{_escape(self.subject)},{self.object},{_escape(self.action)}"
 
     def contains(self, other: Scope) -> bool:
         """Whether whoever serves this scope can answer everything in the other."""
@@ -87,6 +118,14 @@ class Scope:
         if self.kind is Kind.PREFIX:
             return under(self.object, other.object)
         return self.object == other.object and (self.kind is Kind.OBJECT or self == other)
+
+
+def _escape(name: str) -> str:
+    return _MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", name)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda mark: chr(int(mark[1], 16)), text)
 
 
 def under(prefix: str, path: str) -> bool:
@@ -114,6 +153,7 @@ class ScopeTable:
     def __init__(self, limit: int = 4096) -> None:
         self._expiry: dict[Scope, float] = {}
         self._limit = limit
+        self._tuples = 0
         self.version = 0
         """Changes whenever the set of scopes does."""
 
@@ -121,8 +161,9 @@ class ScopeTable:
         for scope in scopes:
             if scope not in self._expiry:
                 if len(self._expiry) >= self._limit:
-                    return
+                    continue
                 self.version += 1
+                self._tuples += scope.kind is Kind.TUPLE
             self._expiry[scope] = now + ttl
 
     def expire(self, now: float) -> None:
@@ -133,10 +174,11 @@ class ScopeTable:
         """Forget a scope at once: nobody listens there any more."""
         if self._expiry.pop(scope, None) is not None:
             self.version += 1
+            self._tuples -= scope.kind is Kind.TUPLE
 
     @property
     def has_tuples(self) -> bool:
-        return any(scope.kind is Kind.TUPLE for scope in self._expiry)
+        return self._tuples > 0
 
     def __iter__(self) -> Iterator[Scope]:
         return iter(list(self._expiry))

@@ -58,44 +58,48 @@ def path_tokens(path: str) -> str:
 
 def question(mode: Mode, scope: Scope) -> str:
     """Where to ask what lies in the scope."""
-    ask = f"{ROOT}.ask.{mode}"
     domain = token(scope.domain)
     match scope.kind:
         case Kind.BROADCAST:
-            return f"{ask}.{_MANY}"
+            return _asked(mode, scope, _MANY)
         case Kind.DOMAIN:
-            return f"{ask}.{domain}.{_MANY}"
+            return _asked(mode, scope, domain, _MANY)
         case Kind.PREFIX:
-            return f"{ask}.{domain}.{_MANY}.{_prefix(scope.object)}{_MANY}.{_MANY}"
+            return _asked(mode, scope, domain, _MANY, *_prefix(scope.object), _MANY, _MANY)
         case Kind.OBJECT:
-            return _bounded(f"{ask}.{domain}.{_MANY}.{path_tokens(scope.object)}.{_MANY}", scope)
+            return _asked(mode, scope, domain, _MANY, path_tokens(scope.object), _MANY)
         case Kind.TUPLE:
-            words = f"{token(scope.subject)}.{path_tokens(scope.object)}.{token(scope.action)}"
-            return _bounded(f"{ask}.{domain}.{words}", scope)
+            action = token(scope.action)
+            return _asked(mode, scope, domain, token(scope.subject), path_tokens(scope.object), action)
 
 
 def interest(mode: Mode, scope: Scope) -> str:
     """What a replica that serves the scope subscribes to."""
-    ask = f"{ROOT}.ask.{mode}"
     domain = token(scope.domain)
     match scope.kind:
         case Kind.BROADCAST:
-            return f"{ask}.>"
+            return _asked(mode, scope, ">")
         case Kind.DOMAIN:
-            return f"{ask}.{domain}.>"
+            return _asked(mode, scope, domain, ">")
         case Kind.PREFIX:
-            return f"{ask}.{domain}.*.{_prefix(scope.object)}>"
+            return _asked(mode, scope, domain, "*", *_prefix(scope.object), ">")
         case Kind.OBJECT:
-            return _bounded(f"{ask}.{domain}.*.{path_tokens(scope.object)}.*", scope)
+            return _asked(mode, scope, domain, "*", path_tokens(scope.object), "*")
         case Kind.TUPLE:
             return question(mode, scope)
 
 
-def _prefix(path: str) -> str:
-    return "" if path == "/" else path_tokens(path) + "."
+def is_inbox(subject: str) -> bool:
+    """Whether an answer may be sent there: elsewhere it could be taken for something else, and do harm."""
+    return subject.startswith(("_INBOX.", "_INBOX_"))
 
 
-def _bounded(subject: str, scope: Scope) -> str:
+def _prefix(path: str) -> list[str]:
+    return [] if path == "/" else [path_tokens(path)]
+
+
+def _asked(mode: Mode, scope: Scope, *words: str) -> str:
+    subject = ".".join((ROOT, "ask", mode, *words))
     if len(subject) > MAX_SUBJECT:
         raise InvalidScope(
             f"`{scope}` is too long: its names need more than {MAX_SUBJECT} bytes in a NATS subject"
