@@ -6,6 +6,7 @@ Unknown fields are ignored, so a newer sender can add some; a wrong type is refu
 from __future__ import annotations
 
 import re
+import types
 import typing
 from typing import Generic, TypeVar
 
@@ -20,13 +21,16 @@ Message = TypeVar("Message", bound=msgspec.Struct)
 
 _encoder = msgspec.msgpack.Encoder()
 _PREFIX = bytes([VERSION])
-_PATH = re.compile(r" - at `\$(.*)`$")
+_PATH = re.compile(r" - at (?:`key` in )?`\$(.*)`$")
 _STEP = re.compile(r"\[(\d+|\.\.\.)\]|\.(\w+)")
 
 
 def pack(message: msgspec.Struct) -> bytes:
-    """Encode a message; refuse one too large for any receiver."""
-    payload = _PREFIX + _encoder.encode(message)
+    """Encode a message; refuse one that cannot be encoded, or is too large for any receiver."""
+    try:
+        payload = _PREFIX + _encoder.encode(message)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadMessage("", f"the message cannot be sent: {error}") from None
     if len(payload) > MAX_BYTES:
         raise BadMessage("", f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
     return payload
@@ -72,6 +76,13 @@ def _field_name(root: object, path: str) -> str:
             name, kind = f"{name}.{fields[index].name}".lstrip("."), fields[index].type
         else:
             name += step[0]
-            arguments = [a for a in typing.get_args(kind) if a is not type(None)]
-            kind = arguments[-1] if arguments else object
+            kind = _argument(kind)
+        if isinstance(kind, types.UnionType):
+            kind = _argument(kind)
     return name
+
+
+def _argument(kind: object) -> object:
+    """What a list, a dictionary or an optional value holds."""
+    arguments = [each for each in typing.get_args(kind) if each is not types.NoneType]
+    return arguments[-1] if arguments else object
