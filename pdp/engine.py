@@ -42,6 +42,7 @@ class Engine:
             verdict.expires,
             (),
             verdict.certificate,
+            verdict.basis,
         )
 
     def _judge_all(self, request: Request, certify: bool) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from authz.decision import Reason
+from authz.decision import Basis, Reason
 from authz.predicate import Certificate, Literal
 from authz.request import Request
 
@@ -31,6 +31,10 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     reason: Reason = Reason.POLICY
     """Why, where a source denies because it could not judge."""
     detail: str = ""
+    basis: Basis | None = None
+    """What alone this followed from, if the source can say so; see Basis."""
+    unconcerned: bool = False
+    """Whether the source is silent about this object and action by id, whoever asks."""
 
 
 SILENT = Verdict(None)
@@ -67,8 +71,17 @@ def _together(effect: Effect | None, verdicts: Sequence[Verdict], certificate: C
         certificate,
         min((each.expires for each in verdicts if each.expires is not None), default=None),
         failed.reason,
-        failed.detail,
+        failed.detail or next((each.detail for each in verdicts if each.detail), ""),
+        _basis(effect, verdicts),
     )
+
+
+def _basis(effect: Effect | None, verdicts: Sequence[Verdict]) -> Basis | None:
+    """Labels that forbid do so whatever else applies. Otherwise all who have a say must name the same basis."""
+    if effect is Effect.DENY:
+        return Basis.LABELS if any(each.basis is Basis.LABELS for each in verdicts) else None
+    bases = {each.basis for each in verdicts if not each.unconcerned}
+    return bases.pop() if len(bases) == 1 else None
 
 
 def _shortest(verdicts: Iterable[Verdict]) -> Certificate | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from authz import Reason
+from authz import Basis, Reason
 from authz.predicate import Exists, Literal, Path
 from pdp.source import SILENT, Effect, Verdict, combine
 
@@ -34,3 +34,22 @@ def test_the_earliest_expiry_holds_and_a_failure_is_told():
     failed = Verdict(Effect.DENY, (), None, 7.0, Reason.ATTRIBUTE_UNAVAILABLE, "no answer")
     both = combine([failed, Verdict(Effect.DENY, ("q",), None, 9.0)])
     assert (both.expires, both.reason, both.detail) == (7.0, Reason.ATTRIBUTE_UNAVAILABLE, "no answer")
+
+
+def test_labels_that_forbid_are_the_basis_whatever_else_denies():
+    by_labels = Verdict(Effect.DENY, ("l",), basis=Basis.LABELS, detail="cleared for less")
+    both = combine(
+        [Verdict(Effect.DENY, ("q",)), by_labels, Verdict(Effect.ALLOW, ("p",), basis=Basis.ROLES)]
+    )
+    assert (both.basis, both.detail) == (Basis.LABELS, "cleared for less")
+
+
+def test_an_allow_has_a_basis_only_if_nobody_else_has_a_say():
+    by_role = Verdict(Effect.ALLOW, ("p",), basis=Basis.ROLES)
+    unconcerned, no_role = Verdict(None, unconcerned=True), Verdict(None, basis=Basis.ROLES)
+    assert combine([by_role, unconcerned]).basis is Basis.ROLES
+    assert combine([by_role, no_role]).basis is Basis.ROLES
+    assert combine([no_role, unconcerned]).basis is Basis.ROLES
+    assert combine([by_role, SILENT]).basis is None
+    assert combine([by_role, Verdict(Effect.ALLOW, ("l",), basis=Basis.LABELS)]).basis is None
+    assert combine([unconcerned]).basis is None

@@ -1,0 +1,177 @@
+"""What roles may do, filed for deciding: authorisation rules compiled, and found by action and object."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from authz import Basis, Request
+from authz.predicate import And, Equal, In, Literal, Path, Regex
+from authz.predicate.witness import Witness, compile_witness
+from pdp.oasis.constraint import CASE, Case, Test, bind_literals, compile_constraint, variables
+from pdp.oasis.pattern import Holes, PatternIndex
+from pdp.oasis.rulebook import Rulebook
+from pdp.oasis.syntax import Authorisation
+from pdp.oasis.terms import Atom, Bindings, Instance, Variable, match
+from pdp.source import Effect, Verdict
+
+ACTION = Path("action")
+OBJECT = Path("object")
+
+
+class Grant:
+    """One authorisation rule, compiled."""
+
+    __slots__ = ("_names", "_test", "_witness", "open", "rule", "verdict", "verdict_by_role")
+
+    def __init__(self, rule: Authorisation) -> None:
+        condition = And(tuple(each.predicate for each in rule.constraints))
+        self.rule = rule
+        self.verdict = Verdict(Effect.ALLOW, (rule.name,))
+        self.verdict_by_role = Verdict(Effect.ALLOW, (rule.name,), basis=Basis.ROLES)
+        self.open = not rule.constraints and _indifferent(rule)
+        """Whether every instance of the role will do, whatever its parameters and the request."""
+        self._names = rule.pattern.names
+        self._test: Test | None = compile_constraint(condition) if rule.constraints else None
+        self._witness: Witness[Case] | None = compile_witness(condition, CASE) if rule.constraints else None
+
+    def bind(self, role: Instance, holes: Holes) -> Bindings | None:
+        """What the rule's variables are for a role and an object; None if the two do not fit together.
+
+        A parameter stands in an object's name as its text: a hole filled with `7` fits 7 and "7".
+        """
+        bindings = match(self.rule.role, role, {})
+        if bindings is None:
+            return None
+        for name, text in zip(self._names, holes, strict=True):
+            if str(bindings.setdefault(name, text)) != text:
+                return None
+        return bindings
+
+    def holds(self, request: Request, bindings: Bindings) -> bool:
+        return self._test is None or self._test(Case(request, bindings))
+
+    def literals(self, request: Request, bindings: Bindings) -> Iterator[Literal]:
+        """Why the constraints hold, or do not, the variables being what they are."""
+        if self._witness is not None:
+            yield from bind_literals(self._witness(Case(request, bindings))[1], bindings)
+
+    def permission(self, request: Request, bindings: Bindings) -> Iterator[Literal]:
+        """Why the rule is about this action and object, the variables being what they are."""
+        actions, pattern = self.rule.actions, self.rule.pattern
+        if actions:
+            yield Literal(Equal(ACTION, actions[0]) if len(actions) == 1 else In(ACTION, actions))
+        used = self.rule.role.variables.union(*(variables(each.predicate) for each in self.rule.constraints))
+        filled = {name: str(bindings[name]) for name in pattern.names if name in used}
+        if pattern.exact(filled):
+            yield Literal(Equal(OBJECT, request.object.id))
+        elif pattern.segments:
+            yield Literal(Regex(OBJECT, pattern.regex(filled)))
+
+
+class Entry:
+    """All grants of one action on one object pattern, by who has them."""
+
+    __slots__ = ("by_name", "by_text", "constrained")
+
+    def __init__(self) -> None:
+        self.by_text: dict[str, Grant] = {}
+        """Grants that a role without parameters has just by its text, as a subject's roles are sent."""
+        self.by_name: dict[str, list[Grant]] = defaultdict(list)
+        """The others, by the role's full name."""
+        self.constrained = False
+        """Whether more than single roles decides: some rule has a constraint."""
+
+    def add(self, grant: Grant, seniors: Iterable[str], parametrised: bool) -> None:
+        """File a grant. `seniors` are the plain roles that imply its own; some with parameters may do so too."""
+        name = grant.rule.role.name
+        self.constrained = self.constrained or bool(grant.rule.constraints)
+        if grant.open and not grant.rule.role.args:
+            for text in (name, *seniors):
+                self.by_text.setdefault(text, grant)
+        if not grant.open or grant.rule.role.args or parametrised:
+            self.by_name[name].append(grant)
+
+
+class _Table:
+    """The entries for one action."""
+
+    def __init__(self) -> None:
+        self.exact: dict[str, Entry] = {}
+        self.patterns: PatternIndex[Entry] | None = None
+        self._entries: dict[str, Entry] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not self._entries
+
+    def entry(self, grant: Grant) -> Entry:
+        pattern = grant.rule.pattern
+        entry = self._entries.get(pattern.text)
+        if entry is None:
+            entry = self._entries[pattern.text] = Entry()
+            if pattern.exact({}):
+                self.exact[pattern.text] = entry
+            else:
+                self.patterns = self.patterns or PatternIndex()
+                self.patterns.add(pattern, entry)
+        return entry
+
+
+class Grants:
+    """Every authorisation rule of a rulebook."""
+
+    def __init__(self, rulebook: Rulebook) -> None:
+        seniors = _Seniors(rulebook)
+        grants = [Grant(rule) for rule in rulebook.authorisations]
+        actions = {action for grant in grants for action in grant.rule.actions}
+        self._tables = {action: _Table() for action in actions}
+        self._other = _Table()
+        for grant in grants:
+            plain, parametrised = seniors.of(grant.rule.role.name)
+            named = [self._tables[action] for action in grant.rule.actions or actions]
+            for table in named if grant.rule.actions else [*named, self._other]:
+                table.entry(grant).add(grant, plain, parametrised)
+
+    def concern(self, action: str) -> bool:
+        """Whether any rule is about the action, on whatever object."""
+        return action in self._tables or not self._other.empty
+
+    def find(self, action: str, object_id: str) -> list[tuple[Entry, Holes]]:
+        """The entries for a permission, with what fills the holes of their patterns."""
+        table = self._tables.get(action, self._other)
+        entry = table.exact.get(object_id)
+        found: list[tuple[Entry, Holes]] = [] if entry is None else [(entry, ())]
+        if table.patterns is not None:
+            found.extend(table.patterns.find(object_id))
+        return found
+
+
+class _Seniors:
+    """Which roles imply a role without parameters, just by their names."""
+
+    def __init__(self, rulebook: Rulebook) -> None:
+        self._above: dict[str, list[Atom]] = defaultdict(list)
+        for edge in (edge for edges in rulebook.seniorities.values() for edge in edges):
+            self._above[edge.junior.name].append(edge.senior)
+
+    def of(self, role: str) -> tuple[tuple[str, ...], bool]:
+        """The plain roles above one, through plain roles only, and whether there are others beside them."""
+        seen: dict[str, None] = {}
+        parametrised = False
+        pending = [role]
+        while pending:
+            for senior in self._above.get(pending.pop(), ()):
+                if senior.args:
+                    parametrised = True
+                elif senior.name not in seen:
+                    seen[senior.name] = None
+                    pending.append(senior.name)
+        return tuple(seen), parametrised
+
+
+def _indifferent(rule: Authorisation) -> bool:
+    """Whether the parameters of the role do not matter: all are variables that occur nowhere else."""
+    names = [term.name for term in rule.role.args if isinstance(term, Variable) and term.name != "_"]
+    constants = any(not isinstance(term, Variable) for term in rule.role.args)
+    return not constants and len(set(names)) == len(names) and not set(names) & set(rule.pattern.names)

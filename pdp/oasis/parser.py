@@ -1,0 +1,174 @@
+"""From role policy text to a rule set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from lark import Token, Transformer, v_args
+from lark.tree import Meta
+from lark.visitors import merge_transformers
+
+from authz import PublicKey
+from authz.errors import InvalidKey, InvalidSyntax
+from authz.predicate import Predicate
+from authz.predicate.text import WORDS, PredicateReader
+from authz.syntax import Language, constant, place
+from pdp.oasis.errors import InvalidTerm
+from pdp.oasis.pattern import ObjectPattern
+from pdp.oasis.safety import check
+from pdp.oasis.syntax import (
+    Activation,
+    Appointed,
+    Appointing,
+    Authorisation,
+    Condition,
+    Constraint,
+    Declaration,
+    Fact,
+    Place,
+    Prerequisite,
+    RuleSet,
+    Seniority,
+    Statement,
+    Trust,
+)
+from pdp.oasis.terms import Atom, Constant, Term, Variable
+
+Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom]
+
+
+def parse(text: str, source: str = "") -> RuleSet:
+    """The rule set that the text stands for. Raises InvalidSyntax, with `source` as the file's name."""
+    rules = _LANGUAGE.parse(text, source)
+    for statement in rules.statements:
+        check(statement, source)
+    return RuleSet(rules.domain, rules.parent, rules.statements, source)
+
+
+@v_args(inline=True)
+class _Reader(Transformer[Token, RuleSet]):
+    """From parse tree to values, bottom up."""
+
+    def start(
+        self, domain: tuple[str, str] | None, *statements: Statement | tuple[Statement, ...]
+    ) -> RuleSet:
+        name, parent = domain or ("", "")
+        flat = [each for group in statements for each in (group if isinstance(group, tuple) else (group,))]
+        return RuleSet(name, parent, tuple(flat))
+
+    def domain(self, name: str, parent: str | None) -> tuple[str, str]:
+        return name, parent or ""
+
+    @v_args(inline=True, meta=True)
+    def declaration(self, meta: Meta, opened: Token | None, *roles: Atom) -> tuple[Declaration, ...]:
+        return tuple(Declaration(role, opened is not None, _place(meta)) for role in roles)
+
+    @v_args(inline=True, meta=True)
+    def trust(self, meta: Meta, key: Token, *appointments: str) -> Trust:
+        try:
+            PublicKey.parse(str(key))
+        except InvalidKey as error:
+            raise InvalidSyntax(str(error), *place(key)) from None
+        return Trust(str(key), appointments, _place(meta))
+
+    @v_args(inline=True, meta=True)
+    def seniority(self, meta: Meta, senior: Atom, junior: Atom) -> Seniority:
+        return Seniority(senior, junior, _place(meta))
+
+    @v_args(inline=True, meta=True)
+    def rule(self, meta: Meta, name: str | None, body: tuple[Condition, ...] | None, head: Head) -> Statement:
+        conditions, label, at = body or (), name or "", _place(meta)
+        if isinstance(head, Atom):
+            return Activation(conditions, head, label, at)
+        role, constraints = _guard(conditions, at)
+        if len(head) == 1:
+            return Appointing(role, constraints, head[0], label, at)
+        return Authorisation(role, constraints, *head, label, at)
+
+    def label(self, name: Token) -> str:
+        return str(name)
+
+    def body(self, *conditions: Condition) -> tuple[Condition, ...]:
+        return conditions
+
+    def prerequisite(self, role: Atom, star: Token | None) -> Condition:
+        return Prerequisite(role, star is not None)
+
+    def appointed(self, appointment: Atom, star: Token | None) -> Condition:
+        return Appointed(appointment, star is not None)
+
+    def fact(self, name: Token, terms: tuple[Term, ...], star: Token | None) -> Condition:
+        return Fact(Atom(str(name), terms), star is not None)
+
+    def constraint(self, predicate: Predicate, star: Token | None) -> Condition:
+        return Constraint(predicate, star is not None)
+
+    def activation(self, role: Atom) -> Head:
+        return role
+
+    def authorisation(self, actions: tuple[str, ...], pattern: Token) -> Head:
+        try:
+            return actions, ObjectPattern.parse(str(constant(pattern)))
+        except InvalidTerm as error:
+            raise InvalidSyntax(str(error), *place(pattern)) from None
+
+    def appointing(self, appointment: Atom) -> Head:
+        return (appointment,)
+
+    def actions(self, *actions: str | Token) -> tuple[str, ...]:
+        return tuple(str(action) for action in actions if not isinstance(action, Token))
+
+    def action(self, token: Token) -> str:
+        return str(constant(token)) if token.startswith('"') else str(token)
+
+    def atom(self, name: Token, terms: tuple[Term, ...] | None) -> Atom:
+        return Atom(str(name), terms or ())
+
+    def applied(self, name: str, terms: tuple[Term, ...] | None) -> Atom:
+        return Atom(name, terms or ())
+
+    def terms(self, *terms: Term) -> tuple[Term, ...]:
+        return terms
+
+    def variable(self, name: Token) -> Variable:
+        return Variable(str(name))
+
+    def constant(self, token: Token) -> Constant:
+        value = constant(token)
+        if not isinstance(value, (str, int)):
+            raise InvalidSyntax(
+                f"{token} cannot be a parameter: use a string or a whole number", *place(token)
+            )
+        return value
+
+    def qualified(self, *names: Token) -> str:
+        return ".".join(names)
+
+
+def _guard(conditions: tuple[Condition, ...], at: Place) -> tuple[Atom, tuple[Constraint, ...]]:
+    """The one role and the constraints that may stand before a privilege."""
+    roles = [each.atom for each in conditions if isinstance(each, Prerequisite)]
+    constraints = tuple(each for each in conditions if isinstance(each, Constraint))
+    if len(roles) != 1 or len(constraints) + 1 != len(conditions):
+        problem = "a rule for a privilege or an appointment needs exactly one role, and constraints in brackets if any"
+        raise InvalidSyntax(
+            f"{problem}: put appointments, facts and further roles into the rule that gives the role", *at
+        )
+    if any(each.member for each in conditions):
+        raise InvalidSyntax(
+            "`*` marks what must stay true while a role is held: a privilege is not held", *at
+        )
+    return roles[0], constraints
+
+
+def _place(meta: Meta) -> Place:
+    return Place(meta.line, meta.column)
+
+
+_LANGUAGE: Language[RuleSet] = Language(
+    Path(__file__).with_name("rules.lark"),
+    "start",
+    merge_transformers(_Reader(), text=PredicateReader()),  # type: ignore[no-untyped-call]
+    {**WORDS, "OPEN": "`open`", "STAR": "`*`"},
+)

@@ -1,0 +1,94 @@
+"""What can be wrong with one statement by itself: variables that nothing binds, negation, attributes out of place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from authz.errors import InvalidPredicate, InvalidSyntax
+from pdp.oasis.constraint import compile_constraint, paths, unguarded, variables
+from pdp.oasis.syntax import (
+    Activation,
+    Appointing,
+    Authorisation,
+    Constraint,
+    Declaration,
+    Seniority,
+    Statement,
+    Trust,
+)
+from pdp.oasis.terms import Atom, Variable
+
+_ACTIVATION_ROOTS = frozenset({"subject", "context"})
+_REQUEST_ROOTS = frozenset({"subject", "object", "action", "context"})
+
+
+def check(statement: Statement, source: str = "") -> None:
+    """Raise InvalidSyntax, at the statement's place, for what cannot be meant."""
+    if (problem := _problem(statement)) is not None:
+        raise InvalidSyntax(problem, *statement.place, source)
+
+
+def _problem(statement: Statement) -> str | None:
+    match statement:
+        case Declaration(role):
+            return _declared(role)
+        case Trust():
+            return None
+        case Seniority(senior, junior):
+            return _bound(junior, senior.variables, "the senior role")
+        case Activation(conditions, role):
+            tests = [each for each in conditions if isinstance(each, Constraint)]
+            bound = frozenset[str]().union(
+                *(c.atom.variables for c in conditions if not isinstance(c, Constraint))
+            )
+            return _bound(role, bound, "a role, appointment or fact before `|-`") or _constraints(
+                tests, bound, _ACTIVATION_ROOTS
+            )
+        case Authorisation(role, constraints, _, pattern):
+            return _constraints(constraints, role.variables | set(pattern.names), _REQUEST_ROOTS)
+        case Appointing(role, constraints, appointment):
+            return _constraints(constraints, role.variables | appointment.variables, _ACTIVATION_ROOTS)
+
+
+def _declared(role: Atom) -> str | None:
+    names = [term.name for term in role.args if isinstance(term, Variable)]
+    if len(names) < len(role.args) or len(set(names)) < len(names):
+        return f"`{role}` is declared with a value or a name twice: give each parameter one name of its own"
+    return None
+
+
+def _bound(head: Atom, bound: frozenset[str], where: str) -> str | None:
+    if Variable("_") in head.args:
+        return f"`_` in `{head}` stands for nothing known: name a variable that occurs in {where}"
+    return _free(head.variables - bound, where)
+
+
+def _free(free: frozenset[str], where: str) -> str | None:
+    if free:
+        names = ", ".join(f"`{name}`" for name in sorted(free))
+        return f"nothing binds {names}: a variable must occur in {where}"
+    return None
+
+
+def _constraints(
+    constraints: Iterable[Constraint], bound: frozenset[str], roots: frozenset[str]
+) -> str | None:
+    problems = (_constraint(each, bound, roots) for each in constraints)
+    return next((problem for problem in problems if problem), None)
+
+
+def _constraint(constraint: Constraint, bound: frozenset[str], roots: frozenset[str]) -> str | None:
+    predicate = constraint.predicate
+    if free := _free(variables(predicate) - bound, "a role, appointment, fact or object pattern of the rule"):
+        return free
+    for path in paths(predicate):
+        if path.root and path.root not in roots:
+            known = ", ".join(f"`{root}`" for root in sorted(roots))
+            return f"`{path}` cannot be read here: a path starts with one of {known}"
+    if (part := unguarded(predicate)) is not None:
+        return f"`{part}` would be true of what is unknown: role rules have no negation, write `!=`"
+    try:
+        compile_constraint(predicate)
+    except InvalidPredicate as error:
+        return str(error)
+    return None

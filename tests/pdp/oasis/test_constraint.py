@@ -1,0 +1,64 @@
+"""Constraints with variables: binding them changes nothing about what they mean."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from authz import Entity, Request
+from authz.predicate import And, Equal, Exists, Not, Or, Path, compile_predicate
+from authz.predicate.witness import compile_witness
+from pdp.oasis.constraint import CASE, Case, bind, bind_literals, compile_constraint, unguarded, variables
+from tests.pdp.oasis import rules as some
+
+values = st.sampled_from(["a", "b", 1, 9, 17])
+bindings = st.fixed_dictionaries(dict.fromkeys(some.VARIABLES, values))
+attributes = st.sampled_from([None, "a", "b", 1, 9, True, 1.5, ["a", 9], "m"])
+requests = st.builds(
+    lambda name, unit, hour: Request.of(
+        Entity(name, {"unit": unit}), "o", "read", {"hour": hour, "a b": [hour]}
+    ),
+    st.sampled_from(["a", "b"]),
+    attributes,
+    attributes,
+)
+A = Path("subject", ("a",))
+
+
+@given(some.predicates, requests, bindings)
+def test_a_bound_constraint_holds_of_the_same_requests(predicate, request, bound):
+    assert compile_predicate(bind(predicate, bound))(request) is compile_constraint(predicate)(
+        Case(request, bound)
+    )
+
+
+@given(some.predicates, requests, bindings, requests)
+def test_bound_literals_still_imply_the_outcome(predicate, request, bound, other):
+    holds, literals = compile_witness(predicate, CASE)(Case(request, bound))
+    certificate = tuple(bind_literals(literals, bound))
+    assert all(compile_predicate(each.predicate)(request) for each in certificate)
+    if all(compile_predicate(each.predicate)(other) for each in certificate):
+        assert compile_constraint(predicate)(Case(other, bound)) is holds
+
+
+@given(some.predicates, requests, bindings)
+def test_what_passes_as_guarded_is_not_made_true_by_taking_attributes_away(predicate, request, bound):
+    assert unguarded(predicate) is None
+    test = compile_constraint(predicate)
+    bare = Request.of("", "o", "read")
+    if test(Case(bare, bound)):
+        assert test(
+            Case(Request.of(Entity("", request.subject.attributes), "o", "read", request.context), bound)
+        )
+
+
+def test_a_negation_without_exists_beside_it_is_found():
+    unequal = Not(Equal(A, 1))
+    assert unguarded(unequal) == unequal
+    assert unguarded(Or((Exists(A), unequal))) == unequal
+    assert unguarded(And((Exists(A), Or((unequal, Equal(A, 2)))))) is None
+    assert unguarded(And((Exists(A), Not(unequal)))) == Not(unequal)
+
+
+def test_variables_are_paths_without_a_root():
+    assert variables(And((Equal(A, 1), Exists(Path.variable("d"))))) == {"d"}

@@ -1,0 +1,126 @@
+"""Role policy text: what it means, how it is written out, and how errors are told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from authz import Identity
+from authz.errors import InvalidSyntax
+from authz.predicate import Order, Path
+from pdp.oasis.parser import parse
+from pdp.oasis.syntax import (
+    Activation,
+    Appointed,
+    Appointing,
+    Authorisation,
+    Constraint,
+    Declaration,
+    Fact,
+    Prerequisite,
+    Seniority,
+    Trust,
+    unparse,
+)
+from pdp.oasis.terms import Atom, Variable
+from tests.pdp.oasis import rules as some
+
+D, P = Variable("d"), Variable("p")
+KEY = str(Identity.from_seed(b"k" * 32).public)
+
+
+@given(some.rule_sets)
+def test_what_is_written_out_is_read_back(rules):
+    assert parse(unparse(rules)) == rules
+
+
+def test_the_four_kinds_of_condition_are_told_apart_by_how_they_are_written():
+    text = """
+        # whom a doctor treats, while on shift
+        treating: doctor(d)*, appointment nhs.employed(d, "GP"), [treats(d, p)]*,
+                  [context.hour < 17]
+            |- treating(d, p)
+    """
+    (rule,) = parse(text).statements
+    assert rule == Activation(
+        (
+            Prerequisite(Atom("doctor", (D,)), True),
+            Appointed(Atom("nhs.employed", (D, "GP"))),
+            Fact(Atom("treats", (D, P)), True),
+            Constraint(Order(Path("context", ("hour",)), "<", 17)),
+        ),
+        Atom("treating", (D, P)),
+        "treating",
+    )
+    assert rule.place == (3, 9)
+
+
+def test_each_statement_has_its_form():
+    text = f"""
+        domain hospital under nhs
+        role clerk, auditor(d)
+        open role doctor(d)
+        trust {KEY} for employed, nhs.qualified
+        consultant(d) > doctor(d)
+        |- guest
+        doctor(d), [object.owner == d] |- privilege(read|"HTTP GET", "/patients/{{p}}/**")
+        auditor(d) |- privilege(*, "**")
+        head-nurse(d) |- appoint employed(p, "nurse")
+    """
+    rules = parse(text)
+    assert (rules.domain, rules.parent) == ("hospital", "nhs")
+    kinds = [
+        Declaration,
+        Declaration,
+        Declaration,
+        Trust,
+        Seniority,
+        Activation,
+        Authorisation,
+        Authorisation,
+        Appointing,
+    ]
+    assert [type(each) for each in rules.statements] == kinds
+    *_, read, audit, appoint = rules.statements
+    assert (read.actions, read.pattern.names) == (("read", "HTTP GET"), ("p",))
+    assert audit.actions == ()
+    assert appoint.appointment == Atom("employed", (P, "nurse"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem"),
+    [
+        ("a(x)\n  [b(x)] |- c(x)", 2, 3, "`[` cannot stand here: expected `*` or `,` or `>` or `|-`"),
+        ("a(x), |- b(x)", 1, 7, "expected a name or `[` or `appointment`"),
+        ("a(x", 1, 4, "the end cannot stand here: expected `)` or `,`"),
+        ("a(1.5) |- b", 1, 3, "use a string or a whole number"),
+        ("a |- privilege(read, 3)", 1, 22, 'expected a "string"'),
+        ('a |- privilege(read, "/x/{p}{q}")', 1, 22, "a segment may hold one"),
+        ("a(x), [context.hour =< 3] |- b(x)", 1, 21, "`=` cannot stand here"),
+        ("trust UABC for a", 1, 7, "is not a public key"),
+        ("\ndoctor(d) |- nurse(e)", 2, 1, "nothing binds `e`"),
+        ("doctor(_) |- nurse(_)", 1, 1, "`_` in `nurse(_)` stands for nothing known"),
+        ("chief(d) > doctor(e)", 1, 1, "must occur in the senior role"),
+        ("a(x), [y == subject.id] |- b(x)", 1, 1, "nothing binds `y`"),
+        ('a(x), [y == subject.id] |- privilege(read, "/{z}")', 1, 1, "nothing binds `y`"),
+        ("a(x), [not subject.x == 1] |- b(x)", 1, 1, "role rules have no negation, write `!=`"),
+        ("a(x), [exists subject.x or not subject.x == 1] |- b(x)", 1, 1, "have no negation"),
+        ("a(x), [object.id == x] |- b(x)", 1, 1, "a path starts with one of `context`, `subject`"),
+        ('a(x), [subject.ip in network "10.0.0.1/8"] |- b(x)', 1, 1, "is no network"),
+        ('a(x), b(y) |- privilege(read, "/x")', 1, 1, "exactly one role"),
+        ('a(x), [f(x)] |- privilege(read, "/x")', 1, 1, "exactly one role"),
+        ('a(x)* |- privilege(read, "/x")', 1, 1, "a privilege is not held"),
+        ("role a(1)", 1, 1, "give each parameter one name of its own"),
+        ("role a(x, x)", 1, 1, "give each parameter one name of its own"),
+    ],
+)
+def test_an_error_says_where_and_what_would_be_right(text, line, column, problem):
+    with pytest.raises(InvalidSyntax) as refused:
+        parse(text, "ward.roles")
+    assert (refused.value.line, refused.value.column, refused.value.source) == (line, column, "ward.roles")
+    assert problem in refused.value.problem
+
+
+def test_unequal_is_no_negation_since_it_is_false_of_what_is_missing():
+    (rule,) = parse("a(x), [x != subject.id and context.mode != 3] |- b(x)").statements
+    assert isinstance(rule, Activation)
