@@ -1,0 +1,119 @@
+"""From traces to the figures: means with confidence intervals, by the same code whatever the trace comes from.
+
+Availability is a ratio of two sums over the same runs, so its interval is the delta method's for ratios; the
+runs (or batches of a live run, long against the time a failure lasts) are the independent observations. Response
+times have long tails, so there it is medians, and their intervals by order statistics, free of any distribution.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from statistics import NormalDist
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from spark_eval.experiment.simulation import P2P, PUBSUB
+from spark_eval.schemas import CELL
+
+CONFIDENCE = 0.95
+
+
+def availability(trace: DataFrame, points: int = 1) -> DataFrame:
+    """For each source and cell: failing shares, and by how much fewer fail than point to point, with its interval.
+
+    With several points the intervals are simultaneous: all of them cover together with the confidence (Bonferroni).
+    """
+    observed = trace.groupBy("source", *CELL, "run", "batch").agg(
+        f.sum(f.when(f.col("variant") == PUBSUB, f.col("failed"))).alias("ours"),
+        f.sum(f.when(f.col("variant") == P2P, f.col("failed"))).alias("theirs"),
+        f.sum(f.when(f.col("variant") == PUBSUB, f.col("requests"))).alias("requests"),
+        f.sum(f.when(f.col("variant") == PUBSUB, f.col("recycled"))).alias("recycled"),
+        f.sum(f.when(f.col("variant") == PUBSUB, f.col("asked"))).alias("asked"),
+    )
+    moments = observed.groupBy("source", *CELL).agg(
+        f.count("*").alias("observations"),
+        f.sum("requests").alias("requests"),
+        (f.sum("ours") / f.sum("requests")).alias("failing"),
+        (f.sum("theirs") / f.sum("requests")).alias("failing_p2p"),
+        (f.sum("recycled") / f.sum("requests")).alias("recycled"),
+        (f.sum("asked") / f.sum("requests")).alias("asked"),
+        (f.sum("ours") / f.sum("theirs")).alias("ratio"),
+        f.avg("theirs").alias("mean"),
+        f.var_samp("ours").alias("var_ours"),
+        f.var_samp("theirs").alias("var_theirs"),
+        f.covar_samp("ours", "theirs").alias("covariance"),
+    )
+    ratio, count = f.col("ratio"), f.col("observations")
+    variance = f.col("var_ours") - 2 * ratio * f.col("covariance") + ratio * ratio * f.col("var_theirs")
+    error = f.sqrt(f.greatest(variance, f.lit(0.0)) / count) / f.col("mean")
+    # A cell in which no failure was seen has no variance to show for it. Failures come in groups of about MTTR: what
+    # their absence still allows is the rule of three, for groups.
+    unseen = log(2 * points / (1 - CONFIDENCE)) * f.col("mttr") / (f.col("mean") * count)
+    margin = f.greatest(student_t(points, count - 1) * error, unseen)
+    return (
+        moments.withColumn("decrease", 1 - ratio)
+        .withColumn("margin", margin)
+        .drop("ratio", "mean", "var_ours", "var_theirs", "covariance")
+    )
+
+
+def response_times(trace: DataFrame, window: int) -> DataFrame:
+    """For each figure, variant and window of so many requests: the median time, with its interval."""
+    low, high = median_ranks(window)
+    spread = f.percentile("seconds", f.array(*map(f.lit, (0.5, low, high))))
+    return (
+        trace.withColumn("window", f.floor(f.col("request") / window))
+        .groupBy("figure", "variant", "window")
+        .agg(spread.alias("spread"), f.sum("requests").alias("requests"), f.sum("recycled").alias("recycled"))
+        .select(
+            "figure",
+            "variant",
+            ((f.col("window") + 1) * window).alias("request"),
+            f.col("spread")[0].alias("median"),
+            f.col("spread")[1].alias("low"),
+            f.col("spread")[2].alias("high"),
+            (f.col("recycled") / f.col("requests")).alias("recycled"),
+        )
+    )
+
+
+def response_summary(trace: DataFrame) -> DataFrame:
+    """For each figure and variant, over all its requests."""
+    spread = f.percentile("seconds", f.array(f.lit(0.5), f.lit(0.99)))
+    return (
+        trace.groupBy("figure", "variant")
+        .agg(
+            f.sum("requests").alias("requests"),
+            f.sum("failed").alias("failed"),
+            (f.sum("recycled") / f.sum("requests")).alias("recycled"),
+            f.avg("seconds").alias("mean"),
+            spread.alias("spread"),
+        )
+        .withColumns({"median": f.col("spread")[0], "p99": f.col("spread")[1]})
+        .drop("spread")
+    )
+
+
+def median_ranks(count: int) -> tuple[float, float]:
+    """Between which quantiles of so many values the true median lies, with the confidence (normal approximation)."""
+    half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / 2 / sqrt(count)
+    return max(0.5 - half, 0.0), min(0.5 + half, 1.0)
+
+
+def student_t(points: int, freedom: Column) -> Column:
+    """Student's t quantile for two-sided simultaneous intervals at so many points.
+
+    By the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): no function of Spark gives it.
+    """
+    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / points / 2)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    result = f.lit(z)
+    for power, term in enumerate(terms, 1):
+        result = result + term / f.pow(freedom, f.lit(power))
+    return result

@@ -1,0 +1,80 @@
+"""One point of the availability experiment: how many PDPs, how they overlap, how they fail, how they are asked."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import msgspec
+
+from pep.strategy import RETRY_SECONDS, Strategy
+
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Span = Annotated[float, msgspec.Meta(gt=0.0)]
+
+
+class Cache(enum.StrEnum):
+    """What the PEP recycles: nothing, the same question, or (SAAM-RBAC) any question of the same roles."""
+
+    NONE = "none"
+    PRECISE = "precise"
+    ROLES = "roles"
+
+
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """What is varied. Times are counted in requests, as in the paper."""
+
+    pdps: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4
+    overlap: Share = 0.1
+    """The share of the first PDP's objects that each other PDP serves too."""
+    mttf: Span = 100.0
+    mttr: Span = 10.0
+    common: Share = 0.0
+    """The share of a PDP's time in failure that strikes all PDPs at once (the beta factor)."""
+    strategy: Strategy = Strategy.FLOOD
+    cache: Cache = Cache.NONE
+
+    @property
+    def unavailability(self) -> float:
+        """The share of time in which one PDP fails."""
+        return self.mttr / (self.mttf + self.mttr)
+
+    @property
+    def common_unavailability(self) -> float:
+        """The share of time in which what all PDPs depend on fails."""
+        return self.common * self.unavailability
+
+    @property
+    def own_unavailability(self) -> float:
+        """The share of the remaining time in which one PDP fails by itself."""
+        shared = self.common_unavailability
+        return (self.unavailability - shared) / (1 - shared)
+
+    @property
+    def world(self) -> str:
+        """What of the cell shapes failures and object spaces: equal worlds fail alike, however they are asked."""
+        return f"{self.pdps} {self.overlap!r} {self.mttf!r} {self.mttr!r} {self.common!r}"
+
+    def __str__(self) -> str:
+        return f"{self.world} {self.strategy} {self.cache}"
+
+
+class Population(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Who asks about what in one run. Each subject has one role; what a role may do is drawn at random."""
+
+    requests: Count = 5_000
+    objects: Count = 200
+    subjects: Count = 100
+    roles: Count = 10
+    deadline: Annotated[float, msgspec.Meta(gt=0.0, le=60.0)] = 1.0
+    """Seconds after which a PEP gives up, and so how often it has asked by then."""
+
+    @property
+    def attempts(self) -> int:
+        """How often a PEP asks before it gives up: after each wait, which doubles, once more."""
+        sent, at = 0, 0.0
+        while at < self.deadline:
+            at += RETRY_SECONDS * 2**sent
+            sent += 1
+        return sent

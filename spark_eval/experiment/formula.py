@@ -1,0 +1,58 @@
+"""What the availability experiment must show, computed: the share of requests that fail.
+
+PDPs are independent but for the common cause, and in their stationary state. A request about an object that K
+others serve besides the PEP's own PDP fails, when all are asked, if all K + 1 are down. K is binomial: each of
+the n - 1 others serves the object with the overlap's probability. For flooding without cache and common cause
+this is u (1 - o (1 - u))^(n - 1).
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+from pep.strategy import Strategy
+from spark_eval.experiment.cell import Cache, Cell, Population
+
+
+def failing(cell: Cell, population: Population) -> float:
+    """The share of requests that publish/subscribe fails to get answered."""
+    others = cell.pdps - 1
+    return sum(
+        weight * _with_cache(cell, population, _unanswered(cell, population, serving))
+        for serving, weight in _binomial(others, cell.overlap)
+    )
+
+
+def decrease(cell: Cell, population: Population) -> float:
+    """By which share fewer requests fail than point to point: the paper's measure of availability."""
+    return 1 - failing(cell, population) / cell.unavailability
+
+
+def _unanswered(cell: Cell, population: Population, others: int) -> float:
+    """The probability that none answers, of the own PDP and so many others that serve the object."""
+    shared, own, servers = cell.common_unavailability, cell.own_unavailability, others + 1
+    if cell.strategy is not Strategy.QUEUE:
+        return shared + (1 - shared) * own**servers
+    # Each attempt goes to one server at random, and none of them recovers meanwhile.
+    unlucky = sum(
+        weight * (down / servers) ** population.attempts for down, weight in _binomial(servers, own)
+    )
+    return shared + (1 - shared) * unlucky
+
+
+def _with_cache(cell: Cell, population: Population, unanswered: float) -> float:
+    """The same over a run in which the answer to a question once answered is kept.
+
+    The i-th request finds its question unanswered so far with probability (1 - a)^i, where a is the probability
+    that a request is about that question and answered.
+    """
+    if cell.cache is Cache.NONE or unanswered == 1:
+        return unanswered
+    askers = population.subjects if cell.cache is Cache.PRECISE else population.roles
+    answered = (1 - unanswered) / (askers * population.objects)
+    unknown = (1 - (1 - answered) ** population.requests) / (population.requests * answered)
+    return unanswered * unknown
+
+
+def _binomial(count: int, share: float) -> list[tuple[int, float]]:
+    return [(k, comb(count, k) * share**k * (1 - share) ** (count - k)) for k in range(count + 1)]
