@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -19,6 +19,7 @@ from msgspec import structs
 
 from authz import AuthFabricError, Basis, Entity, Request
 from authz.predicate import Certificate, Equal, EqualDocument, Exists, In, Literal, Path
+from pdp.explain import Change, PolicyExplanation
 from pdp.source import SILENT, Effect, Verdict
 
 _TEXT = re.compile(r"\s*([^{}\s][^{}]*?)\s*(?:\{([^{}]*)\})?\s*")
@@ -118,11 +119,20 @@ class Labelling:
         value = None if self._attribute is None else entity.attributes.get(self._attribute)
         return None if value is None else self._lattice.read(value)
 
+    def shown(self, entity: Entity) -> tuple[str, object]:
+        """Where the label comes from, and what is there: the attribute, or the id by which the table goes."""
+        if self._attribute is None or self._in_table(entity.id):
+            return str(self._id), entity.id
+        return str(self._path), entity.attributes.get(self._attribute)
+
+    def _in_table(self, name: str) -> bool:
+        return name in self._exact or any(name.startswith(each) for each in self._prefixes)
+
     def literals(self, entity: Entity) -> Certificate | None:
         """Literals under which the same label is found, or the same fault, or none; None if there are no such."""
         if self._exact or self._prefixes:
             pinned: Certificate = (Literal(Equal(self._id, entity.id)),)
-            if entity.id in self._exact or any(entity.id.startswith(each) for each in self._prefixes):
+            if self._in_table(entity.id):
                 return pinned
         else:
             pinned = ()
@@ -164,6 +174,26 @@ class LabelSource:
         if not certify:
             return verdict
         return structs.replace(verdict, certificate=self._certificate(request, asked))
+
+    def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
+        """The label rule that decides, if any, and what would have to be different for it not to."""
+        verdict = self.judge(request)
+        if verdict.effect is None:
+            return (), 0
+        (rule,) = verdict.policies
+        changes = tuple(self._changes(rule.removeprefix(f"{self.name}#"), request))
+        return (
+            PolicyExplanation(rule, self.name, verdict.effect, True, changes, description=verdict.detail),
+        ), 0
+
+    def _changes(self, rule: str, request: Request) -> Iterator[Change]:
+        subjects, objects = self._policy.subjects, self._policy.objects
+        if rule in ("no-read-up", "no-clearance"):
+            yield Change("a clearance that dominates the classification", *subjects.shown(request.subject))
+        elif rule == "no-write-down":
+            yield Change("a classification that dominates the clearance", *objects.shown(request.object))
+        elif rule == "unlisted-action":
+            yield Change("an action that the label policy lists", str(_ACTION), request.action.id)
 
     def _judge(self, request: Request) -> tuple[Verdict, int]:
         """The verdict, and how many of object, action and subject had to be looked at for it."""

@@ -72,9 +72,10 @@ class Grant:
 class Entry:
     """All grants of one action on one object pattern, by who has them."""
 
-    __slots__ = ("by_name", "by_text", "constrained")
+    __slots__ = ("by_name", "by_text", "constrained", "grants")
 
     def __init__(self) -> None:
+        self.grants: list[Grant] = []
         self.by_text: dict[str, Grant] = {}
         """Grants that a role without parameters has just by its text, as a subject's roles are sent."""
         self.by_name: dict[str, list[Grant]] = defaultdict(list)
@@ -85,6 +86,7 @@ class Entry:
     def add(self, grant: Grant, seniors: Iterable[str], parametrised: bool) -> None:
         """File a grant. `seniors` are the plain roles that imply its own; some with parameters may do so too."""
         name = grant.rule.role.name
+        self.grants.append(grant)
         self.constrained = self.constrained or bool(grant.rule.constraints)
         if grant.open and not grant.rule.role.args:
             for text in (name, *seniors):

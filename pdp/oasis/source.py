@@ -7,21 +7,23 @@ silent; and another role never takes anything away, which is what its certificat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 from msgspec import structs
 
 from authz import Basis, Request
-from authz.predicate import Certificate, Equal, Kind, Literal, Overlaps, Path, Subset
+from authz.predicate import And, Certificate, Equal, Kind, Literal, Overlaps, Path, Subset
 from authz.predicate.values import LISTS
+from pdp.explain import Change, PolicyExplanation, explain_policy
+from pdp.oasis.constraint import bind
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.grants import ACTION, OBJECT, Entry, Grant, Grants
 from pdp.oasis.pattern import Holes
 from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.terms import Bindings, Instance
-from pdp.source import SILENT, Verdict
+from pdp.oasis.terms import Bindings, Instance, substitute
+from pdp.source import SILENT, Effect, Verdict
 
 ROLES = Path("subject", ("roles",))
 
@@ -41,6 +43,7 @@ class RoleSource:
 
     def __init__(self, rulebook: Rulebook, name: str = "roles") -> None:
         self.name = name
+        self._rules = len(rulebook.authorisations)
         self._grants = Grants(rulebook)
         self._implied = _reader(rulebook)
 
@@ -63,6 +66,34 @@ class RoleSource:
             return verdict
         certificate = _reasons(request, success) if success else self._silence(request, roles, entries)
         return structs.replace(verdict, certificate=certificate)
+
+    def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
+        """The rules about the action and object, each with what it lacks, and how many more there are."""
+        entries = self._grants.find(request.action.id, request.object.id)
+        explained = [
+            self._explain(request, grant, holes) for entry, holes in entries for grant in entry.grants
+        ]
+        return explained, self._rules - len(explained)
+
+    def _explain(self, request: Request, grant: Grant, holes: Holes) -> PolicyExplanation:
+        sent = request.subject.attributes.get("roles")
+        fits = [
+            And(
+                (
+                    Overlaps(ROLES, (text,)),
+                    *(bind(each.predicate, bindings) for each in grant.rule.constraints),
+                )
+            )
+            for text in (sent if isinstance(sent, LISTS) else ())
+            for role in (self._implied(text) if isinstance(text, str) else ())
+            if (bindings := grant.bind(role, holes)) is not None
+        ]
+        if not fits:
+            wanted = substitute(grant.rule.role, dict(zip(grant.rule.pattern.names, holes, strict=True)))
+            lacking = Change(f"the role {wanted}", str(ROLES), sent)
+            return PolicyExplanation(grant.rule.name, self.name, Effect.ALLOW, False, (lacking,))
+        tried = [explain_policy(request, grant.rule.name, self.name, Effect.ALLOW, each) for each in fits]
+        return min(tried, key=lambda each: (not each.applies, len(each.changes)))
 
     def _success(self, request: Request, roles: Collection[str], entries: Found) -> Attempt | None:
         for entry, _ in entries:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from authz import Basis, Entity, Request
 from authz.predicate import compile_predicate
+from pdp.engine import Engine
 from pdp.label_reader import read_label_policy
 from pdp.labels import InvalidLabel, Label, LabelSource, Lattice
 from pdp.source import Effect, PolicySource, Verdict
@@ -219,3 +220,28 @@ def test_what_no_literal_can_describe_has_no_certificate():
 def test_the_source_is_a_policy_source():
     offered: PolicySource = source()
     assert offered.name == "labels"
+
+
+@pytest.mark.parametrize(
+    ("subject", "object_", "action", "needs"),
+    [
+        (
+            "bob",
+            "/open/heart/1",
+            "read",
+            'a clearance that dominates the classification; subject.id is "bob"',
+        ),
+        (cleared("public"), "exact", "read", 'the classification; subject.clearance is "public"'),
+        ("nobody", "exact", "read", "the classification; subject.clearance is missing"),
+        ("ann", classified("public"), "append", 'the clearance; object.classification is "public"'),
+        ("ann", "exact", "burn", 'an action that the label policy lists; action.id is "burn"'),
+    ],
+)
+def test_an_explanation_says_which_label_would_have_to_be_different(subject, object_, action, needs):
+    explained = str(Engine([source()]).explain(Request.of(subject, object_, action)))
+    assert "determines this" in explained
+    assert needs in explained
+
+
+def test_what_is_not_classified_needs_no_explanation():
+    assert source().explain(Request.of("ann", "/elsewhere", "read")) == ((), 0)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from authz import Basis, Entity, Request
 from authz.predicate import compile_predicate
+from pdp.engine import Engine
 from pdp.oasis import Domains, Instance, RoleSource, Rulebook, parse
 from pdp.oasis.constraint import Case, compile_constraint
 from pdp.oasis.errors import InvalidTerm
@@ -214,3 +215,32 @@ def test_a_senior_role_has_what_its_juniors_have(role):
 def test_the_source_is_a_policy_source():
     offered: PolicySource = source()
     assert offered.name == "roles"
+
+
+def test_an_explanation_says_what_each_rule_about_the_permission_lacks():
+    request = Request.of(
+        Entity("s", {"roles": ["treating(d1, p1)"]}), "/patients/p1/record", "write", {"hour": 20}
+    )
+    explained = str(Engine([source()]).explain(request))
+    assert explained.splitlines() == [
+        "s write /patients/p1/record: deny (no-policy)",
+        "allow roles#all does not apply",
+        '  would need the role director; subject.roles is ["treating(d1, p1)"]',
+        "allow roles#write does not apply",
+        "  would need context.hour < 18; context.hour is 20",
+        "8 more about other subjects, objects or actions",
+    ]
+    other = Request.of("s", "/patients/p2/record", "read")
+    assert 'would need the role treating(d, "p2"); subject.roles is missing' in str(
+        Engine([source()]).explain(other)
+    )
+    allowed = Request.of(Entity("s", {"roles": ["manager"]}), "/files/2", "read")
+    first = Engine([source()]).explain(allowed).policies[0]
+    assert (first.policy, first.applies, first.determines) == ("roles#tree", True, True)
+
+
+@given(requests)
+def test_a_rule_is_explained_to_apply_exactly_if_it_does(request):
+    explained, others = SOURCE.explain(request)
+    assert {each.policy for each in explained if each.applies} == applicable(BOOK, request)
+    assert len(explained) + others == len(BOOK.authorisations)
