@@ -12,9 +12,21 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from authz import AuthFabricError
 from pdp.service import PROBE_SECONDS, Replica
 
 STALE_SECONDS = 3 * PROBE_SECONDS
+READ_SECONDS = 5.0
+"""How long whoever connects may take to ask."""
+
+
+class HealthPortTaken(AuthFabricError):
+    """The port for health and metrics cannot be used."""
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        super().__init__(f"health cannot be served on `{host}:{port}`: {problem}")
+        self.host = host
+        self.port = port
 
 
 def is_live(replica: Replica, now: float) -> bool:
@@ -46,6 +58,9 @@ class ReplicaMetrics:
             "authfabric_bus_dropped", "Hostile or malformed messages dropped.", replica.connection.dropped
         )
         yield CounterMetricFamily("authfabric_bus_reconnects", "Reconnects.", replica.connection.reconnects)
+        yield CounterMetricFamily(
+            "authfabric_pdp_expired", "Questions whose asker no longer waited.", replica.expired
+        )
         yield GaugeMetricFamily(
             "authfabric_pdp_queue", "Questions taken and not yet answered.", replica.queued
         )
@@ -58,8 +73,10 @@ def serve_health(replica: Replica, port: int, host: str = "127.0.0.1") -> Iterat
     registry.register(ReplicaMetrics(replica))
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = READ_SECONDS
+
         def do_GET(self) -> None:
-            match self.path:
+            match self.path.partition("?")[0]:
                 case "/healthz":
                     self._answer(is_live(replica, monotonic()))
                 case "/readyz":
@@ -82,8 +99,13 @@ def serve_health(replica: Replica, port: int, host: str = "127.0.0.1") -> Iterat
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
             """Probes every few seconds are not worth a line each."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
-    thread = threading.Thread(target=server.serve_forever, name="authfabric-health", daemon=True)
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise HealthPortTaken(host, port, str(error)) from None
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.05,), name="authfabric-health", daemon=True
+    )
     thread.start()
     try:
         yield server.server_address[1]
