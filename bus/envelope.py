@@ -49,8 +49,12 @@ class Unpack(Generic[Message]):
         if payload[:1] != _PREFIX:
             found = payload[0] if payload else "none"
             raise BadMessage("version", f"is {found}; this side reads version {VERSION}")
+        return self.body(memoryview(payload)[1:])
+
+    def body(self, data: bytes | memoryview | msgspec.Raw) -> Message:
+        """Decode what stands inside a message, without version and limit of its own."""
         try:
-            return self._decode(memoryview(payload)[1:])
+            return self._decode(data)
         except msgspec.DecodeError as error:
             raise _bad_message(self._type, str(error)) from None
         except (UnicodeDecodeError, RecursionError):

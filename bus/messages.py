@@ -7,6 +7,9 @@ import msgspec
 from authz import Decision, Request
 from bus.envelope import Unpack
 
+MAX_QUESTIONS = 1024
+"""The most requests that one message may hold."""
+
 
 class Questions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Requests that one PEP asks at once; whoever serves the subject they came on can answer all of them."""
@@ -38,6 +41,7 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ttl: float
 
 
+unpack_request = Unpack(Request)
 unpack_questions = Unpack(Questions)
 unpack_raw_questions = Unpack(RawQuestions)
 unpack_answers = Unpack(Answers)

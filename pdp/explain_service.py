@@ -12,7 +12,7 @@ from bus.connection import Connection
 from bus.envelope import Unpack, pack
 from bus.errors import BadMessage
 from bus.scopes import Scope, own_scope, widest
-from bus.subjects import QUEUE, Mode, interest, question
+from bus.subjects import QUEUE, Mode, interest, is_inbox, question
 from pdp.explain import Explanation
 
 
@@ -38,6 +38,8 @@ async def serve_explanations(
     """Explain whatever lies in the scopes, for the length of the block."""
 
     def answer(subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        if not is_inbox(reply):
+            return
         try:
             explained = Explained(explain(_unpack_request(payload).request))
         except BadMessage as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Iterable, Sequence
@@ -16,18 +17,28 @@ from authz import Decision, InvalidRequest, Reason, Request
 from bus.connection import Connection, Subscription
 from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
-from bus.messages import Announcement, Answers, unpack_questions, unpack_raw_questions
+from bus.messages import (
+    MAX_QUESTIONS,
+    Announcement,
+    Answers,
+    unpack_questions,
+    unpack_raw_questions,
+    unpack_request,
+)
 from bus.scopes import Scope, widest
-from bus.subjects import ANNOUNCE, DECIDING, QUEUE, ROOT, WHO, Mode, interest
+from bus.subjects import ANNOUNCE, DECIDING, QUEUE, ROOT, WHO, Mode, interest, is_inbox
 
 ANNOUNCE_SECONDS = 1.0
 ANNOUNCE_TTL = 3.5
 MAX_ANNOUNCED = 256
 """A replica with more scopes than this announces only that it is there; its questions come one object at a time."""
 PROBE_SECONDS = 1.0
+DRAIN_SECONDS = 8.0
+"""How long a drain waits for the decider and the bus."""
+
+_FAILED = Decision(False, Reason.POLICY_ERROR, detail="the PDP failed on this request; see its log")
 
 _log = logging.getLogger("authfabric.pdp")
-_decode_request = msgspec.msgpack.Decoder(Request).decode
 
 
 class Decider(Protocol):
@@ -37,7 +48,7 @@ class Decider(Protocol):
 
 
 class _Work(msgspec.Struct, frozen=True, gc=False):
-    requests: list[Request | InvalidRequest]
+    requests: Sequence[Request | InvalidRequest]
     reply: str
     arrived: float
     budget: float
@@ -63,6 +74,8 @@ class Replica:
         self.shed = 0
         self.refused = 0
         """How many messages came as questions and could not be read."""
+        self.expired = 0
+        """How many questions were not decided, since their asker had stopped waiting."""
         self.draining = False
         self._max_queue = max_queue
         self._workers = workers
@@ -75,18 +88,16 @@ class Replica:
         """When a message last went to the bus and back, by the monotonic clock."""
 
     async def __aenter__(self) -> Self:
-        bus = self.connection
+        subjects = [(interest(mode, scope), mode) for scope in self.scopes for mode in DECIDING]
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
-        for number, scope in enumerate(self.scopes):
-            if number % 100 == 0:
-                await asyncio.sleep(0)  # many scopes take long; the server's pings must be answered meanwhile
-            for mode in DECIDING:
-                queue = QUEUE if mode is Mode.ANY else ""
-                self._subscriptions.append(await bus.listen(interest(mode, scope), self._on_questions, queue))
-        self._subscriptions.append(await bus.listen(WHO, lambda *_: self._announce()))
-        self._subscriptions.append(await bus.listen(self._probe_subject, lambda *_: self._on_probe()))
-        await bus.flush()
+        try:
+            await self._listen(subjects)
+        except BaseException:
+            await self.drain()
+            raise
+        self.probed_at = monotonic()
         self._tasks.append(asyncio.create_task(self._repeat()))
+        self.connection.on_ready.append(self._announce)
         return self
 
     async def __aexit__(
@@ -94,26 +105,42 @@ class Replica:
     ) -> None:
         await self.drain()
 
-    async def drain(self) -> None:
-        """Take no more questions, answer those taken, and end."""
+    async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Take no more questions, answer those taken, and end; give up on what takes longer."""
         self.draining = True
+        if self._announce in self.connection.on_ready:
+            self.connection.on_ready.remove(self._announce)
         try:
-            await self.connection.cancel(self._subscriptions)
-            await self._queue.join()
-            await self.connection.flush()
-        except NotConnected:
-            _log.warning("the bus went away while draining: %d questions were not answered", self._queued)
+            async with asyncio.timeout(seconds):
+                with contextlib.suppress(NotConnected):
+                    await self.connection.cancel(self._subscriptions)
+                await self._queue.join()
+                await self.connection.flush()
+        except (NotConnected, TimeoutError) as error:
+            _log.warning("drained in part, with %d questions left: %s", self._queued, error or "time is over")
         finally:
             for task in self._tasks:
                 task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def queued(self) -> int:
         """How many questions are taken and not yet answered."""
         return self._queued
 
+    async def _listen(self, subjects: list[tuple[str, Mode]]) -> None:
+        listen = self.connection.listen
+        for number, (subject, mode) in enumerate(subjects):
+            if number % 200 == 0:  # with many scopes, let the connection answer the server's pings meanwhile
+                await asyncio.sleep(0)
+            queue = QUEUE if mode is Mode.ANY else ""
+            self._subscriptions.append(await listen(subject, self._on_questions, queue))
+        self._subscriptions.append(await listen(WHO, lambda *_: self._announce()))
+        self._subscriptions.append(await listen(self._probe_subject, lambda *_: self._on_probe()))
+        await self.connection.flush()
+
     def _on_questions(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        if not reply:
+        if not is_inbox(reply):
             self.refused += 1
             return
         try:
@@ -123,7 +150,7 @@ class Replica:
             self._reply(reply, Answers(problem=str(error)))
             return
         count = len(requests)
-        if self._queued + count > self._max_queue:
+        if self._queued and self._queued + count > self._max_queue:
             self.shed += count
             self._reply(reply, Answers([None] * count))
             return
@@ -134,33 +161,47 @@ class Replica:
         now = monotonic
         while True:
             work = await self._queue.get()
+            count = len(work.requests)
             try:
                 if not work.budget or now() - work.arrived < work.budget:
                     self._reply(work.reply, Answers(await self._decide(work.requests)))
-                    self.answered += len(work.requests)
+                    self.answered += count
+                else:
+                    self.expired += count
             finally:
-                self._queued -= len(work.requests)
+                self._queued -= count
                 self._queue.task_done()
 
-    async def _decide(self, requests: list[Request | InvalidRequest]) -> list[Decision | None]:
-        """Decide what can be decided; whatever goes wrong inside the decider is a denial."""
-        readable = [r for r in requests if isinstance(r, Request)]
+    async def _decide(self, requests: Sequence[Request | InvalidRequest]) -> list[Decision | None]:
+        """Decide what can be decided. A request on which the decider fails is denied, and that one only."""
+        readable = [each for each in requests if isinstance(each, Request)]
         try:
-            decisions = iter(await self.decider.decide_many(readable))
+            decisions = await self._ask_decider(readable)
         except Exception:
-            _log.exception("the decider failed; %d questions are denied", len(readable))
-            failure = Decision(
-                False, Reason.POLICY_ERROR, detail="the PDP failed on this request; see its log"
-            )
-            decisions = iter([failure] * len(readable))
+            decisions = await asyncio.gather(*map(self._decide_alone, readable))
         if len(readable) == len(requests):
-            return list(decisions)
+            return [*decisions]
+        rest = iter(decisions)
         return [
-            next(decisions)
-            if isinstance(r, Request)
-            else Decision(False, Reason.INVALID_REQUEST, detail=str(r))
-            for r in requests
+            next(rest)
+            if isinstance(each, Request)
+            else Decision(False, Reason.INVALID_REQUEST, detail=str(each))
+            for each in requests
         ]
+
+    async def _decide_alone(self, request: Request) -> Decision:
+        try:
+            (decision,) = await self._ask_decider([request])
+        except Exception:
+            _log.exception("the decider failed on `%r`, which is denied", str(request))
+            return _FAILED
+        return decision
+
+    async def _ask_decider(self, requests: Sequence[Request]) -> list[Decision]:
+        decisions = await self.decider.decide_many(requests)
+        if len(decisions) != len(requests):
+            raise ValueError(f"{len(decisions)} decisions for {len(requests)} requests")
+        return decisions
 
     def _reply(self, reply: str, answers: Answers) -> None:
         try:
@@ -168,41 +209,63 @@ class Replica:
         except NotConnected:
             _log.debug("the bus is away: an answer is lost, and the PEP will ask again")
         except BadMessage as error:
-            self._reply(reply, Answers(problem=f"the answers are too large to send: {error}"))
+            _log.warning("an answer cannot be sent: %s", error)
+            self._reply(reply, _instead(answers))
 
     async def _repeat(self) -> None:
         """Announce what is served, and see that the bus still carries messages, again and again."""
         while True:
             self._announce()
-            try:
+            with contextlib.suppress(NotConnected):
                 self.connection.send(self._probe_subject, b"")
-            except NotConnected:
-                _log.debug("the bus is away")
             await asyncio.sleep(ANNOUNCE_SECONDS)
 
     def _announce(self) -> None:
+        if self.draining:
+            return
         scopes = [str(s) for s in self.scopes] if len(self.scopes) <= MAX_ANNOUNCED else []
-        try:
+        with contextlib.suppress(NotConnected):
             self.connection.send(ANNOUNCE, pack(Announcement(scopes, ANNOUNCE_TTL)))
-        except NotConnected:
-            _log.debug("the bus is away")
 
     def _on_probe(self) -> None:
         self.probed_at = monotonic()
 
 
-def _read(payload: bytes) -> tuple[list[Request | InvalidRequest], float]:
+def _instead(answers: Answers) -> Answers:
+    """What to say when answers cannot be sent: alone each of several may fit, so they are to be asked for alone."""
+    if len(answers.decisions) == 1:
+        return Answers([Decision(False, Reason.POLICY_ERROR, detail="the PDP's answer is too large to send")])
+    return Answers(problem="the answers are too large to send together")
+
+
+def _read(payload: bytes) -> tuple[Sequence[Request | InvalidRequest], float]:
     """The requests in a message; where some cannot be read, those alone are marked invalid."""
     try:
         questions = unpack_questions(payload)
-        return list(questions.requests), questions.budget
+        _check_count(questions.requests)
+        # Whoever reads a message checks it. Names and types are checked already; what is left needs a dot.
+        return [r if "." not in r.object.id else _checked(r) for r in questions.requests], questions.budget
     except BadMessage:
         raw = unpack_raw_questions(payload)
-        return [_read_one(r) for r in raw.requests], raw.budget
+        _check_count(raw.requests)
+        return [_read_one(each) for each in raw.requests], raw.budget
+
+
+def _check_count(requests: Sequence[object]) -> None:
+    if len(requests) > MAX_QUESTIONS:
+        raise BadMessage("requests", f"has {len(requests)} entries; at most {MAX_QUESTIONS} are allowed")
+
+
+def _checked(request: Request) -> Request | InvalidRequest:
+    try:
+        request.validate()
+    except InvalidRequest as error:
+        return error
+    return request
 
 
 def _read_one(raw: msgspec.Raw) -> Request | InvalidRequest:
     try:
-        return _decode_request(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return InvalidRequest("request", f"cannot be read: {error}")
+        return _checked(unpack_request.body(raw))
+    except BadMessage as error:
+        return InvalidRequest(error.field or "request", error.problem)
