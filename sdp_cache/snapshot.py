@@ -200,9 +200,10 @@ class Snapshot:
         return Ruling.DENY, 0
 
     def policies(self, matched: int) -> tuple[str, ...]:
-        """The names of these bits."""
+        """The names of these bits, each once: a policy may have several."""
         names = self.header.policies
-        return tuple(name for bit, name in enumerate(names) if matched >> bit & 1) if matched else ()
+        found = (name for bit, name in enumerate(names) if matched >> bit & 1)
+        return tuple(dict.fromkeys(found)) if matched else ()
 
     def _subject_mask(self, subject: str) -> int:
         row = self._subjects.row(subject)

@@ -97,15 +97,21 @@ def opaque_on(paths: st.SearchStrategy[Path], folds: st.SearchStrategy[bool]) ->
 
 comparisons = comparisons_on(paths)
 literals = st.builds(Literal, comparisons, st.booleans())
-predicates = st.recursive(
-    comparisons,
-    lambda inner: st.one_of(
-        st.builds(Not, inner),
-        st.builds(And, st.lists(inner, max_size=3).map(tuple)),
-        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
-    ),
-    max_leaves=6,
-)
+
+
+def predicates_of(comparisons: st.SearchStrategy) -> st.SearchStrategy:
+    return st.recursive(
+        comparisons,
+        lambda inner: st.one_of(
+            st.builds(Not, inner),
+            st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+            st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+        ),
+        max_leaves=6,
+    )
+
+
+predicates = predicates_of(comparisons)
 
 values = st.sampled_from(VALUES)
 attributes = st.dictionaries(st.just("a"), values, max_size=1)

@@ -1,0 +1,100 @@
+"""Entities by mask: which bits of a plan match each subject, or each permission, and what joins compare of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from authz.predicate import Path, Predicate
+from spark_eval.column import Codes
+from spark_eval.columnar import Evaluator
+from spark_eval.plan import Plan
+from spark_eval.split import paths
+from spark_eval.table import Table
+
+Masks: TypeAlias = npt.NDArray[np.uint8]
+"""A row for each entity; its bits from the lowest of the first byte are those of the plan."""
+
+Part: TypeAlias = Literal["subject", "permission"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What a join compares of each row: values by number, and the number of each row."""
+
+    codes: Codes
+    values: Sequence[tuple[object, ...]]
+
+    def take(self, rows: Codes | slice) -> Keys:
+        return Keys(self.codes[rows], self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of all decisions: the subjects, or the permissions."""
+
+    masks: Masks
+    keys: tuple[Keys, ...] = ()
+    """For each join of the plan."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.masks)
+
+    def take(self, rows: Codes | slice) -> Side:
+        return Side(self.masks[rows], tuple(each.take(rows) for each in self.keys))
+
+    def classes(self) -> Classes:
+        """The rows that differ."""
+        codes = [each.codes.astype("<i8")[:, None].view(np.uint8) for each in self.keys]
+        rows = np.ascontiguousarray(np.hstack([self.masks, *codes]))
+        whole = rows.view(np.dtype((np.void, rows.shape[1]))).ravel()
+        _, first, members = np.unique(whole, return_index=True, return_inverse=True)
+        return Classes(self.take(first), members)
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Rows of which no two are alike, and which of them each row of the side is like."""
+
+    side: Side
+    members: Codes
+
+    @property
+    def sizes(self) -> Codes:
+        return np.bincount(self.members, minlength=self.side.rows)
+
+
+def width(bits: int) -> int:
+    """Bytes of a mask, at least one."""
+    return max(1, -(-bits // 8))
+
+
+def evaluate(plan: Plan, table: Table, part: Part) -> Side:
+    """The masks of a table of subjects, or of permissions (objects crossed with actions)."""
+    evaluator = Evaluator(table)
+    masks = np.zeros((table.rows, width(len(plan.bits))), np.uint8)
+    for number, bit in enumerate(plan.bits):
+        matches = evaluator.holds(getattr(bit.clause, part))
+        masks[:, number >> 3] |= matches.view(np.uint8) << (number & 7)
+    return Side(masks, tuple(_keys(join, table, part) for join in plan.joins))
+
+
+def key_paths(join: Predicate, part: Part) -> tuple[Path, ...]:
+    """What a join compares of this side."""
+    ours = dict.fromkeys(path for path in paths(join) if (path.root == "subject") is (part == "subject"))
+    return tuple(ours)
+
+
+def _keys(join: Predicate, table: Table, part: Part) -> Keys:
+    columns = [table.column(path) for path in key_paths(join, part)]
+    distinct, codes = np.unique(np.stack([column.codes for column in columns]), axis=1, return_inverse=True)
+    values = [
+        tuple(column.values.objects[code] for column, code in zip(columns, row, strict=True))
+        for row in distinct.T.tolist()
+    ]
+    return Keys(codes.reshape(-1), values)

@@ -1,0 +1,50 @@
+"""From a board to the snapshot that caches load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdp_cache.snapshot import Tier
+from sdp_cache.snapshot_writer import Precomputation
+from spark_eval.board import Board
+from spark_eval.masks import Classes, Side, width
+from spark_eval.plan import Plan
+
+MAX_ROWS = 4096
+"""A mask in a snapshot has at most so many bits; joins that would need more are left to the PDP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Whom decisions are computed for: the names behind the two sides."""
+
+    subjects: list[str]
+    objects: list[str]
+    actions: list[str]
+
+
+def precomputation(
+    plan: Plan, people: Population, subjects: Side, permissions: Classes, epoch: int
+) -> Precomputation:
+    """What goes into a snapshot: each row of the board is a bit there."""
+    board = Board(plan, subjects, permissions.side, MAX_ROWS)
+    owners = board.bits
+    size = width(len(owners))
+    return Precomputation(
+        epoch=epoch,
+        width=size,
+        subjects=people.subjects,
+        subject_masks=board.subject_masks().tobytes(),
+        objects=people.objects,
+        actions=people.actions,
+        permission_masks=board.permission_masks()[permissions.members].tobytes(),
+        tiers=[Tier(tier.ruling, _mask(owners, tier.bits, size)) for tier in plan.tiers(board.asking)],
+        policies=[plan.bits[bit].policies[0] for bit in owners] if plan.named else (),
+    )
+
+
+def _mask(owners: list[int], bits: tuple[int, ...], size: int) -> bytes:
+    """The rows that belong to these bits of the plan."""
+    return np.packbits(np.isin(owners, bits), bitorder="little").tobytes().ljust(size, b"\0")

@@ -1,0 +1,135 @@
+"""A condition split by whom it is about: the subject, what is asked for, both compared, or the request's context.
+
+Invariant: the condition holds of a request exactly if all four parts of one of its clauses do. So the first two parts
+can be evaluated over entities alone, the third over pairs of their values, and only the fourth needs the request.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate
+
+MAX_CLAUSES = 64
+"""What would fall apart into more clauses than these is left whole, as a comparison or as context."""
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """A conjunction of four conditions."""
+
+    subject: Predicate = TRUE
+    permission: Predicate = TRUE
+    """About the object and the action."""
+    join: Predicate = TRUE
+    """Compares the subject with the object or the action."""
+    ask: Predicate = TRUE
+    """Looks at the context, which nobody knows before the request."""
+
+
+class _Part(enum.Enum):
+    SUBJECT = "subject"
+    PERMISSION = "permission"
+    JOIN = "join"
+    ASK = "ask"
+
+
+_Product: TypeAlias = dict[_Part, tuple[Predicate, ...]]
+
+
+def split(condition: Predicate) -> tuple[Clause, ...]:
+    """The clauses of a condition; none if it never holds."""
+    clauses = (
+        Clause(**{part.value: _all(terms) for part, terms in product.items()})
+        for product in _products(condition, True)
+    )
+    return tuple(dict.fromkeys(clauses))
+
+
+def paths(condition: Predicate) -> Iterator[Path]:
+    """Every path that a condition looks at, as often as it does."""
+    if isinstance(condition, (And, Or)):
+        for term in condition.terms:
+            yield from paths(term)
+    elif isinstance(condition, Not):
+        yield from paths(condition.term)
+    else:
+        yield condition.path
+        if isinstance(condition, Relate):
+            yield condition.other
+
+
+def _products(term: Predicate, holds: bool) -> list[_Product]:
+    """The term, or its negation, as a disjunction of products of parts."""
+    part = _part(term)
+    if part is not None:
+        return [{part: (term if holds else Not(term),)}]
+    if isinstance(term, Not):
+        return _products(term.term, not holds)
+    assert isinstance(term, (And, Or))
+    if isinstance(term, And) is holds:
+        return _multiply(term.terms, holds)
+    products = _add(term.terms, holds)
+    return products if len(products) <= MAX_CLAUSES else _whole(term, holds)
+
+
+def _whole(term: Predicate, holds: bool) -> list[_Product]:
+    return [{_mixed(term): (term if holds else Not(term),)}]
+
+
+def _multiply(terms: Iterable[Predicate], holds: bool) -> list[_Product]:
+    """Every way to take one product of each term; a term that would make them too many is left whole."""
+    products: list[_Product] = [{}]
+    for term in terms:
+        factor = _products(term, holds)
+        if len(products) * len(factor) > MAX_CLAUSES:
+            factor = _whole(term, holds)
+        products = [_together(one, other) for one in products for other in factor]
+    return products
+
+
+def _together(one: _Product, other: _Product) -> _Product:
+    return {part: one.get(part, ()) + other.get(part, ()) for part in {**one, **other}}
+
+
+def _add(terms: Iterable[Predicate], holds: bool) -> list[_Product]:
+    """The products of all terms; terms about the same part become one."""
+    products: list[_Product] = []
+    alike: dict[_Part, list[Predicate]] = {}
+    for term in terms:
+        part = _part(term)
+        if part is None:
+            products += _products(term, holds)
+        else:
+            alike.setdefault(part, []).append(term if holds else Not(term))
+    whole: list[_Product] = [
+        {part: (each[0] if len(each) == 1 else Or(tuple(each)),)} for part, each in alike.items()
+    ]
+    return whole + products
+
+
+def _part(term: Predicate) -> _Part | None:
+    """The part that a term belongs to; None if it must be split further."""
+    roots = {path.root for path in paths(term)}
+    if roots <= {"subject"} and roots:
+        return _Part.SUBJECT
+    if roots <= {"object", "action"}:  # so do true and false, which look at nothing
+        return _Part.PERMISSION
+    if roots == {"context"}:
+        return _Part.ASK
+    return None if isinstance(term, (And, Or, Not)) else _mixed(term)
+
+
+def _mixed(term: Predicate) -> _Part:
+    known = all(path.root in ("subject", "object", "action") for path in paths(term))
+    return _Part.JOIN if known else _Part.ASK
+
+
+def _all(terms: tuple[Predicate, ...]) -> Predicate:
+    flat = tuple(
+        dict.fromkeys(each for term in terms for each in (term.terms if isinstance(term, And) else (term,)))
+    )
+    return FALSE if FALSE in flat else flat[0] if len(flat) == 1 else And(flat)
