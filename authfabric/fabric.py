@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -37,10 +40,17 @@ class Ready(msgspec.Struct, frozen=True):
 class ReplicaProcess:
     """One `authfabric pdp serve` process."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, ready: Ready) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: IO[bytes]) -> None:
         self.name = name
-        self.ready = ready
+        self.ready = Ready("", [], "")
         self._process = process
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        """What it has written to its standard error so far."""
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
 
     @classmethod
     async def start(
@@ -48,28 +58,32 @@ class ReplicaProcess:
         name: str,
         url: str,
         *,
-        policies: Path = DEFAULT_POLICIES,
+        policies: Path | None = DEFAULT_POLICIES,
         serve: Sequence[str] = (),
         extra: Sequence[str] = (),
     ) -> ReplicaProcess:
-        """Start a replica and wait until it serves."""
-        scopes = [word for scope in serve for word in ("--serve", scope)]
+        """Start a replica and wait until it serves; without a folder of policies it follows the releases."""
+        words = [word for scope in serve for word in ("--serve", scope)]
+        words += ["--policies", str(policies)] if policies is not None else []
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; a pipe that nobody reads would fill
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "authfabric", "pdp", "serve", "--url", url, "--name", name,
-            "--policies", str(policies), "--json", *scopes, *extra,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            "--json", *words, *extra,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
             start_new_session=True,
             preexec_fn=end_with_parent,
         )  # fmt: skip
+        replica = cls(name, process, log)
         try:
-            ready = await asyncio.wait_for(_read_ready(process), START_SECONDS)
+            replica.ready = await asyncio.wait_for(_read_ready(process), START_SECONDS)
         except (TimeoutError, msgspec.DecodeError):
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            assert process.stderr
-            problem = (await process.stderr.read()).decode(errors="replace").strip()
-            raise ReplicaFailed(f"replica `{name}` did not start: {problem or 'it said nothing'}") from None
-        return cls(name, process, ready)
+            await process.wait()
+            raise ReplicaFailed(
+                f"replica `{name}` did not start: {replica.log.strip() or 'it said nothing'}"
+            ) from None
+        return replica
 
     @property
     def pid(self) -> int:
@@ -117,7 +131,7 @@ class Fabric:
     """A server and its replicas. `replicas` holds those started and not yet stopped, by name."""
 
     url: str
-    policies: Path = DEFAULT_POLICIES
+    policies: Path | None = DEFAULT_POLICIES
     replicas: dict[str, ReplicaProcess] = field(default_factory=dict)
 
     async def add(self, name: str, serve: Sequence[str] = (), extra: Sequence[str] = ()) -> ReplicaProcess:
@@ -131,7 +145,11 @@ class Fabric:
 
 @contextlib.asynccontextmanager
 async def fabric(
-    replicas: int = 3, *, port: int = -1, policies: Path = DEFAULT_POLICIES, jetstream: Path | bool = False
+    replicas: int = 3,
+    *,
+    port: int = -1,
+    policies: Path | None = DEFAULT_POLICIES,
+    jetstream: Path | bool = False,
 ) -> AsyncIterator[Fabric]:
     """Run a fabric for the length of a block, on an embedded server unless AUTHFABRIC_NATS_URL names another."""
     async with contextlib.AsyncExitStack() as stack:

@@ -26,6 +26,18 @@ def state_folder() -> Path:
     return Path(base) / "authfabric"
 
 
+def data_folder() -> Path:
+    """Where keys are kept."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "authfabric"
+
+
+def cache_folder() -> Path:
+    """Where copies of what is stored elsewhere are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "authfabric"
+
+
 def running_file() -> Path:
     return state_folder() / "up.json"
 

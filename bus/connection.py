@@ -112,6 +112,11 @@ class Connection:
         url = self._client.connected_url
         return f"{url.hostname}:{url.port}" if url is not None else ""
 
+    @property
+    def clustered(self) -> bool:
+        """Whether the server connected to is one of a cluster."""
+        return bool(self._client._server_info.get("cluster"))
+
     def send(self, subject: str, payload: bytes, reply: str = "") -> None:
         """Publish now, without waiting."""
         client = self._client

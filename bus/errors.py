@@ -50,3 +50,32 @@ class BadMessage(BusError):
 
 class InvalidScope(BusError):
     """A scope whose text is not one of the five forms."""
+
+
+class StoreUnavailable(BusError):
+    """The store of policies cannot be reached, or does not work."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the policy store does not answer: {problem}")
+        self.problem = problem
+
+
+class ContentMissing(BusError):
+    """The store does not have something that a release names, or has something else in its place."""
+
+    def __init__(self, hash_: str) -> None:
+        super().__init__(f"the policy store does not have the content `{hash_[:16]}`")
+        self.hash = hash_
+
+
+class Overtaken(BusError):
+    """Somebody else released in between: `expected` is the epoch that was thought to be newest, `found` is."""
+
+    def __init__(self, domain: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"the newest release of `{domain}` is {found}, not {expected} as when this one was made:"
+            " look at what changed, then push again"
+        )
+        self.domain = domain
+        self.expected = expected
+        self.found = found

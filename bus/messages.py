@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from authz import Decision, Request
@@ -41,6 +43,32 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ttl: float
 
 
+class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far someone who applies policies is: repeated every second, and said at once after each change."""
+
+    member: str
+    """A name that nobody else in the domain has."""
+    kind: Literal["pdp", "sdp"]
+    domain: str
+    epoch: int
+    """The epoch by which it decides; 0 if by none."""
+    ok: bool = True
+    problem: str = ""
+    """Why it is not at the newest release, if it knows."""
+    lease: float | None = None
+    """Seconds after it last reached the policy feed for which it may go on; None if it sets itself no limit."""
+    leaving: bool = False
+    """Whether this is the last that will be heard of it: it has stopped."""
+
+
+class Roll(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Everyone heard of lately, each with the seconds since."""
+
+    members: list[tuple[MemberStatus, float]]
+
+
+unpack_member_status = Unpack(MemberStatus)
+unpack_roll = Unpack(Roll)
 unpack_request = Unpack(Request)
 unpack_questions = Unpack(Questions)
 unpack_raw_questions = Unpack(RawQuestions)

@@ -19,6 +19,12 @@ ANNOUNCE = f"{ROOT}.scopes"
 WHO = f"{ROOT}.scopes.who"
 MAX_SUBJECT = 4000
 QUEUE = "pdp"
+RELEASES = "authfabric-releases"
+"""The key-value bucket with one entry for each domain: its newest release."""
+CONTENT = "authfabric-content"
+"""The key-value bucket of everything that is stored under its own hash."""
+RELEASED = f"{ROOT}.released"
+"""Below this, the server itself repeats each release as soon as it is stored."""
 
 _MANY = "=many"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -92,6 +98,26 @@ def interest(mode: Mode, scope: Scope) -> str:
 def is_inbox(subject: str) -> bool:
     """Whether an answer may be sent there: elsewhere it could be taken for something else, and do harm."""
     return subject.startswith(("_INBOX.", "_INBOX_"))
+
+
+def released(domain: str) -> str:
+    """Where to hear that the domain has a new release."""
+    return f"{RELEASED}.{token(domain)}"
+
+
+def heartbeat(domain: str) -> str:
+    """Where those who reach the store say which release of the domain is the newest."""
+    return f"{ROOT}.policy.{token(domain)}.heartbeat"
+
+
+def members(domain: str) -> str:
+    """Where everyone who applies the domain's policies says how far they are."""
+    return f"{ROOT}.policy.{token(domain)}.members"
+
+
+def roll(domain: str) -> str:
+    """Where to ask the replicas whom they have heard of lately."""
+    return f"{ROOT}.policy.{token(domain)}.roll"
 
 
 def _prefix(path: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
-from authz import Request
+from authz import AuthFabricError, Request
 from bus.connection import Connection
 from bus.envelope import Unpack, pack
 from bus.errors import BadMessage
@@ -42,7 +42,7 @@ async def serve_explanations(
             return
         try:
             explained = Explained(explain(_unpack_request(payload).request))
-        except BadMessage as error:
+        except AuthFabricError as error:  # unreadable, or there is nothing to decide by
             explained = Explained(problem=str(error))
         bus.send(reply, _pack(explained))
 

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 import msgspec
 
-from authz import Decision, InvalidRequest, Reason, Request
+from authz import AuthFabricError, Decision, InvalidRequest, Reason, Request
 from bus.connection import Connection, Subscription
 from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
@@ -39,6 +39,10 @@ DRAIN_SECONDS = 8.0
 _FAILED = Decision(False, Reason.POLICY_ERROR, detail="the PDP failed on this request; see its log")
 
 _log = logging.getLogger("authfabric.pdp")
+
+
+class CannotDecide(AuthFabricError):
+    """Not now, and not here: others should be asked. It says nothing about the request."""
 
 
 class Decider(Protocol):
@@ -177,6 +181,10 @@ class Replica:
         readable = [each for each in requests if isinstance(each, Request)]
         try:
             decisions = await self._ask_decider(readable)
+        except CannotDecide as error:
+            _log.debug("%s; %d questions are left to others", error, len(requests))
+            self.shed += len(requests)
+            return [None] * len(requests)
         except Exception:
             decisions = await asyncio.gather(*map(self._decide_alone, readable))
         if len(readable) == len(requests):

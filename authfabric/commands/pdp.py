@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import os
 import signal
+import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from authfabric.settings import DEFAULT_POLICIES, find_url
+from authfabric.keys import Trust, trusted_keys
+from authfabric.settings import cache_folder, find_url
 from authfabric.terminal import Exit, Url, err, fail, print_json, run
+from authz import Identity
+from authz.errors import InvalidKey
 from bus.connection import Connection
 from bus.errors import InvalidScope
 from bus.scopes import DEFAULT_DOMAIN, Scope
+from bus.subjects import token
+from pdp.bundle_store import BundleCache, read_folder
+from pdp.explain_service import serve_explanations
+from pdp.follower_service import Explainer, Follower, Following
 from pdp.health_server import serve_health
-from pdp.policies import load_engine
+from pdp.policy_set import PolicySet
 from pdp.service import Replica
 
 app = typer.Typer(help="Run policy decision points.", no_args_is_help=True)
@@ -29,7 +39,13 @@ def pdp() -> None:
 
 @app.command()
 def serve(
-    policies: Annotated[Path, typer.Option(help="The folder of policies to decide by.")] = DEFAULT_POLICIES,
+    policies: Annotated[
+        Path | None,
+        typer.Option(
+            help="Decide by this folder of policies, always. Default: follow the domain's releases."
+        ),
+    ] = None,
+    trust: Trust = None,
     scopes: Annotated[
         list[str] | None,
         typer.Option(
@@ -39,10 +55,22 @@ def serve(
         ),
     ] = None,
     domain: Annotated[
-        str, typer.Option(help="The domain in which prefixes, objects and tuples lie.")
+        str, typer.Option(help="Whose releases to follow; and where prefixes, objects and tuples lie.")
     ] = DEFAULT_DOMAIN,
+    max_age: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop answering when the policy store was not heard for so many seconds. Default: never."
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Where to keep the last verified policies. Default: in the user's cache folder."),
+    ] = None,
     url: Url = None,
-    name: Annotated[str, typer.Option(help="How the server's monitoring lists this replica.")] = "pdp",
+    name: Annotated[
+        str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
+    ] = "",
     health_port: Annotated[
         int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
     ] = 0,
@@ -52,29 +80,78 @@ def serve(
     ] = 8192,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
-    """Answer questions until SIGTERM or Ctrl-C; then answer what was taken, take no more, and end."""
+    """Answer questions until SIGTERM or Ctrl-C; then answer what was taken, take no more, and end.
+
+    The policies are those that were last released in the domain with `authfabric policy push`, and change when others
+    are; or those in a folder.
+    """
+    where = find_url(url)
+    member = name or f"pdp-{socket.gethostname()}-{os.getpid()}"
     try:
         served = [Scope.parse(text, domain) for text in scopes or [f"domain:{domain}"]]
-    except InvalidScope as error:
+        following = policies or Following(
+            domain,
+            trusted_keys(trust),
+            member,
+            Identity.generate(),
+            BundleCache(cache or _cache_file(where, domain)),
+            max_age,
+        )
+    except (InvalidScope, InvalidKey) as error:
         fail(error, Exit.USAGE)
-    run(_serve(policies, served, find_url(url), name, health_port, max_queue, json))
+    run(_serve(following, served, where, member, health_port, max_queue, json))
+
+
+def _cache_file(url: str, domain: str) -> Path:
+    """One file for each domain of each fabric that this user's replicas serve."""
+    fabric = hashlib.sha256(url.encode()).hexdigest()[:12]
+    return cache_folder() / "releases" / f"{token(domain)}-{fabric}"
 
 
 async def _serve(
-    policies: Path, scopes: list[Scope], url: str, name: str, health_port: int, max_queue: int, json: bool
+    policies: Path | Following,
+    scopes: list[Scope],
+    url: str,
+    name: str,
+    health_port: int,
+    max_queue: int,
+    json: bool,
 ) -> None:
-    engine = load_engine(policies)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Connection(url, name=name) as bus:
-        with contextlib.ExitStack() as stack:
-            async with Replica(bus, engine, scopes, max_queue=max_queue) as replica:
-                port = stack.enter_context(serve_health(replica, health_port))
-                _say_ready(url, replica, port, json)
-                await stop.wait()
-                err.print(f"draining: {replica.queued} questions left", highlight=False)
-            err.print(f"ended: {replica.answered} questions answered", highlight=False)
+    async with contextlib.AsyncExitStack() as stack:
+        bus = await stack.enter_async_context(Connection(url, name=name))
+        decider = await _decider(bus, policies, stop, stack)
+        if stop.is_set():
+            return
+        await stack.enter_async_context(serve_explanations(bus, decider.explain, scopes))
+        async with Replica(bus, decider, scopes, max_queue=max_queue) as replica:
+            port = stack.enter_context(serve_health(replica, health_port))
+            _say_ready(url, replica, port, json)
+            await stop.wait()
+            err.print(f"draining: {replica.queued} questions left", highlight=False)
+        err.print(f"ended: {replica.answered} questions answered", highlight=False)
+
+
+async def _decider(
+    bus: Connection, policies: Path | Following, stop: asyncio.Event, stack: contextlib.AsyncExitStack
+) -> Explainer:
+    """What decides, once there is something to decide by."""
+    if isinstance(policies, Path):
+        return _build(PolicySet.read(read_folder(policies)), 0)
+    follower = await stack.enter_async_context(Follower(bus, policies, _build))
+    if not follower.ready.is_set():
+        err.print(f"waiting for policies: {follower.problem}", highlight=False)
+        waits = [asyncio.create_task(each.wait()) for each in (follower.ready, stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+    return follower
+
+
+def _build(policies: PolicySet, epoch: int) -> Explainer:
+    return policies.engine(epoch, certify=True)
 
 
 def _say_ready(url: str, replica: Replica, port: int, json: bool) -> None:

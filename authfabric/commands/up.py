@@ -5,58 +5,91 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from time import time
 from typing import Annotated
 
 import typer
 from rich.panel import Panel
 
 from authfabric.fabric import Fabric, fabric
+from authfabric.keys import own_identity
 from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, state_folder
 from authfabric.terminal import Json, err, out, print_json, run
+from authz.release import Released
+from bus.connection import Connection
+from bus.scopes import DEFAULT_DOMAIN
+from pdp.bundle_store import read_folder
+from pdp.publisher_service import Publisher
 
 PORT = 4222
 
 
 def up(
     replicas: Annotated[int, typer.Option(min=1, max=64, help="How many PDP replicas to run.")] = 3,
-    policies: Annotated[Path, typer.Option(help="The folder of policies to decide by.")] = DEFAULT_POLICIES,
+    policies: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of policies to release. Default: what was released last, or at first examples."
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(help="The NATS server's port; -1 takes a free one.")] = PORT,
     json: Json = False,
 ) -> None:
-    """Run an embedded NATS server and PDP replicas with example policies, until Ctrl-C."""
+    """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies."""
     run(_up(replicas, policies, port, json))
 
 
-async def _up(replicas: int, policies: Path, port: int, json: bool) -> None:
+async def _up(replicas: int, policies: Path | None, port: int, json: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with fabric(
-        replicas, port=port, policies=policies, jetstream=state_folder() / "jetstream"
-    ) as running:
+    async with fabric(0, port=port, policies=None, jetstream=state_folder() / "jetstream") as running:
+        released = await _release(running.url, policies)
+        if released is None:  # an external server may be without a store
+            running.policies = policies or DEFAULT_POLICIES
+        extra = [] if released is None else ["--cache", str(state_folder() / "releases" / DEFAULT_DOMAIN)]
+        await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in range(1, replicas + 1)))
         note_running(running.url)
         try:
-            _say_ready(running, policies, json)
+            _say_ready(running, released, json)
             await stop.wait()
             err.print("stopping: replicas answer what they have taken", highlight=False)
         finally:
             forget_running()
 
 
-def _say_ready(running: Fabric, policies: Path, json: bool) -> None:
+async def _release(url: str, policies: Path | None) -> Released | None:
+    """Release the policies given, or the examples if there were never any; None if there is no policy store."""
+    identity = own_identity()
+    async with Connection(url, name="up") as bus:
+        if not await bus.has_jetstream():
+            return None
+        publisher = Publisher(bus, DEFAULT_DOMAIN, identity, (), time)
+        history = await publisher.history()
+        if policies is None and history and history[-1].released is not None:
+            return history[-1].released
+        return (
+            await publisher.push(read_folder(policies or DEFAULT_POLICIES), "by `authfabric up`")
+        ).released
+
+
+def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
+    decided_by = f"release {released.epoch}" if released else str(running.policies)
     if json:
         names = {name: replica.ready.health for name, replica in running.replicas.items()}
-        print_json({"url": running.url, "replicas": names, "policies": str(policies)})
+        print_json({"url": running.url, "replicas": names, "policies": decided_by})
         return
     out.print(
         Panel(
             f"NATS server   [bold]{running.url}[/]\n"
             f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in running.replicas.items())}\n"
-            f"policies      {policies}\n\n"
+            f"policies      {decided_by}\n\n"
             "Ask from another terminal:\n"
             "  [bold]authfabric ask alice /sales/q1 read[/]\n"
             "  [bold]authfabric ask bob /sales/q1 approve -s role=manager -o amount=500 --explain[/]\n\n"
-            "Or from a service:\n"
+            "Change the policies:\n"
+            "  [bold]authfabric policy push DIR --wait[/]\n\n"
+            "Or ask from a service:\n"
             "  async with Enforcer.connect() as pep:\n"
             '      await pep.require("alice", "/sales/q1", "read")\n\n'
             "Ctrl-C ends it.",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
+import msgspec
 import yaml
 
 from authz.errors import InvalidSyntax
 
+T = TypeVar("T")
 Place: TypeAlias = tuple[str | int, ...]
 """The way to a value: names in objects, positions in lists."""
 
@@ -36,24 +38,48 @@ class Document:
 
     def error(self, place: Place, problem: str) -> InvalidSyntax:
         """The problem, said of the value at this place: its first step is the number of the document."""
-        return InvalidSyntax(problem, *self._position(place), self.source)
+        return InvalidSyntax(problem, *self.positions([place])[0], self.source)
 
-    def _position(self, place: Place) -> tuple[int, int]:
-        """Positions are only sought for errors, so that reading a good text costs nothing more."""
+    def read(self, type_: type[T]) -> T:
+        """The only value of the text, as a value of this type. Raises InvalidSyntax."""
+        if len(self.values) > 1:
+            raise self.error((1,), "one document is expected here: remove this one")
+        try:
+            return msgspec.convert(self.values[0] if self.values else None, type_)
+        except msgspec.ValidationError as error:
+            message, _, way = str(error).partition(" - at `$")
+            unknown = re.findall(r"unknown field `(.*)`", message)
+            place = (0, *steps(way), *unknown) if self.values else ()
+            raise self.error(place, message[0].lower() + message[1:]) from None
+
+    def positions(self, places: Iterable[Place]) -> list[tuple[int, int]]:
+        """The line and column of each place. They are only sought when something is to be said about it."""
         try:
             nodes: list[Any] = list(yaml.compose_all(self.text, _Loader))
         except yaml.YAMLError:  # JSON that is not YAML, such as one indented by tabs
-            return 1, 1
-        node = nodes[int(place[0])]
-        for step in place[1:]:
-            if isinstance(node, yaml.MappingNode):
-                pairs = {key.value: (key, value) for key, value in node.value}
-                key, node = pairs.get(str(step), (node, node))
-                if step == place[-1]:
-                    node = key
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-                node = node.value[step]
-        return node.start_mark.line + 1, node.start_mark.column + 1
+            nodes = []
+        return [_position(nodes, each) for each in places]
+
+
+def steps(way: str) -> Iterator[str | int]:
+    """The way that msgspec writes, `.values[2].value`."""
+    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", way):
+        yield name or int(number)
+
+
+def _position(nodes: list[Any], place: Place) -> tuple[int, int]:
+    if not nodes or not place:
+        return 1, 1
+    node = nodes[int(place[0])]
+    for step in place[1:]:
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+            key, node = pairs.get(str(step), (node, node))
+            if step == place[-1]:
+                node = key
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _read_json(text: str, source: str) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from authz.errors import InvalidPredicate
 from authz.predicate import TRUE, And, Contains, Equal, Glob, In, Not, Or, Path, Predicate, Prefix, Suffix
 from authz.predicate.compiler import MAX_DEPTH
 from pdp.abac.conditions import NAMES, ROOTS, Condition, Element
-from pdp.abac.document import Document, Place
+from pdp.abac.document import Document, Place, steps
 from pdp.abac.path import parse_path
 from pdp.abac.policy import Policy
 from pdp.source import Effect
@@ -174,13 +174,7 @@ def _convert(value: object, type_: object, place: Place) -> typing.Any:
     except msgspec.ValidationError as error:
         message, _, way = str(error).partition(" - at `$")
         unknown = re.findall(r"unknown field `(.*)`", message)
-        raise _Problem((*place, *_steps(way), *unknown), _plain(message, way)) from None
-
-
-def _steps(way: str) -> Iterator[str | int]:
-    """The way that msgspec writes, `.values[2].value`."""
-    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", way):
-        yield name or int(number)
+        raise _Problem((*place, *steps(way), *unknown), _plain(message, way)) from None
 
 
 def _plain(message: str, way: str) -> str:

@@ -1,0 +1,207 @@
+"""`authfabric policy push`, `list`, `rollback`: bring policies into force, and see what was."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+from time import time
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from authfabric.commands.rollout import Rollout, watching
+from authfabric.keys import Trust, own_identity, trusted_keys
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authz import AuthFabricError, Identity, PublicKey
+from authz.errors import InvalidKey
+from bus.connection import Connection
+from bus.feed import Entry
+from bus.scopes import DEFAULT_DOMAIN
+from pdp.bundle_store import read_bundle
+from pdp.publisher_service import Published, Publisher
+
+Domain = Annotated[str, typer.Option(help="The domain whose policies these are.")]
+Key = Annotated[
+    Path | None, typer.Option(help="The private key to sign with. Default: your own, made at first use.")
+]
+Message = Annotated[str, typer.Option("--message", "-m", help="Why: shown in the history.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until everyone who applies policies has this.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for them.")]
+
+Work = Callable[[Publisher], Awaitable[Published]]
+
+
+def push(
+    policies: Annotated[Path, typer.Argument(help="A folder of policies, or a bundle that `build` made.")],
+    message: Message = "",
+    wait: Wait = False,
+    timeout: Timeout = 20.0,
+    override: Annotated[
+        bool, typer.Option("--override", help="Push even if the newest release cannot be verified.")
+    ] = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    key: Key = None,
+    trust: Trust = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Bring policies into force everywhere.
+
+    They are checked, packed, signed and stored; every replica verifies them, compiles them and changes over at once.
+    Exit code 0: released, and with --wait applied by everyone. 1: released, but not everyone has applied it. 3: not
+    released.
+    """
+    identity, trusted = _keys(key, trust)
+    try:
+        bundle = read_bundle(policies, trusted)
+    except AuthFabricError as error:
+        fail(error)
+    publisher = (find_url(url), domain, identity, trusted)
+    run(_release(publisher, lambda to: to.push(bundle, message, override), timeout if wait else None, json))
+
+
+def rollback(
+    epoch: Annotated[int, typer.Argument(help="The release to go back to, as `policy list` shows it.")],
+    message: Message = "",
+    wait: Wait = False,
+    timeout: Timeout = 20.0,
+    domain: Domain = DEFAULT_DOMAIN,
+    key: Key = None,
+    trust: Trust = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Bring the policies of an earlier release into force again, as a new release."""
+    identity, trusted = _keys(key, trust)
+    publisher = (find_url(url), domain, identity, trusted)
+    run(_release(publisher, lambda to: to.rollback(epoch, message), timeout if wait else None, json))
+
+
+def list_(
+    domain: Domain = DEFAULT_DOMAIN,
+    key: Key = None,
+    trust: Trust = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show the releases of a domain, newest first."""
+    identity, trusted = _keys(key, trust)
+    history = run(_history((find_url(url), domain, identity, trusted)))
+    if json:
+        print_json([_document(each) for each in reversed(history)])
+    elif not history:
+        out.print(f"`{domain}` has no release yet: make one with `authfabric policy push DIR`")
+    else:
+        out.print(_table(domain, history))
+
+
+_Publisher = tuple[str, str, Identity, frozenset[PublicKey]]
+
+
+async def _release(publisher: _Publisher, work: Work, timeout: float | None, json: bool) -> None:
+    url, domain, identity, trusted = publisher
+    async with (
+        Connection(url, name="policy", connect_seconds=2.0) as bus,
+        watching(bus, domain) as watch,
+    ):
+        published = await work(Publisher(bus, domain, identity, trusted, time))
+        if not json:
+            _say(published)
+        epoch = published.released.epoch
+        rollout = await watch.wait(epoch, timeout, quiet=json) if timeout is not None else None
+    if json:
+        print_json(_release_document(published, rollout))
+    elif rollout is not None:
+        _say_rollout(rollout, domain, epoch)
+    if rollout is not None and not rollout.complete:
+        raise typer.Exit(Exit.DENIED)
+
+
+async def _history(publisher: _Publisher) -> list[Entry]:
+    url, domain, identity, trusted = publisher
+    async with Connection(url, name="policy", connect_seconds=2.0) as bus:
+        return await Publisher(bus, domain, identity, trusted, time).history()
+
+
+def _keys(key: Path | None, trust: list[str] | None) -> tuple[Identity, frozenset[PublicKey]]:
+    try:
+        identity = own_identity(key)
+        trusted = trusted_keys(trust) if trust else frozenset[PublicKey]()
+    except InvalidKey as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)
+    return identity, trusted | {identity.public}
+
+
+def _say(published: Published) -> None:
+    released = published.released
+    if published.new:
+        out.print(
+            f"[green]released[/] as [bold]{released.epoch}[/]: {published.difference}"
+            f" [dim](bundle {released.release.bundle[:12]})[/]",
+            highlight=False,
+        )
+    else:
+        out.print(f"in force already, as release [bold]{released.epoch}[/]", highlight=False)
+
+
+def _say_rollout(rollout: Rollout, domain: str, epoch: int) -> None:
+    if rollout.complete:
+        out.print(f"[green]complete[/]: applied by {', '.join(rollout.applied)}", highlight=False)
+    elif not rollout.applied and not rollout.stragglers:
+        out.print(f"[red]not complete[/]: nobody who applies policies of `{domain}` was heard")
+    else:
+        out.print(f"[red]not complete[/]: release {epoch} is not applied by", highlight=False)
+        for name, why in rollout.stragglers.items():
+            out.print(f"  [bold]{name}[/]: {why}", highlight=False)
+
+
+def _release_document(published: Published, rollout: Rollout | None) -> dict[str, object]:
+    difference = published.difference
+    return {
+        "epoch": published.released.epoch,
+        "sequence": published.released.release.sequence,
+        "bundle": published.released.release.bundle,
+        "new": published.new,
+        "added": difference.added,
+        "altered": difference.altered,
+        "removed": difference.removed,
+        "rollout": rollout,
+    }
+
+
+def _document(entry: Entry) -> dict[str, object]:
+    if entry.released is None:
+        return {"epoch": entry.epoch, "verified": False, "problem": entry.problem}
+    release = entry.released.release
+    return {
+        "epoch": entry.epoch,
+        "verified": True,
+        "sequence": release.sequence,
+        "at": release.at,
+        "name": release.name,
+        "message": release.message,
+        "bundle": release.bundle,
+        "signer": str(entry.released.signer),
+    }
+
+
+def _table(domain: str, history: list[Entry]) -> Table:
+    table = Table(title=f"releases of {domain}", expand=False)
+    for column in ("epoch", "number", "when", "bundle", "signed by", "message"):
+        table.add_column(column, justify="right" if column in ("epoch", "number") else "left")
+    for entry in reversed(history):
+        if entry.released is None:
+            table.add_row(str(entry.epoch), "", "", "", "[red]not verified[/]", f"[red]{entry.problem}[/]")
+            continue
+        release = entry.released.release
+        when = datetime.fromtimestamp(release.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        signer = str(entry.released.signer)
+        table.add_row(
+            str(entry.epoch), str(release.sequence), when, release.bundle[:12], signer[:8], release.message
+        )
+    return table

@@ -1,0 +1,67 @@
+"""Signed values: what was said, by whom, and for which purpose, so that it cannot be passed off as something else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from authz.errors import AuthFabricError, InvalidKey, InvalidSignature
+from authz.identity import Identity, PublicKey
+
+T = TypeVar("T")
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class UntrustedSigner(AuthFabricError):
+    """Something well signed by a key that is not trusted for it."""
+
+    def __init__(self, what: str, signer: str) -> None:
+        super().__init__(f"the {what} is signed by `{signer}`, which is not trusted here")
+        self.what = what
+        self.signer = signer
+
+
+class _Signed(msgspec.Struct, frozen=True, array_like=True):
+    content: bytes
+    signer: str
+    signature: bytes
+
+
+_decode_signed = msgspec.msgpack.Decoder(_Signed).decode
+
+
+class Opened(NamedTuple, Generic[T]):
+    """A value whose signature holds."""
+
+    value: T
+    signer: PublicKey
+
+
+class Seal(Generic[T]):
+    """Signs and opens values of one type for one purpose, such as `release`."""
+
+    def __init__(self, purpose: str, kind: type[T]) -> None:
+        self._purpose = purpose
+        self._domain = f"authfabric {purpose} 1\0".encode()
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    def sign(self, value: T, identity: Identity) -> bytes:
+        content = _encode(value)
+        signature = identity.sign(self._domain + content)
+        return _encode(_Signed(content, str(identity.public), signature))
+
+    def open(self, data: bytes, trusted: Collection[PublicKey]) -> Opened[T]:
+        """The value, if a trusted key signed it. Raises UntrustedSigner, or InvalidSignature for all else."""
+        try:
+            signed = _decode_signed(data)
+            signer = PublicKey.parse(signed.signer)
+            signer.verify(signed.signature, self._domain + signed.content)
+            value = self._decode(signed.content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidKey):
+            raise InvalidSignature from None
+        if signer not in trusted:
+            raise UntrustedSigner(self._purpose, signed.signer)
+        return Opened(value, signer)

@@ -1,0 +1,54 @@
+"""Being a member: saying, every second and after each change, how far one is with a domain's policies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from bus.connection import Connection
+from bus.envelope import pack
+from bus.errors import NotConnected
+from bus.messages import MemberStatus
+from bus.subjects import members
+
+REPEAT_SECONDS = 1.0
+
+
+class Membership:
+    """`async with Membership(bus, MemberStatus("pdp-1", "pdp", domain, epoch)) as me`, then `me.say(epoch=7)`."""
+
+    def __init__(self, connection: Connection, status: MemberStatus) -> None:
+        self.status = status
+        self._connection = connection
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._repeat())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._send(replace(self.status, leaving=True))
+
+    def say(self, epoch: int, problem: str = "") -> None:
+        """Tell everyone where one stands now, at once if that is news. A problem says what is in the way."""
+        status = replace(self.status, epoch=epoch, ok=not problem, problem=problem)
+        if status != self.status:
+            self.status = status
+            self._send(status)
+
+    async def _repeat(self) -> None:
+        while True:
+            self._send(self.status)
+            await asyncio.sleep(REPEAT_SECONDS)
+
+    def _send(self, status: MemberStatus) -> None:
+        with contextlib.suppress(NotConnected):  # nobody could hear it; it is said again in a second
+            self._connection.send(members(status.domain), pack(status))

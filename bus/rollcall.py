@@ -1,0 +1,90 @@
+"""Who applies a domain's policies, and how far each of them is. Soft state: whoever falls silent is forgotten."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bus.messages import MemberStatus, Roll
+
+SILENT_SECONDS = 3.5
+"""Members speak every second: after so long without a word something is wrong."""
+FORGET_SECONDS = 30.0
+"""After so long without a word a member that sets itself no limit is taken to be no more."""
+
+MOST = 65_536
+"""More members than this are not remembered: a flood of made-up ones must not fill the memory."""
+_PER_ROLL = 1000
+
+
+class Standing(enum.StrEnum):
+    """How a member stands to a release."""
+
+    APPLIED = "applied"
+    BEHIND = "behind"
+    REFUSED = "refused"
+    """It is behind, and says why."""
+    SILENT = "silent"
+    """It was heard lately and is not any more: dead, frozen, or cut off and still deciding by what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A member as it was last heard, by the clock of whoever asks."""
+
+    status: MemberStatus
+    heard: float
+
+    def standing(self, epoch: int, now: float) -> Standing:
+        if self.status.epoch >= epoch:
+            return Standing.APPLIED
+        if now - self.heard > SILENT_SECONDS:
+            return Standing.SILENT
+        return Standing.BEHIND if self.status.ok else Standing.REFUSED
+
+    @property
+    def until(self) -> float:
+        """From when on it cannot go on any more, or is taken not to."""
+        lease = FORGET_SECONDS if self.status.lease is None else self.status.lease
+        return self.heard + max(lease, SILENT_SECONDS)
+
+
+class Rollcall:
+    """Everyone heard of, by name."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    def hear(self, status: MemberStatus, now: float) -> None:
+        if status.leaving:
+            self._entries.pop(status.member, None)
+        elif len(self._entries) < MOST or status.member in self._entries:
+            self._entries[status.member] = Entry(status, now)
+
+    def absorb(self, roll: Roll, now: float) -> None:
+        """Take in what others have heard, where it is newer."""
+        for status, ago in roll.members:
+            entry = Entry(status, now - max(ago, 0.0))
+            known = self._entries.get(status.member)
+            if known is None or known.heard < entry.heard:
+                self._entries[status.member] = entry
+
+    def forget(self, now: float) -> None:
+        """Drop those who cannot be there any more."""
+        self._entries = {name: each for name, each in self._entries.items() if now < each.until}
+
+    def rolls(self, now: float) -> Iterator[Roll]:
+        """Everyone, in messages of a bearable size."""
+        heard = [(each.status, now - each.heard) for each in self._entries.values()]
+        return (Roll(heard[start : start + _PER_ROLL]) for start in range(0, len(heard), _PER_ROLL))
+
+    def standings(self, epoch: int, now: float) -> dict[str, Standing]:
+        """How each member stands to a release, by name."""
+        return {name: self._entries[name].standing(epoch, now) for name in sorted(self._entries)}
+
+    def __getitem__(self, member: str) -> MemberStatus:
+        return self._entries[member].status
+
+    def __len__(self) -> int:
+        return len(self._entries)

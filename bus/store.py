@@ -1,0 +1,164 @@
+"""The store of releases: one entry for each domain, written by compare-and-set, and the content they name.
+
+Content comes first, each piece under its own hash; then the release, whose revision is the epoch. So that entry is the
+one point at which anything changes, and whoever reads it finds everything it names.
+
+It is read from the stream's leader, never from a copy that may lag: a heartbeat says what was newest when the store was
+asked. And it is read entry by entry rather than watched: a consumer would have to survive everything that a reader does
+not notice. The server repeats each release on a subject as soon as it is stored; that tells readers when to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import nats.errors
+from nats.js import api
+from nats.js.errors import APIError, BadRequestError, KeyWrongLastSequenceError, NotFoundError
+from nats.js.kv import KeyValue
+
+from bus.connection import Connection, Subscription
+from bus.errors import ContentMissing, NotConnected, Overtaken, StoreUnavailable
+from bus.subjects import CONTENT, RELEASED, RELEASES, released, token
+
+T = TypeVar("T")
+
+HISTORY = 64
+"""So many releases of a domain are kept: the most that a bucket can."""
+CHUNK_BYTES = 512 * 1024
+SECONDS = 3.0
+"""How long an answer of the store is waited for."""
+
+_DIFFERENT_CONFIGURATION = 10058
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A release as it stands in the store, not yet verified; without data if somebody has deleted it."""
+
+    epoch: int
+    data: bytes
+
+
+def chunk_hashes(content: bytes) -> tuple[str, ...]:
+    """The names under which the pieces of some content are stored."""
+    return tuple(hashlib.sha256(chunk).hexdigest() for chunk in _chunks(content))
+
+
+class ReleaseStore:
+    """Releases and their content, in the key-value buckets of the connection's server."""
+
+    def __init__(self, connection: Connection, seconds: float = SECONDS) -> None:
+        self._connection = connection
+        self._seconds = seconds
+
+    async def newest(self, domain: str) -> Stored | None:
+        """The domain's newest release; None if it has none. Raises StoreUnavailable, as all of these do."""
+        return await self._read(domain)
+
+    async def history(self, domain: str, after: int = 0) -> list[Stored]:
+        """The releases kept, oldest first, beginning after an epoch."""
+        found: list[Stored] = []
+        while (stored := await self._read(domain, after + 1)) is not None:
+            found.append(stored)
+            after = stored.epoch
+        return found
+
+    async def commit(self, domain: str, data: bytes, previous: int) -> int:
+        """Store a release after the one at `previous`, 0 for none; returns its epoch. Raises Overtaken."""
+        bucket = await self._bucket(RELEASES, HISTORY)
+        try:
+            return int(await self._within(bucket.update(token(domain), data, last=previous)))
+        except (_WrongLast, StoreUnavailable) as error:
+            # The acknowledgement may have been lost and not the release: then ours is what stands there.
+            newest = await self.newest(domain)
+            if newest is not None and newest.data == data:
+                return newest.epoch
+            if isinstance(error, StoreUnavailable):
+                raise
+            raise Overtaken(domain, previous, newest.epoch if newest else 0) from None
+
+    async def put(self, content: bytes) -> tuple[str, ...]:
+        """Store the pieces of some content, unless they are there; returns their hashes, in order."""
+        bucket = await self._bucket(CONTENT, 1)
+        for chunk in _chunks(content):
+            name = hashlib.sha256(chunk).hexdigest()
+            try:
+                await self._within(bucket.update(f"blob.{name}", chunk, last=0))
+            except _WrongLast:
+                continue
+        return chunk_hashes(content)
+
+    async def get(self, hashes: Iterable[str]) -> bytes:
+        """Some content, from the hashes of its pieces. Raises ContentMissing if a piece is not what it should be."""
+        content = b""
+        for name in hashes:
+            stored = await self._message(CONTENT, f"blob.{name}")
+            if stored is None or hashlib.sha256(stored.data).hexdigest() != name:
+                raise ContentMissing(name)
+            content += stored.data
+        return content
+
+    async def listen(self, domain: str, on_news: Callable[[], None]) -> Subscription:
+        """Call back whenever the domain may have a new release."""
+        return await self._connection.listen(released(domain), lambda *_: on_news())
+
+    async def _read(self, domain: str, start: int | None = None) -> Stored | None:
+        return await self._message(RELEASES, token(domain), start)
+
+    async def _message(self, bucket: str, key: str, start: int | None = None) -> Stored | None:
+        """The newest entry of a key, or with `start` the first at that revision or later."""
+        stream, subject = f"KV_{bucket}", f"$KV.{bucket}.{key}"
+        reading = self._connection.jetstream().get_msg(
+            stream, seq=start, subject=subject, next=start is not None
+        )
+        try:
+            message = await self._within(reading)
+        except NotFoundError:
+            return None
+        return Stored(message.seq or 0, message.data or b"")
+
+    async def _bucket(self, name: str, history: int) -> KeyValue:
+        """The bucket, made if it is not there."""
+        js = self._connection.jetstream()
+        repeat = api.RePublish(src=f"$KV.{name}.>", dest=f"{RELEASED}.>") if name == RELEASES else None
+        config = api.KeyValueConfig(
+            name,
+            history=history,
+            replicas=3 if self._connection.clustered else 1,
+            storage=api.StorageType.FILE,
+            republish=repeat,
+            direct=False,
+        )
+        try:
+            return await self._within(js.create_key_value(config))
+        except BadRequestError as error:
+            if error.err_code != _DIFFERENT_CONFIGURATION:
+                raise StoreUnavailable(str(error)) from None
+        return await self._within(js.key_value(name))  # somebody has set it up in their own way
+
+    async def _within(self, work: Coroutine[object, object, T]) -> T:
+        """The library's answer within the time; its errors become ours, but for those that are answers."""
+        try:
+            return await asyncio.wait_for(work, self._seconds)
+        except KeyWrongLastSequenceError:
+            raise _WrongLast from None
+        except (NotFoundError, BadRequestError):
+            raise
+        except APIError as error:
+            raise StoreUnavailable(error.description or str(error)) from None
+        except (nats.errors.Error, NotConnected, OSError, TimeoutError) as error:
+            problem = str(error).removeprefix("nats: ")
+            raise StoreUnavailable(problem or f"no answer within {self._seconds:g} s") from None
+
+
+class _WrongLast(Exception):
+    """The entry is not as the writer thought it was."""
+
+
+def _chunks(content: bytes) -> Iterable[bytes]:
+    return (content[start : start + CHUNK_BYTES] for start in range(0, len(content), CHUNK_BYTES))

@@ -1,0 +1,54 @@
+"""Known subjects, objects and actions with their attributes: what can be searched, and what a file can provide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from authz import Entity
+from authz.request import Attributes
+from pdp.abac.document import Document
+
+
+class _Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    subjects: dict[str, Attributes] | list[str] = {}
+    objects: dict[str, Attributes] | list[str] = {}
+    actions: dict[str, Attributes] | list[str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """Entities by kind and id, in the order of their ids."""
+
+    subjects: Mapping[str, Entity] = field(default_factory=dict)
+    objects: Mapping[str, Entity] = field(default_factory=dict)
+    actions: Mapping[str, Entity] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str, source: str = "") -> Entities:
+        """From YAML or JSON with `subjects`, `objects` and `actions`: names, or names with attributes."""
+        found = Document.parse(text, source).read(_Text)
+        return cls(_entities(found.subjects), _entities(found.objects), _entities(found.actions))
+
+    @classmethod
+    def merge(cls, several: Iterable[Entities]) -> Entities:
+        """All of them; of two entities with one id, the later counts."""
+        merged = cls()
+        for each in several:
+            merged = cls(
+                _ordered({**merged.subjects, **each.subjects}),
+                _ordered({**merged.objects, **each.objects}),
+                _ordered({**merged.actions, **each.actions}),
+            )
+        return merged
+
+
+def _entities(found: dict[str, Attributes] | list[str]) -> dict[str, Entity]:
+    named = found if isinstance(found, dict) else {name: {} for name in found}
+    return _ordered({name: Entity(name, attributes) for name, attributes in named.items()})
+
+
+def _ordered(entities: dict[str, Entity]) -> dict[str, Entity]:
+    return dict(sorted(entities.items()))

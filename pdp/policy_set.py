@@ -1,0 +1,111 @@
+"""The policies of a bundle, read: everything that decides, and where each of it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from authz import AuthFabricError
+from authz.errors import InvalidSyntax
+from pdp.abac.document import Document
+from pdp.abac.policy import Policy
+from pdp.abac.reader import read_policies
+from pdp.abac.source import AbacSource
+from pdp.bundle import Bundle, File, FileKind
+from pdp.engine import Engine
+from pdp.entities import Entities
+from pdp.manifest import Manifest
+from pdp.source import PolicySource
+
+T = TypeVar("T")
+
+
+class InvalidPolicies(AuthFabricError):
+    """Policies that cannot be read; `problems` has the first of each file, with its line and column."""
+
+    def __init__(self, problems: tuple[InvalidSyntax, ...]) -> None:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"{problems[0]}{more}")
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """What a bundle says."""
+
+    manifest: Manifest = field(default_factory=Manifest)
+    policies: tuple[Policy, ...] = ()
+    entities: Entities = field(default_factory=Entities)
+    files: Mapping[str, File] = field(default_factory=dict)
+    """The file that each attribute policy is in, by the policy's id."""
+
+    @classmethod
+    def read(cls, bundle: Bundle) -> PolicySet:
+        """Raises InvalidPolicies with all that is wrong."""
+        return _Reader(bundle).read()
+
+    def sources(self) -> tuple[PolicySource, ...]:
+        """What judges requests, compiled."""
+        return (AbacSource(self.policies, self.manifest.algorithm),)
+
+    def engine(self, epoch: int = 0, certify: bool = False) -> Engine:
+        return Engine(self.sources(), epoch, certify)
+
+
+class _Reader:
+    """Reads file after file, and goes on after a problem to find those of the other files."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._problems: list[InvalidSyntax] = []
+        self._files: dict[str, File] = {}
+
+    def read(self) -> PolicySet:
+        manifests = self._each(FileKind.MANIFEST, Manifest.parse)
+        policies = [each for several in self._each(FileKind.ABAC, self._policies) for each in several]
+        entities = Entities.merge(self._each(FileKind.ENTITIES, Entities.parse))
+        if self._problems:
+            raise InvalidPolicies(tuple(self._problems))
+        manifest = manifests[0] if manifests else Manifest()
+        return PolicySet(manifest, tuple(policies), entities, self._files)
+
+    def _each(self, kind: FileKind, parse: Callable[[str, str], T]) -> list[T]:
+        found: list[T] = []
+        for file in self._bundle.files:
+            if file.kind is kind:
+                try:
+                    found.append(parse(file.text, file.path))
+                except InvalidSyntax as error:
+                    self._problems.append(error)
+        return found
+
+    def _policies(self, text: str, source: str) -> Iterable[Policy]:
+        policies = read_policies(text, source)
+        for policy in policies:
+            if other := self._files.get(policy.id):
+                problem = f"there is a policy `{policy.id}` in {other.path} already: give each its own uid"
+                raise locate(File(source, text), policy.id, problem)
+            self._files[policy.id] = File(source, text)
+        return policies
+
+
+def locate(file: File, policy: str, problem: str) -> InvalidSyntax:
+    """A problem, said of an attribute policy where it stands in its file."""
+    return locate_all(file, [(policy, problem)])[0]
+
+
+def locate_all(file: File, problems: list[tuple[str, str]]) -> list[InvalidSyntax]:
+    """Problems by policy, each where the policy stands in the file."""
+    document = Document.parse(file.text, file.path)
+    places: dict[str, tuple[str | int, ...]] = {}
+    for number, value in enumerate(document.values):
+        for position, item in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if isinstance(item, dict):
+                step = () if position is None else (position,)
+                places.setdefault(str(item.get("uid")), (number, *step, "uid"))
+    positions = document.positions([places[policy] for policy, _ in problems])
+    return [
+        InvalidSyntax(problem, *position, file.path)
+        for (_, problem), position in zip(problems, positions, strict=True)
+    ]

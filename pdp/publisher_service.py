@@ -1,0 +1,133 @@
+"""Bringing policies into force: a bundle is stored, then released, and what it changes is said with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from authz import AuthFabricError, Identity, PublicKey
+from authz.release import Release, Released, ReleaseRefused, sign_release
+from bus.connection import Connection
+from bus.errors import ContentMissing, Overtaken
+from bus.feed import Entry, Feed
+from pdp.bundle import Bundle, BundleRefused
+from pdp.difference import Difference
+from pdp.policy_set import InvalidPolicies, PolicySet
+
+
+class NoSuchRelease(AuthFabricError):
+    """A release that the store does not have, or that is not verified."""
+
+    def __init__(self, domain: str, epoch: int) -> None:
+        super().__init__(f"`{domain}` has no verified release {epoch}: see `authfabric policy list`")
+        self.domain = domain
+        self.epoch = epoch
+
+
+class ReleaseOvertaken(AuthFabricError):
+    """Two released at once, and the other was first: `winner` is theirs."""
+
+    def __init__(self, expected: int, winner: Released | None, found: int) -> None:
+        theirs = f"release {found}"
+        if winner is not None:
+            theirs += f" by `{winner.signer}`" + (
+                f" ({winner.release.message})" if winner.release.message else ""
+            )
+        super().__init__(
+            f"{theirs} came first: yours was made to follow release {expected}."
+            " Look at what it changed, then push again"
+        )
+        self.expected = expected
+        self.winner = winner
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What came of a push: the release in force, and what it changed; `new` is false if it already was."""
+
+    released: Released
+    difference: Difference
+    new: bool = True
+
+
+class Publisher:
+    """Releases policies of one domain, signed by one key."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        domain: str,
+        identity: Identity,
+        trusted: Collection[PublicKey],
+        clock: Callable[[], float],
+    ) -> None:
+        self._domain = domain
+        self._identity = identity
+        self._trusted = {*trusted, identity.public}
+        self._feed = Feed(connection, domain, self._trusted)
+        self._store = self._feed.store
+        self._clock = clock
+
+    async def history(self) -> list[Entry]:
+        """The releases that are kept, oldest first."""
+        return await self._feed.history()
+
+    async def push(self, bundle: Bundle, message: str = "", override: bool = False) -> Published:
+        """Bring a bundle into force. Raises ReleaseOvertaken if somebody else was first.
+
+        After a release that cannot be verified nothing is pushed, unless told to `override` it.
+        """
+        policies = PolicySet.read(bundle)
+        policies.engine()  # what cannot be compiled is refused here, not by every replica
+        history = await self.history()
+        if history and history[-1].released is None and not override:
+            raise ReleaseRefused(history[-1].epoch, history[-1].problem)
+        last = next((each.released for each in reversed(history) if each.released), None)
+        if last is not None and last.release.bundle == bundle.hash and last.epoch == history[-1].epoch:
+            return Published(last, Difference(), new=False)
+        difference = Difference.between(await self._policies(last), policies)
+        chunks = await self._store.put(bundle.pack())
+        release = Release(
+            self._domain,
+            last.release.sequence + 1 if last else 1,
+            bundle.hash,
+            chunks,
+            self._clock(),
+            policies.manifest.name,
+            message,
+            last.epoch if last else 0,
+            last.hash if last else "",
+            difference.effects,
+            difference.whole,
+        )
+        return Published(await self._commit(release, history[-1].epoch if history else 0), difference)
+
+    async def rollback(self, epoch: int, message: str = "") -> Published:
+        """Bring the bundle of an earlier release into force again, as a new release."""
+        earlier = next((each.released for each in await self.history() if each.epoch == epoch), None)
+        if earlier is None:
+            raise NoSuchRelease(self._domain, epoch)
+        return await self.push(await self.bundle(earlier), message or f"back to release {epoch}")
+
+    async def bundle(self, released: Released) -> Bundle:
+        """The bundle of a release. Raises ContentMissing or BundleRefused."""
+        return Bundle.unpack(await self._store.get(released.release.chunks), released.release.bundle)
+
+    async def _policies(self, released: Released | None) -> PolicySet | None:
+        """What was in force; None if that cannot be read any more."""
+        if released is None:
+            return None
+        try:
+            return PolicySet.read(await self.bundle(released))
+        except (ContentMissing, BundleRefused, InvalidPolicies):
+            return None
+
+    async def _commit(self, release: Release, newest: int) -> Released:
+        data = sign_release(release, self._identity)
+        try:
+            epoch = await self._store.commit(self._domain, data, newest)
+        except Overtaken as error:
+            entry = (await self.history())[-1]
+            raise ReleaseOvertaken(newest, entry.released, error.found) from None
+        return Released.open(epoch, data, self._domain, self._trusted)

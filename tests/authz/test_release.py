@@ -1,0 +1,43 @@
+"""A release counts if a trusted key made it for this domain, and names the one before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from authz import Identity
+from authz.change import Heartbeat, PolicyChange, Touched
+from authz.errors import InvalidSignature
+from authz.predicate import Equal, Path
+from authz.release import Release, Released, ReleaseRefused, heartbeat_seal, sign_release
+
+ANN, EVE = Identity.generate(), Identity.generate()
+
+
+def released(sequence: int = 1, epoch: int = 7, domain: str = "shop", by: Identity = ANN, **more) -> Released:
+    data = sign_release(Release(domain, sequence, "b" * 64, (), 0.0, **more), by)
+    return Released.open(epoch, data, "shop", {ANN.public})
+
+
+def test_a_release_says_what_it_changes_under_the_epoch_the_store_gave_it():
+    effect = Touched(Equal(Path("object"), "/a"))
+    assert released(2, 9, previous=7, effects=(effect,)).change == PolicyChange(9, 7, (effect,))
+
+
+@pytest.mark.parametrize("how", [{"by": EVE}, {"domain": "bank"}])
+def test_a_release_by_a_stranger_or_for_another_domain_is_refused(how):
+    with pytest.raises(ReleaseRefused, match="not"):
+        released(**how)
+
+
+def test_a_release_follows_only_the_one_it_names():
+    first = released(1)
+    assert released(2, 9, before=first.hash).follows(first)
+    assert not released(3, 9, before=first.hash).follows(first)
+    assert not released(2, 9, before="0" * 64).follows(first)
+
+
+def test_a_heartbeat_of_one_domain_is_none_of_another():
+    beat = heartbeat_seal("shop").sign(Heartbeat(1, 1, 5.0), ANN)
+    assert heartbeat_seal("shop").open(beat, {ANN.public}).value == Heartbeat(1, 1, 5.0)
+    with pytest.raises(InvalidSignature):
+        heartbeat_seal("bank").open(beat, {ANN.public})

@@ -1,0 +1,67 @@
+"""A rollcall knows who was heard, who lags and why, and forgets those who cannot be there any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from bus.messages import MemberStatus, Roll
+from bus.rollcall import FORGET_SECONDS, SILENT_SECONDS, Rollcall, Standing
+
+
+def status(name: str, epoch: int = 1, **more) -> MemberStatus:
+    return MemberStatus(name, "pdp", "shop", epoch, **more)
+
+
+@pytest.fixture
+def rollcall() -> Rollcall:
+    return Rollcall()
+
+
+def test_each_member_stands_where_it_last_said(rollcall):
+    rollcall.hear(status("b", 2), 0.0)
+    rollcall.hear(status("a", 1), 0.0)
+    rollcall.hear(status("c", 1, ok=False, problem="no good"), 0.0)
+    expected = {"a": Standing.BEHIND, "b": Standing.APPLIED, "c": Standing.REFUSED}
+    assert rollcall.standings(2, 1.0) == expected
+    rollcall.hear(status("a", 3), 1.0)
+    assert rollcall.standings(2, 1.0)["a"] is Standing.APPLIED
+
+
+def test_who_falls_silent_before_applying_is_not_taken_to_have_applied(rollcall):
+    rollcall.hear(status("a"), 0.0)
+    assert rollcall.standings(2, SILENT_SECONDS + 1) == {"a": Standing.SILENT}
+
+
+def test_a_silent_member_is_forgotten_only_when_its_lease_has_ended(rollcall):
+    rollcall.hear(status("limited", lease=10.0), 0.0)
+    rollcall.hear(status("unlimited"), 0.0)
+    rollcall.forget(9.9)
+    assert set(rollcall.standings(2, 9.9)) == {"limited", "unlimited"}
+    rollcall.forget(10.0)
+    assert set(rollcall.standings(2, 10.0)) == {"unlimited"}
+    rollcall.forget(FORGET_SECONDS)
+    assert len(rollcall) == 0
+
+
+def test_who_leaves_is_gone_at_once(rollcall):
+    rollcall.hear(status("a"), 0.0)
+    rollcall.hear(status("a", leaving=True), 0.0)
+    assert rollcall.standings(2, 0.0) == {}
+
+
+def test_what_others_heard_counts_where_it_is_newer(rollcall):
+    rollcall.hear(status("a", 1), 10.0)
+    rollcall.hear(status("b", 2), 10.0)
+    rollcall.absorb(Roll([(status("a", 2), 0.5), (status("b", 1), 5.0), (status("c", 1), 1.0)]), 11.0)
+    expected = {"a": Standing.APPLIED, "b": Standing.APPLIED, "c": Standing.BEHIND}
+    assert rollcall.standings(2, 11.0) == expected
+
+
+def test_a_roll_told_by_one_is_the_same_to_another(rollcall):
+    for number in range(2500):
+        rollcall.hear(status(f"m{number}", number), 1.0)
+    told = Rollcall()
+    for part in rollcall.rolls(2.0):
+        assert len(part.members) <= 1000
+        told.absorb(part, 102.0)
+    assert told.standings(7, 102.0) == rollcall.standings(7, 2.0)

@@ -1,0 +1,40 @@
+"""The examples of a document, run: files are written, commands executed, and what they print compared."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run_examples(document: Path, folder: Path) -> int:
+    """Run every `yaml` block that begins with a file's name and every `console` block, in order; returns how many."""
+    count = 0
+    for kind, text in _BLOCK.findall(document.read_text()):
+        if kind == "yaml" and (name := re.match(r"# (\S+)\n", text)):
+            path = folder / name[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        elif kind == "console":
+            for command, expected in re.findall(
+                r"^\$ authfabric (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE
+            ):
+                _run(command, expected)
+                count += 1
+    return count
+
+
+def _run(command: str, expected: str) -> None:
+    words, shows_code, _ = command.partition("; echo $?")
+    result = CliRunner().invoke(app, shlex.split(words))
+    printed = result.stdout + (f"{result.exit_code}\n" if shows_code else "")
+    if not shows_code:
+        assert result.exit_code == 0, f"`{command}` failed: {result.output}"
+    pattern = ".*".join(re.escape(part) for part in expected.split("…"))
+    assert re.fullmatch(pattern, printed, re.DOTALL), f"`{command}` printed\n{printed}\nnot\n{expected}"
