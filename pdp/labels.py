@@ -89,15 +89,11 @@ class Labelling:
     ) -> None:
         self._path = Path(root, (attribute,)) if attribute is not None else None
         self._id = Path(root)
-        self._attribute = attribute
+        self.attribute = attribute
         self._lattice = lattice
         self._exact = {key: label for key, label in table.items() if not key.endswith("*")}
         self._prefixes = {key[:-1]: label for key, label in table.items() if key.endswith("*")}
         self._lengths = sorted(set(map(len, self._prefixes)), reverse=True)
-
-    @property
-    def has_attribute(self) -> bool:
-        return self._attribute is not None
 
     def by_id(self, name: str) -> Label | None:
         """The label the table gives; None if it gives none. Raises InvalidLabel for a name that evades prefixes."""
@@ -116,14 +112,14 @@ class Labelling:
 
     def by_attribute(self, entity: Entity) -> Label | None:
         """The label in the attribute; None if there is none. Raises InvalidLabel."""
-        value = None if self._attribute is None else entity.attributes.get(self._attribute)
+        value = None if self.attribute is None else entity.attributes.get(self.attribute)
         return None if value is None else self._lattice.read(value)
 
     def shown(self, entity: Entity) -> tuple[str, object]:
         """Where the label comes from, and what is there: the attribute, or the id by which the table goes."""
-        if self._attribute is None or self._in_table(entity.id):
+        if self.attribute is None or self._in_table(entity.id):
             return str(self._id), entity.id
-        return str(self._path), entity.attributes.get(self._attribute)
+        return str(self._path), entity.attributes.get(self.attribute)
 
     def _in_table(self, name: str) -> bool:
         return name in self._exact or any(name.startswith(each) for each in self._prefixes)
@@ -136,9 +132,9 @@ class Labelling:
                 return pinned
         else:
             pinned = ()
-        if self._path is None or self._attribute is None:
+        if self._path is None or self.attribute is None:
             return pinned
-        value = entity.attributes.get(self._attribute)
+        value = entity.attributes.get(self.attribute)
         if value is None:
             return (*pinned, Literal(Exists(self._path), False))
         if isinstance(value, str):
@@ -166,7 +162,7 @@ class LabelSource:
 
     def __init__(self, policy: LabelPolicy, name: str = "labels") -> None:
         self.name = name
-        self._policy = policy
+        self.policy = policy
 
     def judge(self, request: Request, certify: bool = False) -> Verdict:
         """Deny what dominance forbids; where it does not, allow or be silent, as the policy says."""
@@ -187,7 +183,7 @@ class LabelSource:
         ), 0
 
     def _changes(self, rule: str, request: Request) -> Iterator[Change]:
-        subjects, objects = self._policy.subjects, self._policy.objects
+        subjects, objects = self.policy.subjects, self.policy.objects
         if rule in ("no-read-up", "no-clearance"):
             yield Change("a clearance that dominates the classification", *subjects.shown(request.subject))
         elif rule == "no-write-down":
@@ -197,15 +193,15 @@ class LabelSource:
 
     def _judge(self, request: Request) -> tuple[Verdict, int]:
         """The verdict, and how many of object, action and subject had to be looked at for it."""
-        objects, subjects = self._policy.objects, self._policy.subjects
+        objects, subjects = self.policy.objects, self.policy.subjects
         try:
             classified = objects.by_id(request.object.id)
             classification = objects.by_attribute(request.object) if classified is None else classified
         except InvalidLabel as error:
             return self._deny("bad-label", f"the object's label cannot be used: {error}"), 1
         if classification is None:
-            return (SILENT if objects.has_attribute else _UNCLASSIFIED), 1
-        access = self._policy.actions.get(request.action.id)
+            return (SILENT if objects.attribute is not None else _UNCLASSIFIED), 1
+        access = self.policy.actions.get(request.action.id)
         if access is None:
             return self._deny("unlisted-action", f"labels say nothing of the action `{request.action.id}`"), 2
         try:
@@ -226,7 +222,7 @@ class LabelSource:
             return self._deny("no-read-up", self._detail(clearance, classification), basis)
         if access is not Access.READ and not classification.dominates(clearance):
             return self._deny("no-write-down", self._detail(clearance, classification), basis)
-        if self._policy.permits:
+        if self.policy.permits:
             return Verdict(Effect.ALLOW, (f"{self.name}#dominance",), basis=basis)
         return SILENT
 
@@ -234,23 +230,23 @@ class LabelSource:
         return Verdict(Effect.DENY, (f"{self.name}#{rule}",), detail=detail, basis=basis)
 
     def _detail(self, clearance: Label, classification: Label) -> str:
-        show = self._policy.lattice.show
+        show = self.policy.lattice.show
         return f"cleared for `{show(clearance)}`, classified `{show(classification)}`"
 
     def _certificate(self, request: Request, asked: int) -> Certificate | None:
-        found = self._policy.objects.literals(request.object)
+        found = self.policy.objects.literals(request.object)
         if asked > 1 and found is not None:
             found += (self._action(request.action.id),)
         if asked > 2 and found is not None:
-            clearance = self._policy.subjects.literals(request.subject)
+            clearance = self.policy.subjects.literals(request.subject)
             return None if clearance is None else found + clearance
         return found
 
     def _action(self, action: str) -> Literal:
-        access = self._policy.actions.get(action)
+        access = self.policy.actions.get(action)
         if access is None:
-            return Literal(In(_ACTION, tuple(self._policy.actions)), False)
-        same = tuple(each for each, what in self._policy.actions.items() if what is access)
+            return Literal(In(_ACTION, tuple(self.policy.actions)), False)
+        same = tuple(each for each, what in self.policy.actions.items() if what is access)
         return Literal(Equal(_ACTION, action) if len(same) == 1 else In(_ACTION, same))
 
 

@@ -75,6 +75,11 @@ class Column:
         """The rows whose value passes."""
         return self.values.test(test)[self.codes]
 
+    def rows(self) -> list[object]:
+        """The values row by row."""
+        objects = self.values.objects
+        return [objects[code] for code in self.codes.tolist()]
+
     def take(self, rows: Codes) -> Column:
         return Column(self.codes[rows], self.values)
 

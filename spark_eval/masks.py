@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,11 @@ from authz.predicate import Path, Predicate
 from spark_eval.column import Codes
 from spark_eval.columnar import Evaluator
 from spark_eval.plan import Plan
-from spark_eval.split import paths
+from spark_eval.split import Part, part_of, paths
 from spark_eval.table import Table
 
 Masks: TypeAlias = npt.NDArray[np.uint8]
 """A row for each entity; its bits from the lowest of the first byte are those of the plan."""
-
-Part: TypeAlias = Literal["subject", "permission"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +77,14 @@ def evaluate(plan: Plan, table: Table, part: Part) -> Side:
     evaluator = Evaluator(table)
     masks = np.zeros((table.rows, width(len(plan.bits))), np.uint8)
     for number, bit in enumerate(plan.bits):
-        matches = evaluator.holds(getattr(bit.clause, part))
+        matches = evaluator.holds(getattr(bit.clause, part.value))
         masks[:, number >> 3] |= matches.view(np.uint8) << (number & 7)
     return Side(masks, tuple(_keys(join, table, part) for join in plan.joins))
 
 
 def key_paths(join: Predicate, part: Part) -> tuple[Path, ...]:
     """What a join compares of this side."""
-    ours = dict.fromkeys(path for path in paths(join) if (path.root == "subject") is (part == "subject"))
-    return tuple(ours)
+    return tuple(dict.fromkeys(path for path in paths(join) if part_of(path) is part))
 
 
 def _keys(join: Predicate, table: Table, part: Part) -> Keys:

@@ -12,6 +12,7 @@ from authz.predicate import And, Layout, Not, Or, Path, Predicate, Relate, compi
 from authz.predicate.values import key, same
 from spark_eval.column import Outcomes
 from spark_eval.masks import key_paths
+from spark_eval.split import Part
 
 MAX_PAIRS = 1_000_000
 """A comparison over more pairs of values than these is left to the PDP, unless it is a plain equality."""
@@ -38,7 +39,7 @@ class _Tried:
     """Any comparison: the compiled closure, asked about each pair."""
 
     def __init__(self, join: Predicate, subjects: Values, permissions: Values) -> None:
-        ours, theirs = key_paths(join, "subject"), key_paths(join, "permission")
+        ours, theirs = key_paths(join, Part.SUBJECT), key_paths(join, Part.PERMISSION)
         places = {path: Path(f"v{number}") for number, path in enumerate((*ours, *theirs))}
         layout: Layout[tuple[object, ...]] = Layout({}, {f"v{n}": f"it[{n}]" for n in range(len(places))})
         self._test = compile_predicate(_moved(join, places), layout)

@@ -30,14 +30,16 @@ class Clause(msgspec.Struct, frozen=True):
     """Looks at the context, which nobody knows before the request."""
 
 
-class _Part(enum.Enum):
+class Part(enum.Enum):
+    """What a condition is about."""
+
     SUBJECT = "subject"
     PERMISSION = "permission"
     JOIN = "join"
     ASK = "ask"
 
 
-_Product: TypeAlias = dict[_Part, tuple[Predicate, ...]]
+_Product: TypeAlias = dict[Part, tuple[Predicate, ...]]
 
 
 def split(condition: Predicate) -> tuple[Clause, ...]:
@@ -98,7 +100,7 @@ def _together(one: _Product, other: _Product) -> _Product:
 def _add(terms: Iterable[Predicate], holds: bool) -> list[_Product]:
     """The products of all terms; terms about the same part become one."""
     products: list[_Product] = []
-    alike: dict[_Part, list[Predicate]] = {}
+    alike: dict[Part, list[Predicate]] = {}
     for term in terms:
         part = _part(term)
         if part is None:
@@ -111,21 +113,24 @@ def _add(terms: Iterable[Predicate], holds: bool) -> list[_Product]:
     return whole + products
 
 
-def _part(term: Predicate) -> _Part | None:
+def _part(term: Predicate) -> Part | None:
     """The part that a term belongs to; None if it must be split further."""
-    roots = {path.root for path in paths(term)}
-    if roots <= {"subject"} and roots:
-        return _Part.SUBJECT
-    if roots <= {"object", "action"}:  # so do true and false, which look at nothing
-        return _Part.PERMISSION
-    if roots == {"context"}:
-        return _Part.ASK
+    parts = {part_of(path) for path in paths(term)} or {Part.PERMISSION}  # true and false look at nothing
+    if len(parts) == 1:
+        return parts.pop()
     return None if isinstance(term, (And, Or, Not)) else _mixed(term)
 
 
-def _mixed(term: Predicate) -> _Part:
-    known = all(path.root in ("subject", "object", "action") for path in paths(term))
-    return _Part.JOIN if known else _Part.ASK
+def _mixed(term: Predicate) -> Part:
+    return Part.ASK if Part.ASK in map(part_of, paths(term)) else Part.JOIN
+
+
+def part_of(path: Path) -> Part:
+    """To which part the root of a path belongs; what comes after a colon only tells roots of one part apart."""
+    return _PARTS.get(path.root.partition(":")[0], Part.ASK)
+
+
+_PARTS = {"subject": Part.SUBJECT, "object": Part.PERMISSION, "action": Part.PERMISSION}
 
 
 def _all(terms: tuple[Predicate, ...]) -> Predicate:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from authz import Entity
 from authz.predicate import Path
 from authz.predicate.values import dig
 from authz.request import Attributes
@@ -97,6 +100,38 @@ class ArrowSource:
             return _dig(self._table.column(name).combine_chunks(), tuple(steps))
         except _NoJson as error:
             raise UnreadableColumn(str(name), str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Attributes that are read from an entity's name and some of its attributes."""
+
+    attributes: tuple[str, ...]
+    read: Callable[[Entity], Attributes]
+
+
+class DerivedSource:
+    """Entities with what is derived from those of another source."""
+
+    def __init__(self, source: Source, derivation: Derivation) -> None:
+        self._source = source
+        self._derivation = derivation
+
+    def column(self, keys: tuple[str | int, ...]) -> Column:
+        return self._derived.column(keys)
+
+    @cached_property
+    def _derived(self) -> JsonSource:
+        names, *columns = (
+            self._source.column(keys).rows()
+            for keys in ((), *((each,) for each in self._derivation.attributes))
+        )
+        attributes = self._derivation.attributes
+        entities = (
+            Entity(str(name), dict(zip(attributes, values, strict=True)))
+            for name, *values in zip(names, *columns, strict=True)
+        )
+        return JsonSource([self._derivation.read(entity) for entity in entities])
 
 
 class _NoJson(Exception):

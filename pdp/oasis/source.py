@@ -43,7 +43,7 @@ class RoleSource:
 
     def __init__(self, rulebook: Rulebook, name: str = "roles") -> None:
         self.name = name
-        self._rules = len(rulebook.authorisations)
+        self.rulebook = rulebook
         self._grants = Grants(rulebook)
         self._implied = _reader(rulebook)
 
@@ -73,7 +73,7 @@ class RoleSource:
         explained = [
             self._explain(request, grant, holes) for entry, holes in entries for grant in entry.grants
         ]
-        return explained, self._rules - len(explained)
+        return explained, len(self.rulebook.authorisations) - len(explained)
 
     def _explain(self, request: Request, grant: Grant, holes: Holes) -> PolicyExplanation:
         sent = request.subject.attributes.get("roles")

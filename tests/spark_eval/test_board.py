@@ -20,6 +20,7 @@ from spark_eval.board import Board
 from spark_eval.masks import evaluate
 from spark_eval.plan import CannotCombine, Rules, make_plan
 from spark_eval.snapshots import Population, precomputation
+from spark_eval.split import Part
 from tests.spark_eval import worlds
 
 ACTIONS = [Entity("read"), Entity("write")]
@@ -36,8 +37,8 @@ class World:
         self.engine = Engine([AbacSource(each.policies, each.algorithm, each.name) for each in sources])
         self.plan = make_plan(sources, most_named)
         actions = worlds.table_of("action", ACTIONS)
-        self.side = evaluate(self.plan, worlds.table_of("subject", subjects), "subject")
-        permissions = evaluate(self.plan, worlds.table_of("object", objects).cross(actions), "permission")
+        self.side = evaluate(self.plan, worlds.table_of("subject", subjects), Part.SUBJECT)
+        permissions = evaluate(self.plan, worlds.table_of("object", objects).cross(actions), Part.PERMISSION)
         self.classes = permissions.classes()
         self.board = Board(self.plan, self.side, self.classes.side, most)
 
