@@ -24,6 +24,7 @@ from pdp.oasis.syntax import (
     Condition,
     Constraint,
     Declaration,
+    Empowering,
     Fact,
     Prerequisite,
     RuleSet,
@@ -224,7 +225,7 @@ def _named(chain: Chain) -> Iterator[Statement]:
                 yield replace(
                     statement, conditions=body, role=_full(role, names), name=f"{domain}#{name or rules}"
                 )
-            case Authorisation() | Appointing():
+            case Authorisation() | Appointing() | Empowering():
                 rules += 1
                 rule_id = f"{domain}#{statement.name or rules}"
                 yield replace(statement, role=_full(statement.role, names), name=rule_id)
@@ -243,7 +244,9 @@ def _full_condition(condition: Condition, names: Mapping[str, str]) -> Condition
 
 
 def _label(statement: Statement) -> str:
-    return statement.name if isinstance(statement, (Activation, Authorisation, Appointing)) else ""
+    return (
+        statement.name if isinstance(statement, (Activation, Authorisation, Appointing, Empowering)) else ""
+    )
 
 
 def _given(statement: Statement) -> tuple[str, ...]:
@@ -261,7 +264,7 @@ def _roles(statement: Statement) -> Iterator[Atom]:
 def _uses(statement: Statement) -> Iterator[tuple[str, Atom]]:
     """Every atom in a statement, with what it stands for there."""
     match statement:
-        case Declaration(role) | Authorisation(role):
+        case Declaration(role) | Authorisation(role) | Empowering(role):
             yield "role", role
         case Seniority(senior, junior):
             yield from (("role", senior), ("role", junior))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,6 +26,7 @@ from pdp.oasis.syntax import (
     Condition,
     Constraint,
     Declaration,
+    Empowering,
     Fact,
     Place,
     Prerequisite,
@@ -35,7 +37,7 @@ from pdp.oasis.syntax import (
 )
 from pdp.oasis.terms import Atom, Constant, Term, Variable
 
-Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom]
+Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom] | Empowering
 
 
 def parse(text: str, source: str = "") -> RuleSet:
@@ -82,6 +84,13 @@ class _Reader(Transformer[Token, RuleSet]):
         if isinstance(head, Atom):
             return Activation(conditions, head, label, at)
         role, constraints = _guard(conditions, at)
+        if isinstance(head, Empowering):
+            if constraints:
+                problem = (
+                    "a capability is given with its role: put constraints into the rule that gives the role"
+                )
+                raise InvalidSyntax(f"{problem}, or behind `where`", *at)
+            return replace(head, role=role, name=label, place=at)
         if len(head) == 1:
             return Appointing(role, constraints, head[0], label, at)
         return Authorisation(role, constraints, *head, label, at)
@@ -115,6 +124,18 @@ class _Reader(Transformer[Token, RuleSet]):
 
     def appointing(self, appointment: Atom) -> Head:
         return (appointment,)
+
+    def empowering(
+        self,
+        rights: tuple[str, ...],
+        resource: Token,
+        attributes: tuple[str, ...] | None,
+        where: Predicate | None,
+    ) -> Head:
+        return Empowering(Atom(""), rights, str(constant(resource)), attributes or (), where)
+
+    def attributes(self, *names: str) -> tuple[str, ...]:
+        return names
 
     def actions(self, *actions: str | Token) -> tuple[str, ...]:
         return tuple(str(action) for action in actions if not isinstance(action, Token))

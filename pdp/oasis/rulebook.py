@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from pdp.oasis.syntax import Activation, Appointing, Authorisation, Seniority, Statement, Trust
+from pdp.oasis.syntax import Activation, Appointing, Authorisation, Empowering, Seniority, Statement, Trust
 from pdp.oasis.terms import Atom, Instance, ground, match
 
 
@@ -21,6 +21,7 @@ class Rulebook:
     """By the full name of the senior role."""
     authorisations: tuple[Authorisation, ...] = ()
     appointings: tuple[Appointing, ...] = ()
+    empowerings: tuple[Empowering, ...] = ()
     trust: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The keys whose certificates count, by appointment."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +31,9 @@ class Rulebook:
     def of(cls, statements: Iterable[Statement], names: Mapping[str, str]) -> Self:
         activations: dict[str, list[Activation]] = defaultdict(list)
         seniorities: dict[str, list[Seniority]] = defaultdict(list)
-        authorisations, appointings = [], []
+        authorisations: list[Authorisation] = []
+        appointings: list[Appointing] = []
+        empowerings: list[Empowering] = []
         trust: dict[str, set[str]] = defaultdict(set)
         for each in statements:
             match each:
@@ -42,6 +45,8 @@ class Rulebook:
                     authorisations.append(each)
                 case Appointing():
                     appointings.append(each)
+                case Empowering():
+                    empowerings.append(each)
                 case Trust():
                     for appointment in each.appointments:
                         trust[appointment].add(each.key)
@@ -50,6 +55,7 @@ class Rulebook:
             {name: tuple(edges) for name, edges in seniorities.items()},
             tuple(authorisations),
             tuple(appointings),
+            tuple(empowerings),
             {appointment: frozenset(keys) for appointment, keys in trust.items()},
             names,
         )

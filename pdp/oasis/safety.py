@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from authz.errors import InvalidPredicate, InvalidSyntax
-from pdp.oasis.constraint import compile_constraint, paths, unguarded, variables
+from authz.predicate import Predicate
+from pdp.oasis.capability import grant
+from pdp.oasis.constraint import bind, compile_constraint, paths, unguarded, variables
 from pdp.oasis.syntax import (
     Activation,
     Appointing,
     Authorisation,
     Constraint,
     Declaration,
+    Empowering,
     Seniority,
     Statement,
     Trust,
 )
 from pdp.oasis.terms import Atom, Variable
+from pdp.spki import InvalidCapability
+from pdp.spki.content import measure
 
 _ACTIVATION_ROOTS = frozenset({"subject", "context"})
+_EVENT_ROOTS = frozenset({"event"})
 _REQUEST_ROOTS = frozenset({"subject", "object", "action", "context"})
 
 
@@ -46,8 +53,23 @@ def _problem(statement: Statement) -> str | None:
             )
         case Authorisation(role, constraints, _, pattern):
             return _constraints(constraints, role.variables | set(pattern.names), _REQUEST_ROOTS)
+        case Empowering():
+            return _empowering(statement)
         case Appointing(role, constraints, appointment):
             return _constraints(constraints, role.variables | appointment.variables, _ACTIVATION_ROOTS)
+
+
+def _empowering(statement: Empowering) -> str | None:
+    where, variables = statement.where, statement.role.variables
+    if where is not None and (problem := _shape(where, variables, _EVENT_ROOTS)):
+        return problem
+    try:
+        grant(replace(statement, where=None), {})
+        if where is not None:  # whatever the values will be, the comparisons are the same
+            measure((bind(where, dict.fromkeys(variables, "")),))
+    except (InvalidCapability, InvalidPredicate) as error:
+        return str(error)
+    return None
 
 
 def _declared(role: Atom) -> str | None:
@@ -78,7 +100,17 @@ def _constraints(
 
 
 def _constraint(constraint: Constraint, bound: frozenset[str], roots: frozenset[str]) -> str | None:
-    predicate = constraint.predicate
+    if problem := _shape(constraint.predicate, bound, roots):
+        return problem
+    try:
+        compile_constraint(constraint.predicate)
+    except InvalidPredicate as error:
+        return str(error)
+    return None
+
+
+def _shape(predicate: Predicate, bound: frozenset[str], roots: frozenset[str]) -> str | None:
+    """What is wrong with the variables and paths of a predicate, or with a negation in it."""
     if free := _free(variables(predicate) - bound, "a role, appointment, fact or object pattern of the rule"):
         return free
     for path in paths(predicate):
@@ -87,8 +119,4 @@ def _constraint(constraint: Constraint, bound: frozenset[str], roots: frozenset[
             return f"`{path}` cannot be read here: a path starts with one of {known}"
     if (part := unguarded(predicate)) is not None:
         return f"`{part}` would be true of what is unknown: role rules have no negation, write `!=`"
-    try:
-        compile_constraint(predicate)
-    except InvalidPredicate as error:
-        return str(error)
     return None

@@ -150,7 +150,29 @@ class Appointing:
         return _rule(self.name, (Prerequisite(self.role), *self.constraints), f"appoint {self.appointment}")
 
 
-Statement: TypeAlias = Declaration | Trust | Seniority | Activation | Authorisation | Appointing
+@dataclass(frozen=True, slots=True)
+class Empowering:
+    """`role |- capability(subscribe, "type") where [event.a == x]`: whoever activates it gets this capability."""
+
+    role: Atom
+    rights: tuple[str, ...]
+    """The rights given; none stands for all there are over the resource, written `*`."""
+    resource: str
+    attributes: tuple[str, ...] = ()
+    """The attributes of events that may be seen or set; none stands for all."""
+    where: Predicate | None = None
+    """What must hold of each event."""
+    name: str = ""
+    place: Place = field(default=Place(), compare=False)
+
+    def __str__(self) -> str:
+        head = f"capability({'|'.join(map(_action, self.rights)) or '*'}, {_quoted(self.resource)})"
+        head += f" attributes {', '.join(map(_action, self.attributes))}" if self.attributes else ""
+        head += "" if self.where is None else f" where [{self.where}]"
+        return _rule(self.name, (Prerequisite(self.role),), head)
+
+
+Statement: TypeAlias = Declaration | Trust | Seniority | Activation | Authorisation | Appointing | Empowering
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pdp.oasis.syntax import (
     Authorisation,
     Constraint,
     Declaration,
+    Empowering,
     Fact,
     Prerequisite,
     RuleSet,
@@ -93,6 +94,15 @@ statements = st.one_of(
         _names,
     ),
     st.builds(Authorisation, st.just(Atom("every", _ALL)), _constraints, _actions, _patterns, _names),
+    st.builds(
+        Empowering,
+        st.just(Atom("every", _ALL)),
+        st.sampled_from([(), ("subscribe",), ("publish", "subscribe")]),
+        st.sampled_from(["uk.gov.*", "SportsNews"]),
+        st.sampled_from([(), ("time", "a b")]),
+        st.sampled_from([None, Relate(Path("event", ("np",)), "==", Path.variable("p"))]),
+        _names,
+    ),
     st.builds(Appointing, st.just(Atom("every", _ALL)), st.just(()), _atoms(["employed"]), _names),
 )
 rule_sets = st.builds(
