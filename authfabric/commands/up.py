@@ -86,7 +86,7 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
             f"policies      {decided_by}\n\n"
             "Ask from another terminal:\n"
             "  [bold]authfabric ask alice /sales/q1 read[/]\n"
-            "  [bold]authfabric ask bob /sales/q1 approve -s role=manager -o amount=500 --explain[/]\n\n"
+            "  [bold]authfabric ask bob /sales/q1 approve -s role=clerk --explain[/]\n\n"
             "Change the policies:\n"
             "  [bold]authfabric policy push DIR --wait[/]\n\n"
             "Or ask from a service:\n"
