@@ -35,7 +35,7 @@ from pdp.oasis.syntax import (
     Statement,
     Trust,
 )
-from pdp.oasis.terms import Atom, Constant, Term, Variable
+from pdp.oasis.terms import Atom, Constant, Term, Variable, is_constant
 
 Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom] | Empowering
 
@@ -157,10 +157,9 @@ class _Reader(Transformer[Token, RuleSet]):
 
     def constant(self, token: Token) -> Constant:
         value = constant(token)
-        if not isinstance(value, (str, int)):
-            raise InvalidSyntax(
-                f"{token} cannot be a parameter: use a string or a whole number", *place(token)
-            )
+        if not is_constant(value):
+            problem = f"{token} cannot be a parameter: use a string or a whole number of 64 bits"
+            raise InvalidSyntax(problem, *place(token))
         return value
 
     def qualified(self, *names: Token) -> str:

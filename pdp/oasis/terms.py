@@ -55,7 +55,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         if not all(map(is_constant, self.params)):
-            raise InvalidTerm(f"the parameters of `{self.name}` must be strings and integers")
+            raise InvalidTerm(f"the parameters of `{self.name}` must be strings and integers of 64 bits")
 
     @classmethod
     def parse(cls, text: str) -> Instance:
@@ -73,7 +73,18 @@ class Instance:
 
 
 def is_constant(value: object) -> TypeGuard[Constant]:
-    return isinstance(value, str) or type(value) is int
+    """Whether it can be a parameter, and so stand in conditions and certificates: text, or an integer of 64 bits."""
+    if isinstance(value, str):
+        return value.isascii() or _is_unicode(value)
+    return type(value) is int and value in _INTEGERS
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def match(pattern: Atom, instance: Instance, bindings: Bindings) -> dict[str, Constant] | None:
@@ -122,6 +133,7 @@ def _applied(name: str, args: Iterable[str]) -> str:
     return f"{name}({inner})" if inner else name
 
 
+_INTEGERS = range(-(2**63), 2**63)
 _HEAD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w.@:/-]*", re.ASCII)
 _PARAM = re.compile(
@@ -146,10 +158,8 @@ def _read_params(text: str, start: int) -> Iterator[Constant]:
 def _read_constant(found: re.Match[str]) -> Constant:
     if found["word"] is not None:
         return found["word"]
-    if found["number"] is not None:
-        return int(found["number"])
     try:
-        text: str = json.loads(found["quoted"])
+        value: Constant = json.loads(found["number"] or found["quoted"])
     except ValueError:
-        raise InvalidTerm(f"`{found['quoted']}` is not a quoted string as JSON writes it") from None
-    return text
+        raise InvalidTerm(f"`{found[0].strip()}` is not a string or a number as JSON writes it") from None
+    return value

@@ -26,7 +26,7 @@ from pdp.oasis.terms import Atom, Instance, Variable
 KEYS = [str(Identity.from_seed(bytes([n]) * 32).public) for n in (1, 2)]
 VARIABLES = ["d", "p", "x"]
 
-constants = st.one_of(st.integers(-3, 10**20), st.text(st.characters(codec="utf-8"), max_size=5))
+constants = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(codec="utf-8"), max_size=5))
 variables = st.sampled_from(VARIABLES).map(Variable)
 instances = st.builds(
     Instance, st.sampled_from(["doctor", "uk.met.clerk", "a-b"]), st.lists(constants, max_size=3).map(tuple)

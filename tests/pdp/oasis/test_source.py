@@ -244,3 +244,13 @@ def test_a_rule_is_explained_to_apply_exactly_if_it_does(request):
     explained, others = SOURCE.explain(request)
     assert {each.policy for each in explained if each.applies} == applicable(BOOK, request)
     assert len(explained) + others == len(BOOK.authorisations)
+
+
+@given(
+    st.lists(st.one_of(st.text(max_size=12), st.from_regex(r'(doctor|treating)\(("?[\\u0-9d, p"]{0,30})\)'))),
+    objects,
+)
+def test_no_text_of_a_role_makes_it_raise(texts, object_id):
+    for action in ("read", "write", "list"):
+        verdict = SOURCE.judge(Request.of(Entity("s", {"roles": texts}), object_id, action), certify=True)
+        assert hash(verdict.certificate) is not None

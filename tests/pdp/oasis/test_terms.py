@@ -47,7 +47,7 @@ def test_what_is_no_instance_is_refused(text):
         Instance.parse(text)
 
 
-@pytest.mark.parametrize("value", [True, 1.5, None, ["a"]])
+@pytest.mark.parametrize("value", [True, 1.5, None, ["a"], 2**63, "\ud800"])
 def test_parameters_are_strings_and_integers(value):
     with pytest.raises(InvalidTerm):
         Instance("x", (value,))
