@@ -49,12 +49,15 @@ class Release(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
     whole: bool = False
     """Nothing is known about what this changes: everything may be different."""
-    juniors: dict[str, tuple[str, ...]] | None = None
-    """The role hierarchy from now on; None if it stays as it was."""
+    hierarchy: dict[str, tuple[str, ...]] = {}
+    """The role hierarchy from now on, each role with those directly below it."""
+    rearranged: bool = False
+    """Whether the hierarchy is another than before."""
 
     def change(self, epoch: int) -> PolicyChange:
         """What the release does, once the store has given it an epoch."""
-        return PolicyChange(epoch, self.previous, self.effects, self.whole, self.juniors)
+        juniors = self.hierarchy if self.rearranged or self.whole else None
+        return PolicyChange(epoch, self.previous, self.effects, self.whole, juniors)
 
 
 _SEAL = Seal("release", Release)

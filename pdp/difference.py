@@ -7,13 +7,16 @@ after the change as before. Where that cannot be said in few words, the whole is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
-from authz.change import Effect, Touched
+from authz.change import ROLES, Effect, Touched
 from authz.predicate import FALSE, TRUE, And, Comparison, Not, Or, Path, Predicate, Relate
 from pdp.abac.policy import Policy
+from pdp.label_difference import label_effects, labels_restructured
+from pdp.oasis import Rulebook
+from pdp.oasis.difference import hierarchy, role_effects, seniorities_differ
 from pdp.policy_set import PolicySet
 
 MOST_EFFECTS = 512
@@ -30,29 +33,22 @@ class Difference:
     removed: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ()
     whole: bool = False
+    hierarchy: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The role hierarchy of the later one."""
+    rearranged: bool = False
 
     @classmethod
     def between(cls, old: PolicySet | None, new: PolicySet) -> Difference:
         """From the policies that were in force, None if that is not known, to those that will be."""
-        if old is None:
-            return cls(added=tuple(each.id for each in new.policies), whole=True)
-        before = {each.id: each for each in old.policies}
-        after = {each.id: each for each in new.policies}
-        altered = tuple(name for name in after if name in before and _differ(before[name], after[name]))
+        before, after = _named(old or PolicySet()), _named(new)
         added = tuple(name for name in after if name not in before)
+        altered = tuple(name for name in after if name in before and before[name] != after[name])
         removed = tuple(name for name in before if name not in after)
-        changed = [before[name] for name in (*removed, *altered)] + [
-            after[name] for name in (*added, *altered)
-        ]
-        hidden = old.manifest.provided_paths | new.manifest.provided_paths
-        effects = tuple(dict.fromkeys(_touched(changed, hidden)))
-        # Which attributes count as sent, and how policies combine, bears on everything.
-        whole = (
-            old.manifest.algorithm is not new.manifest.algorithm
-            or old.manifest.provided_paths != new.manifest.provided_paths
-            or _too_much(effects)
-        )
-        return cls(added, altered, removed, () if whole else effects, whole)
+        effects = () if old is None else tuple(dict.fromkeys(_effects(old, new)))
+        whole = old is None or _bears_on_everything(old, new) or _too_much(effects)
+        now = _hierarchy(new)
+        rearranged = old is None or _hierarchy(old) != now
+        return cls(added, altered, removed, () if whole else effects, whole, now, rearranged)
 
     @property
     def nothing(self) -> bool:
@@ -87,14 +83,52 @@ def _looks_at(test: Comparison, hidden: Path) -> bool:
     return any(each.root == hidden.root and each.keys[:1] == hidden.keys for each in paths)
 
 
+def _named(policies: PolicySet) -> dict[str, object]:
+    """Everything that can be named in a decision, with all of it that bears on one."""
+    named: dict[str, object] = {
+        each.id: (each.effect, each.priority, each.condition) for each in policies.policies
+    }
+    if policies.roles is not None:
+        named |= {rule.name: rule for rule in policies.roles.everything().authorisations}
+    for name, labels in policies.labels.items():
+        tables = (dict(labels.subjects.table), dict(labels.objects.table))
+        named[name] = (labels.lattice, dict(labels.actions), labels.permits, tables)
+    return named
+
+
+def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:
+    hidden = old.manifest.provided_paths | new.manifest.provided_paths
+    before, after = ({each.id: each for each in several.policies} for several in (old, new))
+    for name in (*before, *after):
+        forms = [each for each in (before.get(name), after.get(name)) if each is not None]
+        if len(forms) == 1 or _differ(*forms):
+            yield from (Touched(widen(each.condition, hidden)) for each in forms)
+    yield from role_effects(_rulebook(old), _rulebook(new), ROLES not in hidden)
+    if not labels_restructured(old.labels, new.labels):
+        yield from label_effects(old.labels, new.labels)
+
+
+def _bears_on_everything(old: PolicySet, new: PolicySet) -> bool:
+    """How policies combine, which attributes count as sent, how labels compare, and which roles imply others."""
+    return (
+        old.manifest.algorithm is not new.manifest.algorithm
+        or old.manifest.provided_paths != new.manifest.provided_paths
+        or labels_restructured(old.labels, new.labels)
+        or seniorities_differ(_rulebook(old), _rulebook(new))
+    )
+
+
 def _differ(one: Policy, other: Policy) -> bool:
     """Whether two forms of a policy may decide differently; what it is described as does not matter."""
     return (one.effect, one.priority) != (other.effect, other.priority) or one.condition != other.condition
 
 
-def _touched(policies: Iterable[Policy], hidden: frozenset[Path]) -> Iterator[Touched]:
-    for policy in policies:
-        yield Touched(widen(policy.condition, hidden) if hidden else policy.condition)
+def _rulebook(policies: PolicySet) -> Rulebook:
+    return policies.roles.everything() if policies.roles is not None else Rulebook()
+
+
+def _hierarchy(policies: PolicySet) -> dict[str, tuple[str, ...]]:
+    return hierarchy(_rulebook(policies))
 
 
 def _too_much(effects: tuple[Effect, ...]) -> bool:

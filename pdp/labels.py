@@ -87,6 +87,8 @@ class Labelling:
     def __init__(
         self, root: str, lattice: Lattice, table: Mapping[str, Label], attribute: str | None = None
     ) -> None:
+        self.table = table
+        self.attribute = attribute
         self._path = Path(root, (attribute,)) if attribute is not None else None
         self._id = Path(root)
         self.attribute = attribute

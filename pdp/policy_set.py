@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from authz import AuthFabricError
@@ -15,7 +16,11 @@ from pdp.abac.source import AbacSource
 from pdp.bundle import Bundle, File, FileKind
 from pdp.engine import Engine
 from pdp.entities import Entities
+from pdp.label_reader import read_label_policy
+from pdp.labels import LabelPolicy, LabelSource
 from pdp.manifest import Manifest
+from pdp.oasis import Domains, RoleSource, RuleSet
+from pdp.oasis import parse as parse_rules
 from pdp.source import PolicySource
 
 T = TypeVar("T")
@@ -36,6 +41,9 @@ class PolicySet:
 
     manifest: Manifest = field(default_factory=Manifest)
     policies: tuple[Policy, ...] = ()
+    roles: Domains | None = None
+    labels: Mapping[str, LabelPolicy] = field(default_factory=dict)
+    """Label policies by the name their rules have in decisions."""
     entities: Entities = field(default_factory=Entities)
     files: Mapping[str, File] = field(default_factory=dict)
     """The file that each attribute policy is in, by the policy's id."""
@@ -47,7 +55,12 @@ class PolicySet:
 
     def sources(self) -> tuple[PolicySource, ...]:
         """What judges requests, compiled."""
-        return (AbacSource(self.policies, self.manifest.algorithm),)
+        found: list[PolicySource] = []
+        if self.policies:
+            found.append(AbacSource(self.policies, self.manifest.algorithm))
+        if self.roles is not None:
+            found.append(RoleSource(self.roles.everything()))
+        return (*found, *(LabelSource(policy, name) for name, policy in self.labels.items()))
 
     def engine(self, epoch: int = 0, certify: bool = False) -> Engine:
         return Engine(self.sources(), epoch, certify)
@@ -64,11 +77,14 @@ class _Reader:
     def read(self) -> PolicySet:
         manifests = self._each(FileKind.MANIFEST, Manifest.parse)
         policies = [each for several in self._each(FileKind.ABAC, self._policies) for each in several]
+        rule_sets = self._each(FileKind.ROLES, parse_rules)
+        labels = dict(self._each(FileKind.LABELS, _label_policy))
         entities = Entities.merge(self._each(FileKind.ENTITIES, Entities.parse))
+        roles = self._together(rule_sets) if rule_sets else None
         if self._problems:
             raise InvalidPolicies(tuple(self._problems))
         manifest = manifests[0] if manifests else Manifest()
-        return PolicySet(manifest, tuple(policies), entities, self._files)
+        return PolicySet(manifest, tuple(policies), roles, labels, entities, self._files)
 
     def _each(self, kind: FileKind, parse: Callable[[str, str], T]) -> list[T]:
         found: list[T] = []
@@ -80,6 +96,15 @@ class _Reader:
                     self._problems.append(error)
         return found
 
+    def _together(self, rule_sets: Sequence[RuleSet]) -> Domains | None:
+        try:
+            return Domains(rule_sets)
+        except InvalidSyntax as error:
+            # A file that could not be read may be the one that is missing here.
+            if not self._problems:
+                self._problems.append(error)
+            return None
+
     def _policies(self, text: str, source: str) -> Iterable[Policy]:
         policies = read_policies(text, source)
         for policy in policies:
@@ -88,6 +113,12 @@ class _Reader:
                 raise locate(File(source, text), policy.id, problem)
             self._files[policy.id] = File(source, text)
         return policies
+
+
+def _label_policy(text: str, source: str) -> tuple[str, LabelPolicy]:
+    """A label policy with its name: `labels` from `labels.yaml`, `staff` from `staff.labels.yaml`."""
+    name = PurePosixPath(source).name.partition(".")[0]
+    return name, read_label_policy(text, source)
 
 
 def locate(file: File, policy: str, problem: str) -> InvalidSyntax:

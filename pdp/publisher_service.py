@@ -100,6 +100,8 @@ class Publisher:
             last.hash if last else "",
             difference.effects,
             difference.whole,
+            difference.hierarchy,
+            difference.rearranged,
         )
         return Published(await self._commit(release, history[-1].epoch if history else 0), difference)
 

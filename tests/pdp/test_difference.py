@@ -8,11 +8,14 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from authz import Request
+from authz import Entity, Request
+from authz.change import Granted, Relabelled, Revoked, Touched
 from authz.predicate import FALSE, TRUE, And, Equal, Not, Or, Path, Prefix, Relate, compile_predicate
 from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reader import read_policy
+from pdp.bundle import Bundle, File
 from pdp.difference import Difference, widen
+from pdp.engine import Engine
 from pdp.manifest import Manifest
 from pdp.policy_set import PolicySet
 from pdp.source import Effect
@@ -27,6 +30,12 @@ def policies(*several: Policy, **manifest: object) -> PolicySet:
 
 def policy(name: str, effect: Effect = Effect.ALLOW, subject: str = "ann", **more) -> Policy:
     return Policy(name, effect, Equal(Path("subject"), subject), **more)
+
+
+def same(one: Engine, other: Engine, request: Request) -> bool:
+    """Whether the same policies decide the same."""
+    was, is_ = one.evaluate(request), other.evaluate(request)
+    return (was.allowed, was.reason, set(was.policies)) == (is_.allowed, is_.reason, set(is_.policies))
 
 
 @settings(deadline=None)
@@ -114,3 +123,123 @@ def test_to_widen_is_to_hold_at_least_wherever_it_may():
         assert widen(Or((Not(Not(test)),)), hidden) == Or((Not(Not(TRUE)),))
     other = Equal(Path("subject", ("roles",)), "x")
     assert widen(other, hidden) == other
+
+
+def read(**files: str) -> PolicySet:
+    return PolicySet.read(Bundle.of(File(name.replace("_", "."), text) for name, text in files.items()))
+
+
+RULES = [
+    '{name}: a |- privilege(read, "/x")',
+    '{name}: b |- privilege(read|write, "/x")',
+    '{name}: b |- privilege(*, "/x")',
+    '{name}: c |- privilege(write, "/{{p}}")',
+    '{name}: a, [object.open == true] |- privilege(read, "/x")',
+    '{name}: p(n) |- privilege(read, "/{{n}}")',
+    'a |- privilege(write, "/y")',
+]
+rule_sets = st.builds(
+    lambda rules, seniority: (
+        "role a, b, c, p(n)\n"
+        + "\n".join(rule.format(name=f"r{number}") for number, rule in rules)
+        + f"\n{seniority}\n"
+    ),
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(RULES)), max_size=5, unique_by=lambda each: each[0]
+    ),
+    st.sampled_from(["", "", "a > b", "p(n) > c", "a > b\nb > c"]),
+)
+role_requests = st.builds(
+    lambda roles, thing, action, open_: Request.of(
+        Entity("ann", {"roles": roles}), Entity(thing, {"open": open_}), action
+    ),
+    st.lists(st.sampled_from(["a", "b", "c", "p(x)", "p(y)"]), max_size=3),
+    st.sampled_from(["/x", "/y"]),
+    st.sampled_from(["read", "write", "else"]),
+    st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(rule_sets, rule_sets, st.lists(role_requests, min_size=5, max_size=20))
+def test_outside_the_effects_the_same_role_rules_decide_the_same(before, after, requests):
+    old, new = read(r_roles=before), read(r_roles=after)
+    difference = Difference.between(old, new)
+    wheres = [compile_predicate(effect.where) for effect in difference.effects]
+    was, is_ = old.engine(), new.engine()
+    for request in requests:
+        if not difference.whole and not any(where(request) for where in wheres):
+            assert same(was, is_, request)
+    for effect in difference.effects:
+        if isinstance(effect, (Granted, Revoked)):
+            asked = Request.of(Entity("any", {"roles": [effect.role]}), effect.object, effect.action)
+            assert is_.evaluate(asked).allowed is isinstance(effect, Granted)
+            assert was.evaluate(asked).allowed is isinstance(effect, Revoked)
+
+
+def test_a_plain_grant_and_a_plain_revocation_are_told_as_such():
+    roles = "role a, b\nb > a\n"
+    one = read(r_roles=roles + 'x: a |- privilege(read, "/x")')
+    other = read(r_roles=roles + 'y: a |- privilege(write, "/x")')
+    assert Difference.between(one, other).effects == (
+        Revoked("a", "/x", "read", ("a", "b")),
+        Granted("a", "/x", "write", ("a", "b")),
+    )
+    assert str(Difference.between(one, other)) == "1 added, 1 removed"
+
+
+def test_roles_that_only_the_pdp_knows_narrow_nothing_down():
+    files = {"bundle_yaml": "provided: [subject.roles]", "r_roles": "role a\n"}
+    new = read(**files | {"r_roles": 'role a\na |- privilege(read, "/x")'})
+    assert Difference.between(read(**files), new).effects == (Granted("a", "/x", "read"),)
+
+
+def test_another_hierarchy_is_told_and_touches_everything():
+    old, new = read(r_roles="role a, b\na > b"), read(r_roles="role a, b, c\na > b\nb > c")
+    difference = Difference.between(old, new)
+    assert (difference.whole, difference.rearranged) == (True, True)
+    assert difference.hierarchy == {"a": ("b",), "b": ("c",)}
+    assert not Difference.between(old, old).rearranged
+
+
+LABELS = """
+levels: [low, high]
+dominance: permits
+subjects: {table: {%s}}
+objects: {table: {%s}}
+"""
+names = st.sampled_from(["ann", "bob", "a*", "*"])
+things = st.sampled_from(["/x", "/y", "/x*"])
+levels = st.sampled_from(["low", "high"])
+
+
+def labels(subjects: dict[str, str], objects: dict[str, str]) -> PolicySet:
+    def table(entries: dict[str, str]) -> str:
+        return ", ".join(f"'{key}': {level}" for key, level in entries.items())
+
+    return read(labels_yaml=LABELS % (table({"zoe": "low", **subjects}), table({"/z": "low", **objects})))
+
+
+@settings(deadline=None)
+@given(*[st.dictionaries(names, levels), st.dictionaries(things, levels)] * 2)
+def test_outside_the_effects_the_same_labels_decide_the_same(subjects, objects, new_subjects, new_objects):
+    old, new = labels(subjects, objects), labels(new_subjects, new_objects)
+    difference = Difference.between(old, new)
+    wheres = [compile_predicate(effect.where) for effect in difference.effects]
+    was, is_ = old.engine(), new.engine()
+    for subject in ("ann", "bob", "zoe"):
+        for thing in ("/x", "/x1", "/y", "/z"):
+            request = Request.of(subject, thing, "read")
+            if not any(where(request) for where in wheres):
+                assert same(was, is_, request)
+
+
+def test_another_label_is_told_as_such():
+    effects = Difference.between(labels({"ann": "low"}, {"/x*": "low"}), labels({"ann": "high"}, {})).effects
+    assert effects == (Relabelled("subject", "ann"), Touched(Prefix(Path("object"), "/x")))
+
+
+def test_other_levels_touch_everything():
+    new = read(labels_yaml=(LABELS % ("zoe: low", "/z: low")).replace("[low", "[least, low"))
+    assert Difference.between(labels({}, {}), new).whole
+    assert Difference.between(labels({}, {}), read()).whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from authz import Request
+from authz import Entity, Request
 from authz.predicate import Path
 from pdp.abac.policy import Algorithm
 from pdp.bundle import Bundle, File
@@ -84,3 +84,38 @@ def test_the_problems_of_all_files_are_found_at_once():
     with pytest.raises(InvalidPolicies, match="and 1 more") as refused:
         read(a="- 7", b=ALLOW % ("a", "x"), c="{}")
     assert [each.source for each in refused.value.problems] == ["a.yaml", "c.yaml"]
+
+
+def test_policies_roles_and_labels_decide_together():
+    policies = PolicySet.read(
+        Bundle.of(
+            [
+                File("a.yaml", ALLOW % ("by-name", "ann")),
+                File("a.roles", 'role clerk\nclerk |- privilege(read, "/x")'),
+                File(
+                    "staff.labels.yaml",
+                    "levels: [low, high]\ndominance: restricts\n"
+                    "subjects: {attribute: clearance}\nobjects: {table: {/secret: high}}",
+                ),
+            ]
+        )
+    )
+    decide = policies.engine().evaluate
+    assert decide(Request.of("ann", "/y", "read")).policies == ("by-name",)
+    assert decide(Request.of(Entity("bob", {"roles": ["clerk"]}), "/x", "read")).policies == ("roles#1",)
+    assert decide(Request.of("ann", "/secret", "read")).policies == ("staff#no-clearance",)
+    assert decide(Request.of(Entity("ann", {"clearance": "high"}), "/secret", "read")).allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "place"),
+    [
+        ("a.roles", 'role a\nb |- privilege(read, "/x")', "a.roles:2:1: "),
+        ("a.roles", "role a\n|", "a.roles:2:1: "),
+        ("labels.yaml", "levels: []", "labels.yaml:1:1: "),
+    ],
+)
+def test_a_problem_in_roles_or_labels_has_its_place(path, text, place):
+    with pytest.raises(InvalidPolicies) as refused:
+        PolicySet.read(Bundle.of([File(path, text)]))
+    assert str(refused.value).startswith(place)
