@@ -9,7 +9,10 @@ from typing import TypeVar
 
 from authz import AuthFabricError
 from authz.errors import InvalidSyntax
-from pdp.abac.document import Document
+from authz.predicate import Path as PredicatePath
+from pdp.abac.conditions import ROOTS
+from pdp.abac.document import Document, Place
+from pdp.abac.path import parse_path
 from pdp.abac.policy import Policy
 from pdp.abac.reader import read_policies
 from pdp.abac.source import AbacSource
@@ -42,6 +45,8 @@ class PolicySet:
     manifest: Manifest = field(default_factory=Manifest)
     policies: tuple[Policy, ...] = ()
     roles: Domains | None = None
+    rule_sets: tuple[RuleSet, ...] = ()
+    """The role rules, file by file."""
     labels: Mapping[str, LabelPolicy] = field(default_factory=dict)
     """Label policies by the name their rules have in decisions."""
     entities: Entities = field(default_factory=Entities)
@@ -84,7 +89,7 @@ class _Reader:
         if self._problems:
             raise InvalidPolicies(tuple(self._problems))
         manifest = manifests[0] if manifests else Manifest()
-        return PolicySet(manifest, tuple(policies), roles, labels, entities, self._files)
+        return PolicySet(manifest, tuple(policies), roles, tuple(rule_sets), labels, entities, self._files)
 
     def _each(self, kind: FileKind, parse: Callable[[str, str], T]) -> list[T]:
         found: list[T] = []
@@ -123,20 +128,36 @@ def _label_policy(text: str, source: str) -> tuple[str, LabelPolicy]:
 
 def locate(file: File, policy: str, problem: str) -> InvalidSyntax:
     """A problem, said of an attribute policy where it stands in its file."""
-    return locate_all(file, [(policy, problem)])[0]
+    return InvalidSyntax(problem, *places_of(file, [(policy, None)])[0], file.path)
 
 
-def locate_all(file: File, problems: list[tuple[str, str]]) -> list[InvalidSyntax]:
-    """Problems by policy, each where the policy stands in the file."""
+def places_of(file: File, wanted: Sequence[tuple[str, PredicatePath | None]]) -> list[tuple[int, int]]:
+    """Where policies stand in a file, or an attribute that one of them uses: lines and columns."""
     document = Document.parse(file.text, file.path)
-    places: dict[str, tuple[str | int, ...]] = {}
+    items: dict[str, tuple[Place, Mapping[str, object]]] = {}
     for number, value in enumerate(document.values):
         for position, item in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(item, dict):
-                step = () if position is None else (position,)
-                places.setdefault(str(item.get("uid")), (number, *step, "uid"))
-    positions = document.positions([places[policy] for policy, _ in problems])
-    return [
-        InvalidSyntax(problem, *position, file.path)
-        for (_, problem), position in zip(problems, positions, strict=True)
-    ]
+                place = (number,) if position is None else (number, position)
+                items.setdefault(str(item.get("uid")), (place, item))
+    return document.positions(
+        [
+            _attribute_place(*items[policy], attribute) or (*items[policy][0], "uid")
+            for policy, attribute in wanted
+        ]
+    )
+
+
+def _attribute_place(place: Place, policy: Mapping[str, object], path: PredicatePath | None) -> Place | None:
+    """Where the rules of a policy name an attribute."""
+    if path is None:
+        return None
+    element = next(name for name, root in ROOTS.items() if root == path.root)
+    rules = policy.get("rules")
+    blocks = rules.get(element, {}) if isinstance(rules, dict) else {}
+    for number, block in enumerate(blocks) if isinstance(blocks, list) else [(None, blocks)]:
+        for text in block if isinstance(block, dict) else ():
+            if parse_path(text) == path.keys:
+                step = () if number is None else (number,)
+                return (*place, "rules", element, *step, text)
+    return None

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from authfabric.commands import release
+from authfabric.commands import linting, release
+from authfabric.commands.linting import Folder
 from authfabric.commands.release import Key
 from authfabric.keys import own_identity
 from authfabric.terminal import Json, fail, out, print_json
@@ -16,11 +17,11 @@ from pdp.bundle_store import read_folder, write_whole
 from pdp.policy_set import PolicySet
 
 app = typer.Typer(help="Check, test, build, push, list and roll back policies.", no_args_is_help=True)
+app.command("check")(linting.check)
+app.command("test")(linting.run_tests)
 app.command("push")(release.push)
 app.command("list")(release.list_)
 app.command("rollback")(release.rollback)
-
-Folder = Annotated[Path, typer.Argument(help="The folder of policies.")]
 
 
 @app.command()

@@ -1,0 +1,188 @@
+"""What is wrong with policies that can be read: conditions nobody can meet, policies that never decide, unknown names.
+
+Sound, not complete: what is reported is so; some of what is so is not found.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from authz.predicate import And, Path, covers, satisfiable
+from pdp.abac.policy import Algorithm, Policy
+from pdp.bundle import Bundle
+from pdp.cover_index import CoverIndex
+from pdp.oasis.syntax import Activation, Appointing, Authorisation, Constraint, RuleSet
+from pdp.policy_set import InvalidPolicies, PolicySet, places_of
+from pdp.schema import Schema, misuses
+from pdp.source import Effect
+
+MOST_COMPARISONS = 200_000
+"""So many pairs of policies are compared; where there are more, some shadowed policies are not found."""
+
+
+class Level(enum.StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Kind(enum.StrEnum):
+    """What can be found."""
+
+    SYNTAX = "syntax"
+    UNKNOWN_ATTRIBUTE = "unknown-attribute"
+    WRONG_TYPE = "wrong-type"
+    UNREACHABLE = "unreachable"
+    """It can never apply."""
+    SHADOWED = "shadowed"
+    """Wherever it applies, another overrides it."""
+    REDUNDANT = "redundant"
+    """Wherever it applies, another with the same effect does."""
+    DUPLICATE = "duplicate"
+
+
+ERRORS = frozenset({Kind.SYNTAX, Kind.UNKNOWN_ATTRIBUTE, Kind.WRONG_TYPE})
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something found, and where: lines and columns count from one."""
+
+    kind: Kind
+    file: str
+    line: int
+    column: int
+    text: str
+    policy: str = ""
+
+    @property
+    def level(self) -> Level:
+        return Level.ERROR if self.kind in ERRORS else Level.WARNING
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.level}: {self.text}"
+
+
+def check(bundle: Bundle) -> list[Finding]:
+    """Everything found, file by file, in the order of lines."""
+    try:
+        policies = PolicySet.read(bundle)
+    except InvalidPolicies as error:
+        return [
+            Finding(Kind.SYNTAX, each.source, each.line, each.column, each.problem) for each in error.problems
+        ]
+    found = [*_located(policies, _policies(policies)), *_roles(policies)]
+    return sorted(found, key=lambda each: (each.file, each.line, each.column))
+
+
+class _Remark(NamedTuple):
+    kind: Kind
+    policy: str
+    text: str
+    attribute: Path | None = None
+    """Where in the policy it is, if it is about an attribute."""
+
+
+def _policies(policies: PolicySet) -> Iterator[_Remark]:
+    reachable = [each for each in policies.policies if satisfiable(each.condition)]
+    known = {each.id for each in reachable}
+    for policy in policies.policies:
+        if policy.id not in known:
+            yield _Remark(Kind.UNREACHABLE, policy.id, f"`{policy.id}` never applies: nothing meets it")
+        if (schema := policies.manifest.attributes) is not None:
+            for misuse in misuses(policy.condition, schema):
+                kind = Kind.UNKNOWN_ATTRIBUTE if misuse.unknown else Kind.WRONG_TYPE
+                yield _Remark(kind, policy.id, misuse.text, misuse.path)
+    yield from _overlaps(reachable, policies.manifest.algorithm)
+
+
+def _overlaps(policies: list[Policy], algorithm: Algorithm) -> Iterator[_Remark]:
+    """Policies that never decide anything by themselves, since another covers them."""
+    order = {policy.id: number for number, policy in enumerate(policies)}
+    index = CoverIndex((each.condition, each) for each in policies)
+    pairs = (
+        (one, other) for one in policies for other in index.candidates(one.condition) if other is not one
+    )
+    said = set[str]()
+    for policy, other in islice(pairs, MOST_COMPARISONS):
+        if policy.id in said or not _relevant(policy, other, algorithm):
+            continue
+        if covers(other.condition, policy.condition):
+            same = _alike(policy, other, algorithm) and covers(policy.condition, other.condition)
+            if same and order[policy.id] < order[other.id]:
+                continue  # of two that say the same, the later one is too many
+            said.add(policy.id)
+            yield _overlap(policy, other, same)
+
+
+def _relevant(policy: Policy, other: Policy, algorithm: Algorithm) -> bool:
+    """Whether a policy has no say wherever the other applies too, or adds nothing to it."""
+    if algorithm is Algorithm.HIGHEST_PRIORITY:
+        if other.priority != policy.priority:
+            return other.priority > policy.priority
+        return other.effect is policy.effect or other.effect is Effect.DENY
+    wins = Effect.ALLOW if algorithm is Algorithm.ALLOW_OVERRIDES else Effect.DENY
+    return other.effect is policy.effect or other.effect is wins
+
+
+def _alike(policy: Policy, other: Policy, algorithm: Algorithm) -> bool:
+    """Whether two policies are the same if their conditions are."""
+    rank = algorithm is Algorithm.HIGHEST_PRIORITY and policy.priority != other.priority
+    return policy.effect is other.effect and not rank
+
+
+def _overlap(policy: Policy, other: Policy, same: bool) -> _Remark:
+    if same:
+        return _Remark(Kind.DUPLICATE, policy.id, f"`{policy.id}` says the same as `{other.id}`")
+    if other.effect is policy.effect:
+        text = f"`{policy.id}` adds nothing: wherever it applies, `{other.id}` does, with the same effect"
+        return _Remark(Kind.REDUNDANT, policy.id, text)
+    text = f"`{policy.id}` never decides: wherever it applies, `{other.id}` does, and overrides it"
+    return _Remark(Kind.SHADOWED, policy.id, text)
+
+
+def _located(policies: PolicySet, remarks: Iterable[_Remark]) -> Iterator[Finding]:
+    by_file: dict[str, list[_Remark]] = defaultdict(list)
+    for each in remarks:
+        by_file[policies.files[each.policy].path].append(each)
+    for path, several in by_file.items():
+        file = policies.files[several[0].policy]
+        places = places_of(file, [(each.policy, each.attribute) for each in several])
+        for each, (line, column) in zip(several, places, strict=True):
+            yield Finding(each.kind, path, line, column, each.text, each.policy)
+
+
+def _roles(policies: PolicySet) -> Iterator[Finding]:
+    for rules in policies.rule_sets:
+        yield from _repeated(rules)
+        for statement in rules.statements:
+            if isinstance(statement, (Activation, Authorisation, Appointing)):
+                yield from _rule(statement, rules.source, policies.manifest.attributes)
+
+
+def _rule(
+    statement: Activation | Authorisation | Appointing, source: str, schema: Schema | None
+) -> Iterator[Finding]:
+    conditions = statement.conditions if isinstance(statement, Activation) else statement.constraints
+    constraints = [each.predicate for each in conditions if isinstance(each, Constraint)]
+    if not satisfiable(And(tuple(constraints))):
+        text = f"`{statement}` never applies: nothing meets its constraints"
+        yield Finding(Kind.UNREACHABLE, source, *statement.place, text, statement.name)
+    for constraint in constraints if schema is not None else ():
+        for misuse in misuses(constraint, schema or {}):
+            kind = Kind.UNKNOWN_ATTRIBUTE if misuse.unknown else Kind.WRONG_TYPE
+            yield Finding(kind, source, *statement.place, misuse.text, statement.name)
+
+
+def _repeated(rules: RuleSet) -> Iterator[Finding]:
+    seen: dict[object, Authorisation] = {}
+    for each in rules.statements:
+        if isinstance(each, Authorisation):
+            meaning = (each.role, each.constraints, each.actions, each.pattern)
+            if (first := seen.setdefault(meaning, each)) is not each:
+                text = f"`{each}` is in line {first.place.line} already"
+                yield Finding(Kind.DUPLICATE, rules.source, *each.place, text, each.name)
