@@ -5,7 +5,7 @@ What a file means goes by its name:
 | name | holds |
 | --- | --- |
 | `bundle.yaml` | the manifest |
-| `*.roles` | role rules |
+| `*.oasis` | role rules |
 | `labels.yaml`, `*.labels.yaml` | a label policy |
 | `entities.yaml`, `*.entities.yaml` | known subjects, objects and actions |
 | `cases.yaml`, `*.cases.yaml`, all below `tests/` | test cases, which are not packed |
@@ -60,7 +60,7 @@ class FileKind(enum.Enum):
         pure = PurePosixPath(path)
         if any(part.startswith(".") for part in pure.parts):
             return None
-        if pure.suffix == ".roles":
+        if pure.suffix == ".oasis":
             return cls.ROLES
         if pure.suffix not in (".json", ".yaml", ".yml"):
             return None

@@ -16,7 +16,7 @@ from authz.seal import UntrustedSigner
 from pdp.bundle import Bundle, BundleRefused, File, FileKind
 
 ANN, EVE = Identity.generate(), Identity.generate()
-FILES = [File("b.yaml", "b"), File("a/x.json", "{}"), File("bundle.yaml", "name: x"), File("r.roles", "")]
+FILES = [File("b.yaml", "b"), File("a/x.json", "{}"), File("bundle.yaml", "name: x"), File("r.oasis", "")]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ FILES = [File("b.yaml", "b"), File("a/x.json", "{}"), File("bundle.yaml", "name:
         ("deep/a.json", FileKind.ABAC),
         ("bundle.yml", FileKind.MANIFEST),
         ("deep/bundle.yaml", FileKind.ABAC),
-        ("roles.roles", FileKind.ROLES),
+        ("roles.oasis", FileKind.ROLES),
         ("labels.yaml", FileKind.LABELS),
         ("deep/secret.labels.yml", FileKind.LABELS),
         ("entities.json", FileKind.ENTITIES),

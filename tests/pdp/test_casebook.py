@@ -20,7 +20,7 @@ CLERK = "subject: {id: ann, attributes: {role: clerk}}"
 
 
 def run(*cases: str) -> Report:
-    policies = PolicySet.read(Bundle.of([File("p.yaml", POLICIES), File("r.roles", ROLES)]))
+    policies = PolicySet.read(Bundle.of([File("p.yaml", POLICIES), File("r.oasis", ROLES)]))
     return run_cases(policies, read_cases([File("cases.yaml", "".join(f"- {{{each}}}\n" for each in cases))]))
 
 

@@ -130,11 +130,11 @@ def test_an_attribute_is_found_in_the_line_that_uses_it():
 
 
 def test_what_cannot_be_read_is_found_in_every_file():
-    findings = check(files("- 7", more_yaml="]", r_roles="what?"))
+    findings = check(files("- 7", more_yaml="]", r_oasis="what?"))
     assert [(each.kind, each.file, each.line) for each in findings] == [
         (Kind.SYNTAX, "more.yaml", 1),
         (Kind.SYNTAX, "p.yaml", 1),
-        (Kind.SYNTAX, "r.roles", 1),
+        (Kind.SYNTAX, "r.oasis", 1),
     ]
 
 
@@ -146,7 +146,7 @@ two: clerk |- privilege(read, "/x")
 never: clerk, [context.n > 5 and context.n < 3] |- privilege(read, "/y")
 typo: clerk, [subject.rolle == "x"] |- privilege(read, "/z")
 """
-    bundle = Bundle.of([File("r.roles", rules), File("bundle.yaml", SCHEMA + "\n")])
+    bundle = Bundle.of([File("r.oasis", rules), File("bundle.yaml", SCHEMA + "\n")])
     assert [(each.kind, each.line, each.policy) for each in check(bundle)] == [
         (Kind.DUPLICATE, 3, "two"),
         (Kind.UNREACHABLE, 4, "never"),

@@ -163,7 +163,7 @@ role_requests = st.builds(
 @settings(deadline=None, max_examples=150)
 @given(rule_sets, rule_sets, st.lists(role_requests, min_size=5, max_size=20))
 def test_outside_the_effects_the_same_role_rules_decide_the_same(before, after, requests):
-    old, new = read(r_roles=before), read(r_roles=after)
+    old, new = read(r_oasis=before), read(r_oasis=after)
     difference = Difference.between(old, new)
     wheres = [compile_predicate(effect.where) for effect in difference.effects]
     was, is_ = old.engine(), new.engine()
@@ -179,8 +179,8 @@ def test_outside_the_effects_the_same_role_rules_decide_the_same(before, after, 
 
 def test_a_plain_grant_and_a_plain_revocation_are_told_as_such():
     roles = "role a, b\nb > a\n"
-    one = read(r_roles=roles + 'x: a |- privilege(read, "/x")')
-    other = read(r_roles=roles + 'y: a |- privilege(write, "/x")')
+    one = read(r_oasis=roles + 'x: a |- privilege(read, "/x")')
+    other = read(r_oasis=roles + 'y: a |- privilege(write, "/x")')
     assert Difference.between(one, other).effects == (
         Revoked("a", "/x", "read", ("a", "b")),
         Granted("a", "/x", "write", ("a", "b")),
@@ -189,13 +189,13 @@ def test_a_plain_grant_and_a_plain_revocation_are_told_as_such():
 
 
 def test_roles_that_only_the_pdp_knows_narrow_nothing_down():
-    files = {"bundle_yaml": "provided: [subject.roles]", "r_roles": "role a\n"}
-    new = read(**files | {"r_roles": 'role a\na |- privilege(read, "/x")'})
+    files = {"bundle_yaml": "provided: [subject.roles]", "r_oasis": "role a\n"}
+    new = read(**files | {"r_oasis": 'role a\na |- privilege(read, "/x")'})
     assert Difference.between(read(**files), new).effects == (Granted("a", "/x", "read"),)
 
 
 def test_another_hierarchy_is_told_and_touches_everything():
-    old, new = read(r_roles="role a, b\na > b"), read(r_roles="role a, b, c\na > b\nb > c")
+    old, new = read(r_oasis="role a, b\na > b"), read(r_oasis="role a, b, c\na > b\nb > c")
     difference = Difference.between(old, new)
     assert (difference.whole, difference.rearranged) == (True, True)
     assert difference.hierarchy == {"a": ("b",), "b": ("c",)}

@@ -91,7 +91,7 @@ def test_policies_roles_and_labels_decide_together():
         Bundle.of(
             [
                 File("a.yaml", ALLOW % ("by-name", "ann")),
-                File("a.roles", 'role clerk\nclerk |- privilege(read, "/x")'),
+                File("a.oasis", 'role clerk\nclerk |- privilege(read, "/x")'),
                 File(
                     "staff.labels.yaml",
                     "levels: [low, high]\ndominance: restricts\n"
@@ -110,8 +110,8 @@ def test_policies_roles_and_labels_decide_together():
 @pytest.mark.parametrize(
     ("path", "text", "place"),
     [
-        ("a.roles", 'role a\nb |- privilege(read, "/x")', "a.roles:2:1: "),
-        ("a.roles", "role a\n|", "a.roles:2:1: "),
+        ("a.oasis", 'role a\nb |- privilege(read, "/x")', "a.oasis:2:1: "),
+        ("a.oasis", "role a\n|", "a.oasis:2:1: "),
         ("labels.yaml", "levels: []", "labels.yaml:1:1: "),
     ],
 )
