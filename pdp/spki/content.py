@@ -66,6 +66,8 @@ def conjoin(terms: tuple[Predicate, ...]) -> tuple[Predicate, ...] | None:
 
     Terms are weighed two by two: then it makes no difference in which order conjunctions meet.
     """
+    if not terms:
+        return ()
     measure(terms, grants=2)
     return _conjoin(frozenset(each for term in terms for each in _flatten(term)))
 
