@@ -90,7 +90,9 @@ class Language(Generic[T]):
 
 def _quoted(found: str) -> str:
     """What was met, as a message of one line can show it."""
-    return f"`{found}`" if found.strip() else "the end of the line"
+    if not found.strip():
+        return "the end of the line"
+    return f"`{found}`" if found.isprintable() else f"`{ascii(found)[1:-1]}`"
 
 
 def _too_deep(source: str) -> InvalidSyntax:

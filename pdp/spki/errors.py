@@ -7,10 +7,16 @@ import enum
 from authz.errors import AuthFabricError
 
 
+def printable(text: str) -> str:
+    """One line that does no harm in a log or a terminal, for a stranger may have chosen its words."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+
+
 class InvalidCapability(AuthFabricError):
     """A value that cannot stand in a capability: `field` says which, `problem` what would be right."""
 
     def __init__(self, field: str, problem: str) -> None:
+        problem = printable(problem)
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
@@ -20,6 +26,7 @@ class MalformedCertificate(AuthFabricError):
     """Bytes that are not the one encoding of a certificate, a chain or a revocation."""
 
     def __init__(self, problem: str) -> None:
+        problem = printable(problem)
         super().__init__(f"malformed certificate: {problem}")
         self.problem = problem
 
@@ -53,6 +60,7 @@ class ChainRefused(AuthFabricError):
     """A chain that proves nothing: `link`, from 1, is the first that fails (0: the chain as a whole)."""
 
     def __init__(self, link: int, fault: Fault, problem: str) -> None:
+        problem = printable(problem)
         super().__init__(f"link {link} of the chain {problem}" if link else f"the chain {problem}")
         self.link = link
         self.fault = fault
@@ -63,6 +71,7 @@ class UseRefused(AuthFabricError):
     """A use that a capability, sound in itself, does not permit."""
 
     def __init__(self, fault: Fault, problem: str) -> None:
+        problem = printable(problem)
         super().__init__(problem)
         self.fault = fault
         self.problem = problem

@@ -22,7 +22,7 @@ from pdp.spki.authority import Authority, Grant
 from pdp.spki.capability import SIGNATURE_BYTES, Capability, Certificate, encode
 from pdp.spki.condition import DAYS, EVERY_DAY, Rate, Window
 from pdp.spki.content import about_events, paths
-from pdp.spki.errors import InvalidCapability
+from pdp.spki.errors import InvalidCapability, printable
 from pdp.spki.resource import Kind, Resource, Right
 from pdp.spki.revocation import Notice, Revoked
 from pdp.spki.validity import Recheck, Validity
@@ -80,7 +80,7 @@ def _at(token: Token) -> Iterator[None]:
 
 
 def _wrong(token: Token, problem: str) -> InvalidSyntax:
-    return InvalidSyntax(problem, *place(token))
+    return InvalidSyntax(printable(problem), *place(token))
 
 
 @v_args(inline=True)
@@ -194,7 +194,7 @@ class CapabilityReader(Transformer[Token, Document]):
         names = {path.keys[0] for path in paths(condition) if not path.root}
         if len(names) != 1:
             problem = f"`{condition}` must restrict one attribute, written by its bare name"
-            raise InvalidSyntax(problem, meta.line, meta.column)
+            raise InvalidSyntax(printable(problem), meta.line, meta.column)
         return _Restricted(str(names.pop()), about_events(condition))
 
     def value(self, token: Token) -> Scalar:

@@ -100,15 +100,17 @@ def test_a_certificate_of_nested_arrays_without_end_is_refused():
         decode(GENUINE.body[:45] + b"\x91" * 10_000, Capability, MAX_CAPABILITY_BYTES)
 
 
-def harmless(read, *arguments) -> None:
+def complaint(read, *arguments) -> str:
     """Whatever is given to it, it returns a value or raises one of our own errors."""
     try:
         read(*arguments)
     except AuthFabricError as error:
-        message = str(error)
-    else:
-        message = ""
-    assert "\n" not in message
+        return str(error)
+    return ""
+
+
+def harmless(read, *arguments) -> None:
+    assert complaint(read, *arguments).isprintable()
 
 
 @st.composite
@@ -166,7 +168,13 @@ def test_malformed_revocations_only_ever_raise_our_own_errors(data):
 @example("issuer: U\r\nsubject: U\r\n")
 def test_malformed_text_only_ever_raises_our_own_errors(text):
     for parse in (parse_authority, parse_capability, parse_chain, parse_owners, parse_notice):
-        harmless(parse, text)
+        assert "\n" not in complaint(parse, text)
+
+
+def test_a_stranger_cannot_write_into_logs_or_terminals():
+    body = GENUINE.body.replace(b"Europe/London", b"\x1b[2J\r\nadmin: ")
+    with pytest.raises(MalformedCertificate, match=r"`\?\[2J\?\?admin: ` must be a time zone"):
+        Certificate(body, bytes(64)).unverified()
 
 
 def test_identities_are_compared_by_their_keys():
