@@ -22,7 +22,7 @@ OBJECT = Path("object")
 class Grant:
     """One authorisation rule, compiled."""
 
-    __slots__ = ("_names", "_test", "_witness", "open", "rule", "verdict", "verdict_by_role")
+    __slots__ = ("_names", "_test", "_used", "_witness", "open", "rule", "verdict", "verdict_by_role")
 
     def __init__(self, rule: Authorisation) -> None:
         condition = And(tuple(each.predicate for each in rule.constraints))
@@ -32,6 +32,9 @@ class Grant:
         self.open = not rule.constraints and _indifferent(rule)
         """Whether every instance of the role will do, whatever its parameters and the request."""
         self._names = rule.pattern.names
+        used = rule.role.variables.union(*(variables(each.predicate) for each in rule.constraints))
+        self._used = tuple(name for name in self._names if name in used)
+        """The holes of the pattern that stand elsewhere in the rule, too."""
         self._test: Test | None = compile_constraint(condition) if rule.constraints else None
         self._witness: Witness[Case] | None = compile_witness(condition, CASE) if rule.constraints else None
 
@@ -61,8 +64,7 @@ class Grant:
         actions, pattern = self.rule.actions, self.rule.pattern
         if actions:
             yield Literal(Equal(ACTION, actions[0]) if len(actions) == 1 else In(ACTION, actions))
-        used = self.rule.role.variables.union(*(variables(each.predicate) for each in self.rule.constraints))
-        filled = {name: str(bindings[name]) for name in pattern.names if name in used}
+        filled = {name: str(bindings[name]) for name in self._used}
         if pattern.exact(filled):
             yield Literal(Equal(OBJECT, request.object.id))
         elif pattern.segments:

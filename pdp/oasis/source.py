@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from msgspec import structs
-
 from authz import Basis, Request
 from authz.predicate import And, Certificate, Equal, Kind, Literal, Overlaps, Path, Subset
 from authz.predicate.values import LISTS
@@ -65,7 +63,13 @@ class RoleSource:
         if not certify:
             return verdict
         certificate = _reasons(request, success) if success else self._silence(request, roles, entries)
-        return structs.replace(verdict, certificate=certificate)
+        return Verdict(
+            verdict.effect,
+            verdict.policies,
+            certificate,
+            basis=verdict.basis,
+            unconcerned=verdict.unconcerned,
+        )
 
     def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
         """The rules about the action and object, each with what it lacks, and how many more there are."""
@@ -127,16 +131,17 @@ class RoleSource:
             if lacking is None:
                 return None
             literals.append(lacking)
+        failed: dict[Literal, None] = {}
         for _, grant, bindings in self._attempts(roles, entries):
-            literals.extend(grant.literals(request, bindings))
-        return tuple(dict.fromkeys(literals))
+            failed.update(dict.fromkeys(grant.literals(request, bindings)))
+        return (*literals, *failed)
 
 
 def _reasons(request: Request, success: Attempt) -> Certificate:
     text, grant, bindings = success
     has_role = Literal(Overlaps(ROLES, (text,)))
-    literals = (has_role, *grant.permission(request, bindings), *grant.literals(request, bindings))
-    return tuple(dict.fromkeys(literals))
+    constraints = dict.fromkeys(grant.literals(request, bindings))
+    return (has_role, *grant.permission(request, bindings), *constraints)
 
 
 def _lacking(request: Request, roles: Collection[str], entries: Found) -> Literal | None:
