@@ -16,7 +16,7 @@ from pdp.oasis.environment import (
 from pdp.oasis.membership import Deactivation, Membership
 from pdp.oasis.parser import parse
 from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.sessions import Fallout, Grant, Refusal, Sessions
+from pdp.oasis.sessions import Draft, Fallout, Refusal, Sessions
 from pdp.oasis.source import RoleSource
 from pdp.oasis.syntax import RuleSet, unparse
 from pdp.oasis.terms import Atom, Instance, Variable
@@ -30,9 +30,9 @@ __all__ = [
     "Changed",
     "Deactivation",
     "Domains",
+    "Draft",
     "Event",
     "Fallout",
-    "Grant",
     "Instance",
     "Membership",
     "Refusal",

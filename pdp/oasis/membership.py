@@ -17,7 +17,7 @@ from pdp.oasis.appointment import Appointment
 from pdp.oasis.constraint import paths
 from pdp.oasis.domain import PRINCIPAL
 from pdp.oasis.environment import context_channel, fact_channel, issuer_channel
-from pdp.oasis.syntax import Constraint, Prerequisite
+from pdp.oasis.syntax import Activation, Constraint, Prerequisite
 from pdp.oasis.terms import Bindings, Instance
 
 TIME = "time"
@@ -64,7 +64,7 @@ class Membership:
 
     session: str
     role: Instance
-    rule: str
+    rule: Activation
     bindings: Bindings
     grounds: frozenset[Ground] = frozenset()
     constraints: tuple[Predicate, ...] = ()
@@ -81,7 +81,7 @@ class Membership:
         return cls(
             session,
             proof.role,
-            proof.rule.name,
+            proof.rule,
             proof.bindings,
             frozenset(
                 ground for condition, support in tagged for ground in _grounds(session, condition, support)
@@ -132,6 +132,9 @@ class Memberships:
     def __init__(self) -> None:
         self._held: dict[Holding, Membership] = {}
         self._resting: dict[Ground, dict[Holding, None]] = {}
+
+    def __iter__(self) -> Iterator[Membership]:
+        return iter(self._held.values())
 
     def get(self, holding: Holding) -> Membership | None:
         return self._held.get(holding)

@@ -53,7 +53,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Draft:
     """An appointment somebody wants to give: its content, to whom, and for how long."""
 
     content: Instance
@@ -151,25 +151,25 @@ class Sessions:
 
     # Appointments
 
-    def appoint(self, session: str, grant: Grant, issuer: Identity) -> Appointment:
+    def appoint(self, session: str, draft: Draft, issuer: Identity) -> Appointment:
         """Give an appointment, signed in the domain's name. Raises NotEntitled if no role of the session may."""
         view = self._view(session)
-        role = view.appointing_role(self._rulebook.appointings, grant.content)
+        role = view.appointing_role(self._rulebook.appointings, draft.content)
         if role is None:
-            raise NotEntitled(view.session.principal.id, "give", str(grant.content))
+            raise NotEntitled(view.session.principal.id, "give", str(draft.content))
         appointment = Appointment(
             str(issuer.public),
-            grant.serial,
-            grant.content.name,
-            grant.content.params,
-            grant.holder,
+            draft.serial,
+            draft.content.name,
+            draft.content.params,
+            draft.holder,
             self._now,
-            grant.expires,
+            draft.expires,
             view.session.principal.id,
             role,
-            session if grant.bound else "",
+            session if draft.bound else "",
         ).signed(issuer)
-        if grant.bound:
+        if draft.bound:
             view.session.bound.append(appointment)
         return appointment
 
@@ -216,6 +216,25 @@ class Sessions:
             if self._memberships.get(due.holding) is due:
                 roots.append((due.holding, "its appointment expired"))
         return self._collapse([*roots, *self._failing(TIME)])
+
+    def adopt(self, rulebook: Rulebook) -> tuple[Deactivation, ...]:
+        """Go by other rules from now on; returns the roles that end by it.
+
+        A role ends if its rule is not among them any more; and every role does if seniority or trust has changed, since
+        whatever rested on the old order must be proved anew.
+        """
+        old, self._rulebook = self._rulebook, rulebook
+        same = (old.seniorities, old.trust) == (rulebook.seniorities, rulebook.trust)
+        kept = {(rule.role, rule.conditions) for rules in rulebook.activations.values() for rule in rules}
+        for session in self._sessions.values():
+            for name, each in tuple(session.appointments.items()):
+                if each.issuer not in rulebook.trust.get(each.name, frozenset()):
+                    del session.appointments[name]
+        return self._collapse(
+            (each.holding, "the rules have changed")
+            for each in self._memberships
+            if not same or (each.rule.role, each.rule.conditions) not in kept
+        )
 
     # How it is done
 

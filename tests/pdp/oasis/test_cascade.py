@@ -47,7 +47,6 @@ BOOK = Domains(
         """)
     ]
 ).rulebook()
-RULES = {rule.name: rule for rules in BOOK.activations.values() for rule in rules}
 ROLES = list(BOOK.activations)
 PATIENCE = {"fact/treats": 12.0, "fact/staff": None, "context/hour": 15.0, "context/ward": None, ISSUER: 20.0}
 
@@ -93,7 +92,7 @@ class Cascade(RuleBasedStateMachine):
             for each in self.sessions.available(who, role) if role not in but else ():
                 membership = self.sessions.activate(who, Atom(each.name, each.params))
                 assert isinstance(membership, Membership)
-                assert all(self.holds(who, each, membership) for each in RULES[membership.rule].conditions)
+                assert all(self.holds(who, each, membership) for each in membership.rule.conditions)
                 self.held[who, membership.role] = membership
 
     @rule(who=people, expires=st.sampled_from([None, 10, 40]))
@@ -175,7 +174,7 @@ class Cascade(RuleBasedStateMachine):
             assert set(self.sessions.roles(who)) == {role for name, role in self.held if name == who}
 
     def member(self, who: str, membership: Membership) -> bool:
-        tagged = [each for each in RULES[membership.rule].conditions if each.member]
+        tagged = [each for each in membership.rule.conditions if each.member]
         return all(self.holds(who, each, membership) for each in tagged)
 
     def holds(self, who: str, condition: Condition, membership: Membership) -> bool:

@@ -13,7 +13,7 @@ from pdp.oasis import (
     Changed,
     Deactivation,
     Domains,
-    Grant,
+    Draft,
     Instance,
     Membership,
     Refusal,
@@ -271,27 +271,60 @@ def test_a_session_is_opened_once(hospital):
         hospital.open("s", "bob")
 
 
+# New rules
+
+
+def adopting(sessions: Sessions, old: str, new: str) -> list[str]:
+    assert old in HOSPITAL
+    return ended(sessions.adopt(Domains([parse(HOSPITAL.replace(old, new))]).rulebook()))
+
+
+def test_a_role_whose_rule_stays_outlives_new_rules_whatever_their_order(hospital):
+    full_house(hospital)
+    assert adopting(hospital, "[principal(u)] |- user(u)", "|- guest\n[principal(u)] |- user(u)") == []
+    activate(hospital, "guest")
+
+
+def test_a_role_ends_if_its_rule_is_gone(hospital):
+    full_house(hospital)
+    assert adopting(hospital, "[treats(d, p)]*", "[cares(d, p)]*") == [
+        "treating(ann, p1)",
+        "prescriber(ann, p1)",
+    ]
+    assert isinstance(hospital.activate("s", "treating"), Refusal)
+
+
+def test_every_role_ends_if_seniority_or_trust_changes(hospital):
+    everything = full_house(hospital)
+    assert adopting(hospital, "for employed, locum", "for locum") == everything
+    activate(hospital, "user")
+    assert isinstance(hospital.activate("s", "doctor"), Refusal)
+    hospital.present("s", certificate("locum", "ann", serial="2"))
+    activate(hospital, "doctor")
+    assert adopting(hospital, "chief(u, w) > head(w)", "role head(w)") == ["user(ann)", "doctor(ann)"]
+
+
 # Appointing
 
 
 def test_a_role_that_may_appoint_does_so_within_its_parameters(hospital):
     hospital.hear(Asserted(instance("chiefOf(ann, w1)")))
     activate(hospital, "user", "chief")
-    given = hospital.appoint("s", Grant(instance("nurse(bob, w1)"), "bob", "n1"), DOMAIN)
+    given = hospital.appoint("s", Draft(instance("nurse(bob, w1)"), "bob", "n1"), DOMAIN)
     assert (given.appointer, given.role, given.holder, given.session) == ("ann", "head", "bob", "")
     given.check("bob", frozenset({KEY}))
     with pytest.raises(NotEntitled):
-        hospital.appoint("s", Grant(instance("nurse(bob, w2)"), "bob", "n2"), DOMAIN)
+        hospital.appoint("s", Draft(instance("nurse(bob, w2)"), "bob", "n2"), DOMAIN)
     hospital.hear(Changed("hour", 18))
     with pytest.raises(NotEntitled):
-        hospital.appoint("s", Grant(instance("nurse(bob, w1)"), "bob", "n3"), DOMAIN)
+        hospital.appoint("s", Draft(instance("nurse(bob, w1)"), "bob", "n3"), DOMAIN)
 
 
 def appointed_by_ann(hospital: Sessions, bound: bool = False) -> Appointment:
     """Ann, chief of ward 1, makes Bob a doctor; Bob becomes active in it."""
     hospital.hear(Asserted(instance("chiefOf(ann, w1)")))
     activate(hospital, "user", "chief")
-    given = hospital.appoint("s", Grant(instance("employed(bob, doctor)"), "bob", "b1", bound=bound), DOMAIN)
+    given = hospital.appoint("s", Draft(instance("employed(bob, doctor)"), "bob", "b1", bound=bound), DOMAIN)
     hospital.open("bob", "bob")
     hospital.present("bob", given)
     activate(hospital, "user", "doctor", session="bob")
