@@ -14,6 +14,7 @@ from authfabric.settings import data_folder
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
 from pdp.keystore import create_key, load_key
+from pep.trust_store import read_keys
 
 Trust = Annotated[
     list[str] | None,
@@ -44,7 +45,7 @@ def own_identity(path: Path | None = None) -> Identity:
 def trusted_keys(given: Iterable[str] | None) -> frozenset[PublicKey]:
     """The keys that texts and files name; this user's own if none are given. Raises InvalidKey."""
     if given:
-        return frozenset(PublicKey.parse(text) for each in given for text in _texts(each))
+        return read_keys(given)
     if not policy_key_file().exists():
         raise InvalidKey("nobody is trusted yet: name whose releases count with `--trust KEY`")
     return frozenset({own_identity().public})
@@ -63,11 +64,3 @@ def _make(path: Path) -> None:
         pass
     finally:
         mine.unlink()
-
-
-def _texts(given: str) -> list[str]:
-    path = Path(given)
-    if not path.is_file():
-        return [given]
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
-    return [line for line in lines if line]

@@ -152,6 +152,8 @@ class GuardedClient(Client):
         if self.is_connected:
             with contextlib.suppress(OSError, RuntimeError):  # the socket may have closed a moment ago
                 self._write_pending()
+        # What is left has nobody to go to, and the library would fail on the closed socket.
+        self._pending, self._pending_data_size = [], 0
         aborting = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._abort)
         try:
             await super()._close(status, do_cbs)

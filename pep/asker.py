@@ -44,7 +44,7 @@ class Asker:
         self.open = 0
         """How many questions wait for an answer."""
         self._strategy = strategy
-        self._seconds = seconds
+        self.seconds = seconds
         self._routes: dict[str, Route] = {}
         self._own_routes: dict[tuple[str, str, str], Route] = {}
         self._scope_routes: dict[Scope, Route] = {}
@@ -76,7 +76,7 @@ class Asker:
         route = self._routes.get(request.object.id) or self.route(request)
         batch = route.filling
         if batch is None or strategy is not None or seconds is not None:
-            batch = self._batch(route, strategy or self._strategy, seconds or self._seconds)
+            batch = self._batch(route, strategy or self._strategy, seconds or self.seconds)
         batch.requests.append(request)
         batch.answers.append(answer)
         if len(batch.answers) == MAX_COUNT:
@@ -142,7 +142,7 @@ class Asker:
     def _batch(self, route: Route, strategy: Strategy, seconds: float) -> Batch:
         """A new batch, sent at the end of this turn of the event loop or when it is full."""
         batch = Batch(self, route, strategy, seconds)
-        if strategy is self._strategy and seconds == self._seconds:
+        if strategy is self._strategy and seconds == self.seconds:
             route.filling = batch
         if not self._filling:
             self.loop.call_soon(self._flush)

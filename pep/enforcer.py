@@ -5,28 +5,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 
 from authz import Decision, Entity, Identity, Request
 from authz.request import Attributes
 from bus.connection import Connection, configured_url
 from bus.scopes import DEFAULT_DOMAIN
 from pep.asker import Asker
+from pep.at_least import ask_at_least
 from pep.errors import AccessDenied
+from pep.secondary import Secondary, secondary_point
 from pep.strategy import Strategy
+from pep.trust_store import Keys, configured_keys, read_keys
+from sdp_cache import LeaseRules, Recycling
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_SECONDS = 1.0
+DEFAULT_RECYCLING = Recycling()
+DEFAULT_LEASE = LeaseRules()
 
 
 class Enforcer:
     """Asks the fabric whether a subject may do an action to an object.
 
     `check` always returns a Decision and never raises because the fabric fails: that is a denial with its reason.
-    `require` raises AccessDenied unless allowed. Both raise InvalidRequest for what cannot be asked at all.
+    `require` raises AccessDenied unless allowed. Both raise InvalidRequest for what cannot be asked at all. With
+    `at_least` they are answered by the policies of that epoch or newer ones.
     """
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, secondary: Secondary | None = None) -> None:
         self.asker = asker
+        self.secondary = secondary
+        """What answers without asking; None if nothing does."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -40,18 +50,30 @@ class Enforcer:
         identity: Identity | None = None,
         name: str = "pep",
         connect_seconds: float = 5.0,
+        trust: Keys | None = None,
+        recycling: Recycling | None = DEFAULT_RECYCLING,
+        lease: LeaseRules = DEFAULT_LEASE,
+        snapshot: Path | None = None,
     ) -> AsyncIterator[Enforcer]:
         """Connect to the fabric: `async with Enforcer.connect() as pep`.
 
         The server is the one given, or named by AUTHFABRIC_NATS_URL, or on this machine's usual port. `deadline` is
         how many seconds a check may take, unless a call says otherwise.
+
+        Answers are recycled under the lease while the domain's releases can be followed and verified: `trust` says
+        whose releases count, as keys or files of keys; otherwise AUTHFABRIC_TRUST does. `recycling=None` always asks.
+        A snapshot that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
         """
+        trusted = configured_keys() if trust is None else read_keys(trust)
         url = url or configured_url() or DEFAULT_URL
         async with Connection(url, name=name, identity=identity, connect_seconds=connect_seconds) as bus:
             asker = Asker(bus, domain=domain, strategy=Strategy(strategy), seconds=deadline)
             await asker.start()
             try:
-                yield cls(asker)
+                async with secondary_point(bus, domain, trusted, recycling, lease) as secondary:
+                    if snapshot is not None and secondary is not None:
+                        await secondary.try_to_load(snapshot, connect_seconds)
+                    yield cls(asker, secondary)
             finally:
                 await asker.stop()
 
@@ -64,10 +86,16 @@ class Enforcer:
         context: Attributes | None = None,
         deadline: float | None = None,
         strategy: Strategy | None = None,
+        at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
         request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        return await self.asker.decide(request, deadline, strategy)
+        secondary = self.secondary
+        if secondary is not None:
+            known = secondary.recall(request, at_least)
+            if known is not None:
+                return known
+        return await self._ask(request, deadline, strategy, at_least)
 
     async def require(
         self,
@@ -78,10 +106,11 @@ class Enforcer:
         context: Attributes | None = None,
         deadline: float | None = None,
         strategy: Strategy | None = None,
+        at_least: int = 0,
     ) -> Decision:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
         request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        decision = await self.asker.decide(request, deadline, strategy)
+        decision = await self.check(request, deadline=deadline, strategy=strategy, at_least=at_least)
         if not decision.allowed:
             raise AccessDenied(request, decision)
         return decision
@@ -92,9 +121,29 @@ class Enforcer:
         *,
         deadline: float | None = None,
         strategy: Strategy | None = None,
+        at_least: int = 0,
     ) -> list[Decision]:
         """Ask many questions at once; the answers come in the same order."""
         asked = [r if isinstance(r, Request) else Request.of(*r) for r in requests]
         for request in asked:
             request.validate()
-        return list(await asyncio.gather(*[self.asker.decide(r, deadline, strategy) for r in asked]))
+        if self.secondary is None and not at_least:
+            return list(await asyncio.gather(*[self.asker.decide(r, deadline, strategy) for r in asked]))
+        known = [self.secondary.recall(r, at_least) if self.secondary else None for r in asked]
+        unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
+        asking = [self._ask(request, deadline, strategy, at_least) for request in unknown]
+        answers = iter(await asyncio.gather(*asking))
+        return [next(answers) if decision is None else decision for decision in known]
+
+    async def _ask(
+        self, request: Request, deadline: float | None, strategy: Strategy | None, at_least: int
+    ) -> Decision:
+        """Ask the PDPs, and learn from the answer."""
+        secondary, ask = self.secondary, self.asker.decide
+        stamp = secondary.epoch if secondary is not None else 0
+        if at_least:
+            seconds = deadline or self.asker.seconds
+            decision = await ask_at_least(lambda r, left: ask(r, left, strategy), request, seconds, at_least)
+        else:
+            decision = await ask(request, deadline, strategy)
+        return decision if secondary is None else secondary.settle(request, decision, stamp, at_least)

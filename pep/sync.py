@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from authz import Decision, Entity, Request
 from authz.request import Attributes
 from bus.scopes import DEFAULT_DOMAIN
-from pep.enforcer import DEFAULT_SECONDS, Enforcer
+from pep.enforcer import DEFAULT_LEASE, DEFAULT_RECYCLING, DEFAULT_SECONDS, Enforcer
 from pep.strategy import Strategy
+from pep.trust_store import Keys
+from sdp_cache import LeaseRules, Recycling
 
 Result = TypeVar("Result")
 
@@ -35,6 +38,10 @@ class SyncEnforcer:
         deadline: float = DEFAULT_SECONDS,
         name: str = "pep",
         connect_seconds: float = 5.0,
+        trust: Keys | None = None,
+        recycling: Recycling | None = DEFAULT_RECYCLING,
+        lease: LeaseRules = DEFAULT_LEASE,
+        snapshot: Path | None = None,
     ) -> Iterator[SyncEnforcer]:
         """Connect to the fabric: `with SyncEnforcer.connect() as pep`. The arguments mean what Enforcer's do."""
         with _event_loop() as loop, contextlib.ExitStack() as stack:
@@ -45,6 +52,10 @@ class SyncEnforcer:
                 deadline=deadline,
                 name=name,
                 connect_seconds=connect_seconds,
+                trust=trust,
+                recycling=recycling,
+                lease=lease,
+                snapshot=snapshot,
             )
             enforcer = _run(loop, connecting.__aenter__())
             stack.callback(lambda: _run(loop, connecting.__aexit__(None, None, None)))
@@ -59,12 +70,12 @@ class SyncEnforcer:
         context: Attributes | None = None,
         deadline: float | None = None,
         strategy: Strategy | None = None,
+        at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
+        request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
         check = self._enforcer.check
-        return self._call(
-            lambda: check(subject, object, action, context=context, deadline=deadline, strategy=strategy)
-        )
+        return self._call(lambda: check(request, deadline=deadline, strategy=strategy, at_least=at_least))
 
     def require(
         self,
@@ -75,12 +86,12 @@ class SyncEnforcer:
         context: Attributes | None = None,
         deadline: float | None = None,
         strategy: Strategy | None = None,
+        at_least: int = 0,
     ) -> Decision:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
+        request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
         require = self._enforcer.require
-        return self._call(
-            lambda: require(subject, object, action, context=context, deadline=deadline, strategy=strategy)
-        )
+        return self._call(lambda: require(request, deadline=deadline, strategy=strategy, at_least=at_least))
 
     def check_many(
         self,
@@ -88,9 +99,13 @@ class SyncEnforcer:
         *,
         deadline: float | None = None,
         strategy: Strategy | None = None,
+        at_least: int = 0,
     ) -> list[Decision]:
         """Ask many questions at once; the answers come in the same order."""
-        return self._call(lambda: self._enforcer.check_many(requests, deadline=deadline, strategy=strategy))
+        check_many = self._enforcer.check_many
+        return self._call(
+            lambda: check_many(requests, deadline=deadline, strategy=strategy, at_least=at_least)
+        )
 
     def _call(self, make: Callable[[], Coroutine[object, object, Result]]) -> Result:
         if threading.get_ident() == getattr(self._loop, "_thread_id", None):

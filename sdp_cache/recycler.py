@@ -50,7 +50,7 @@ class Recycling:
 class Recycler:
     """The caches of one SDP, in the order of their cost, over one log of changes."""
 
-    __slots__ = ("_blp", "_exact", "_links", "_log", "_precomputed", "_rbac")
+    __slots__ = ("_blp", "_exact", "_inexact", "_links", "_log", "_precomputed", "_rbac")
 
     def __init__(self, recycling: Recycling | None = None, epoch: int = 0) -> None:
         use = recycling or Recycling()
@@ -68,14 +68,21 @@ class Recycler:
             (use.certificates, CertificateCache(log, use.certificates)),
         )
         self._links: tuple[Link, ...] = tuple(link for size, link in ways if size)
+        self._inexact = self._links[len(self._exact) :]
 
     @property
     def epoch(self) -> int:
         return self._log.epoch
 
     def infer(self, request: Request, now: float) -> Decision | None:
-        """The answer, if one of the caches has it or can infer it."""
-        for link in self._links:
+        """The answer, if one of the caches has it or can infer it. Raises InvalidRequest, as asking would."""
+        for exact in self._exact:
+            decision = exact.infer(request, now)
+            if decision is not None:
+                return decision
+        # The others look at parts only, and must not take `/docs/../hr` for something below `/docs/`.
+        request.validate()
+        for link in self._inexact:
             decision = link.infer(request, now)
             if decision is not None:
                 return decision

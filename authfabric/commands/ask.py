@@ -64,7 +64,13 @@ async def _ask(
     request: Request, explain: bool, domain: str, deadline: float, strategy: Strategy, url: str, json: bool
 ) -> None:
     async with Enforcer.connect(
-        url, domain=domain, deadline=deadline, strategy=strategy, name="ask", connect_seconds=2.0
+        url,
+        domain=domain,
+        deadline=deadline,
+        strategy=strategy,
+        name="ask",
+        connect_seconds=2.0,
+        recycling=None,
     ) as pep:
         decision = await pep.check(request)
         explanation = await _explain(pep, request, domain, deadline) if explain else None

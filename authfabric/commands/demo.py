@@ -85,7 +85,9 @@ async def _demo(seconds: float, quiet: bool) -> Tally:
         tally = Tally(states={name: f"running (pid {r.pid})" for name, r in running.replicas.items()})
         async with contextlib.AsyncExitStack() as stack:
             peps = {
-                name: await stack.enter_async_context(Enforcer.connect(running.url, name=name))
+                name: await stack.enter_async_context(
+                    Enforcer.connect(running.url, name=name, recycling=None)
+                )
                 for name in SERVICES
             }
             display = stack.enter_context(_display(tally, quiet))

@@ -78,7 +78,7 @@ async def _bus(url: str, probes: int) -> list[Finding]:
     try:
         async with Connection(url, name="doctor", connect_seconds=2.0) as bus:
             findings = [await _round_trip(bus, probes), await _jetstream(bus)]
-        async with Enforcer.connect(url, name="doctor", connect_seconds=2.0) as pep:
+        async with Enforcer.connect(url, name="doctor", connect_seconds=2.0, recycling=None) as pep:
             return [*findings, await _replicas(pep), await _decision(pep)]
     except AuthFabricError as error:
         start = "start one with `authfabric up`, or set AUTHFABRIC_NATS_URL to one that runs"

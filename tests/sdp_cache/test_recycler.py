@@ -3,17 +3,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from authz import Basis, Decision, Entity, Identity, Inference, Reason, Request
+from authz import Basis, Decision, Entity, Identity, Inference, InvalidRequest, Reason, Request
 from authz.change import PolicyChange, Relabelled, Touched
-from authz.predicate import Equal, Path, compile_predicate
+from authz.predicate import Equal, Literal, Path, Prefix, compile_predicate
 from sdp_cache.recycler import Recycler, Recycling
 from sdp_cache.snapshot import Ruling, Snapshot, SnapshotRefused, Tier
 from sdp_cache.snapshot_writer import Precomputation, write_snapshot
-from tests.authz.predicates import predicates, requests
+from tests.authz.predicates import predicates
+from tests.authz.predicates import requests as any_requests
 from tests.sdp_cache.models import Policy, PolicyWorld, asking
 
 ASKED = Request.of("s", "/o", "read")
 
+requests = any_requests.filter(lambda each: each.subject.id and each.object.id)
 policies = st.builds(Policy, st.sampled_from(["p", "q", "r"]), st.booleans(), predicates)
 events = st.one_of(
     st.tuples(st.just("ask"), requests),
@@ -259,3 +261,13 @@ def test_a_snapshot_opened_before_a_change_is_refused_after_it():
     recycler.apply(PolicyChange(1, 0))
     with pytest.raises(SnapshotRefused, match="epoch 0"):
         recycler.load(opened)
+
+
+@pytest.mark.parametrize("ways", [Recycling(), Recycling(precise=0)])
+def test_what_no_pdp_could_be_asked_is_not_inferred(ways):
+    recycler = Recycler(ways)
+    below = (Literal(Prefix(Path("object"), "/docs/")),)
+    recycler.learn(Request.of("s", "/docs/a", "read"), Decision(True, certificate=below), 0)
+    assert recycler.infer(Request.of("s", "/docs/b", "read"), 0.0).allowed
+    with pytest.raises(InvalidRequest):
+        recycler.infer(Request.of("s", "/docs/../hr", "read"), 0.0)

@@ -1,0 +1,91 @@
+"""The SDP in a PEP's own process: what it may answer by itself, and what it learns from what it had to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+from time import time
+
+from authz import Decision, InvalidRequest, PublicKey, Reason, Request
+from bus.connection import Connection
+from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
+from sdp_cache.feed_service import FeedFollower, Following
+from sdp_cache.store import open_snapshot
+
+_log = logging.getLogger("authfabric.pep")
+_FAILURES = frozenset({Reason.NO_PDP, Reason.TIMEOUT, Reason.BUSY, Reason.NOT_CONNECTED})
+
+
+class Secondary:
+    """A secondary decision point that follows its domain's releases."""
+
+    def __init__(self, point: SecondaryPoint, feed: FeedFollower, trusted: Collection[PublicKey]) -> None:
+        self.feed = feed
+        self._point = point
+        self._trusted = trusted
+
+    @property
+    def epoch(self) -> int:
+        """What to stamp a question with before it is asked."""
+        return self._point.epoch
+
+    def recall(self, request: Request, at_least: int = 0) -> Decision | None:
+        """The answer that may be given without asking. What cannot be asked is left for the asker to refuse."""
+        try:
+            return self._point.answer(request, time(), at_least)
+        except (InvalidRequest, TypeError, ValueError, OverflowError, RecursionError):
+            return None
+
+    def settle(self, request: Request, decision: Decision, stamp: int, at_least: int = 0) -> Decision:
+        """Learn from an answer; where the fabric failed to give one, fall back on what was last known, if allowed."""
+        if decision.decided:
+            self._point.learn(request, decision, stamp)
+            return decision
+        known = self._point.last_known(request, time(), at_least) if decision.reason in _FAILURES else None
+        return decision if known is None else known
+
+    def load(self, path: Path) -> None:
+        """Answer from a snapshot too. Raises SnapshotRefused unless a trusted key made it under the current epoch."""
+        if self.feed.applied is None:
+            raise SnapshotRefused(f"it is not known which epoch is current: {self.feed.problem}")
+        self._point.load(open_snapshot(path, self._trusted, self.epoch))
+
+    async def try_to_load(self, path: Path, seconds: float) -> None:
+        """Load a snapshot as soon as the current epoch is known; go on without it, and say so, if that fails."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.feed.ready.wait(), seconds)
+        try:
+            self.load(path)
+        except SnapshotRefused as error:
+            _log.warning("%s; decisions are asked for instead", error)
+
+
+@contextlib.asynccontextmanager
+async def secondary_point(
+    connection: Connection,
+    domain: str,
+    trusted: Collection[PublicKey],
+    recycling: Recycling | None,
+    rules: LeaseRules,
+) -> AsyncIterator[Secondary | None]:
+    """An SDP for the length of a block; None if it may answer nothing, since there is nobody whose releases count."""
+    if recycling is None or not trusted:
+        if recycling is not None:
+            _log.info("every decision is asked for: no key is trusted, so no policy feed could be followed")
+        yield None
+        return
+    point = SecondaryPoint(recycling, rules)
+    following = Following(domain, trusted, member_name(connection.name), rules)
+    async with FeedFollower(connection, point, following) as feed:
+        yield Secondary(point, feed, trusted)
+
+
+def member_name(name: str) -> str:
+    """A name that no other member of any domain has."""
+    return f"{name}-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -1,0 +1,186 @@
+"""A PEP answers from its caches what a PDP would, under a lease, and otherwise asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from authz import Entity, Reason, Request
+from bus import NatsServer
+from pep import Enforcer, LeaseRules, Recycling, SyncEnforcer
+from tests.deciders import Readers
+from tests.pep.recycling_world import ANN, QUESTION, World, only, world
+from tests.waiting import eventually
+
+
+@pytest.fixture
+async def here(tmp_path) -> AsyncIterator[World]:
+    async with world(tmp_path) as running:
+        yield running
+
+
+async def test_the_same_question_is_asked_once(here):
+    first = await here.push(only("bob"))
+    async with here.replica(), here.pep() as pep:
+        asked = await pep.check(QUESTION)
+        known = await pep.check(QUESTION)
+        assert (asked.allowed, asked.inferred) == (True, None)
+        assert (known.allowed, known.epoch, known.inferred.method) == (True, first.epoch, "precise")
+        assert here.asked == 1
+        assert (await pep.require(QUESTION)).inferred is not None
+        decisions = await pep.check_many([QUESTION, ("eve", "/x", "read"), QUESTION])
+        assert [each.allowed for each in decisions] == [True, False, True]
+        assert here.asked == 2
+
+
+async def test_what_follows_from_a_certificate_is_not_asked(here):
+    await here.push(only("bob"))
+    async with here.replica(), here.pep() as pep:
+        await pep.check("bob", "/x", "read")
+        known = await pep.check("bob", "/y", "write")
+        assert (known.allowed, known.inferred.method) == (True, "certificate")
+        assert here.asked == 1
+
+
+async def test_a_release_voids_exactly_what_it_touches(here):
+    await here.push(only("bob", "ann"))
+    async with here.replica() as replica, here.pep() as pep:
+        assert (await pep.check("bob", "/x", "read")).allowed
+        assert (await pep.check("ann", "/x", "read")).allowed
+        second = await here.push(only("ann"))
+        await here.applied(second, replica, pep)
+        assert not (await pep.check("bob", "/x", "read")).allowed
+        ann = await pep.check("ann", "/x", "read")
+        assert (ann.allowed, ann.epoch, ann.inferred.method) == (True, second.epoch, "precise")
+        assert here.asked == 3
+
+
+async def test_at_least_waits_for_the_policies_that_the_caller_has_seen(here):
+    await here.push(only("bob"))
+    async with here.replica() as replica, here.pep() as pep:
+        assert (await pep.check(QUESTION)).allowed
+        second = await here.push(only("ann"))
+        decision = await pep.check(QUESTION, at_least=second.epoch)
+        assert (decision.allowed, decision.epoch) == (False, second.epoch)
+        await here.applied(second, replica, pep)
+        decision = await pep.check(QUESTION, at_least=second.epoch + 1, deadline=0.05)
+        assert (decision.reason, decision.decided) == (Reason.TIMEOUT, False)
+        assert f"epoch {second.epoch + 1}" in decision.detail
+        (decision,) = await pep.check_many([QUESTION], at_least=second.epoch)
+        assert decision.epoch == second.epoch
+
+
+async def test_without_trusted_keys_everything_is_asked_and_the_log_says_so_once(here, caplog):
+    await here.push(only("bob"))
+    caplog.set_level(logging.INFO, "authfabric")
+    async with here.replica(), Enforcer.connect(here.server.url, deadline=10.0) as pep:
+        for _ in range(3):
+            assert (await pep.check(QUESTION)).inferred is None
+        assert here.asked == 3
+    assert [each.message for each in caplog.records if "no key is trusted" in each.message] != []
+
+
+async def test_the_environment_can_say_whom_to_trust(here, monkeypatch, tmp_path):
+    (tmp_path / "trusted").write_text(f"# who releases\n{ANN.public}\n")
+    monkeypatch.setenv("AUTHFABRIC_TRUST", str(tmp_path / "trusted"))
+    await here.push(only("bob"))
+    async with here.replica(), Enforcer.connect(here.server.url, deadline=10.0) as pep:
+        await eventually(lambda: pep.secondary.feed.ready.is_set())
+        await pep.check(QUESTION)
+        assert (await pep.check(QUESTION)).inferred is not None
+
+
+async def test_without_a_policy_store_everything_is_asked_and_the_log_says_so_once(caplog):
+    from bus import Connection, Scope
+    from pdp.service import Replica
+
+    readers = Readers()
+    async with (
+        NatsServer() as server,
+        Connection(server.url) as bus,
+        Replica(bus, readers, [Scope.parse("domain:default")]),
+        Enforcer.connect(server.url, trust=[ANN.public], deadline=10.0, lease=LeaseRules(0.01)) as pep,
+    ):
+        await eventually(lambda: pep.secondary.feed.problem)
+        for _ in range(3):
+            assert (await pep.check(QUESTION)).allowed
+        assert len(readers.asked) == 3
+    assert len([each for each in caplog.records if "does not answer" in each.message]) == 1
+
+
+async def test_recycling_can_be_switched_off(here):
+    await here.push(only("bob"))
+    async with (
+        here.replica(),
+        Enforcer.connect(here.server.url, trust=[ANN.public], recycling=None, deadline=10.0) as pep,
+    ):
+        assert pep.secondary is None
+        for _ in range(2):
+            assert (await pep.check(QUESTION)).inferred is None
+
+
+async def test_each_way_of_recycling_can_be_switched_off(here):
+    await here.push(only("bob"))
+    off = Recycling(precise=0, saam_rbac=0, saam_blp=0, certificates=0)
+    async with here.replica(), here.pep(recycling=off) as pep:
+        for _ in range(2):
+            assert (await pep.check(QUESTION)).inferred is None
+
+
+async def test_what_cannot_be_asked_is_not_inferred_either(here):
+    await here.push(only("bob"))
+    async with here.replica(), here.pep() as pep:
+        assert (await pep.check("bob", "/docs/x", "read")).allowed
+        for request in (
+            Request.of("bob", "/docs/../hr", "read"),
+            Request.of(Entity("bob", {"x": object()}), "/docs/x", "read"),
+        ):
+            with pytest.raises(Exception, match="must"):
+                await pep.check(request)
+
+
+async def test_without_pdp_what_was_last_known_is_served_marked_stale_if_the_service_wants_that(here):
+    await here.push(only("bob"))
+    short = LeaseRules(seconds=0.2, stale_for=60.0)
+    async with here.pep(short) as lenient, here.pep(LeaseRules(0.2)) as strict:
+        async with here.replica():
+            for pep in (lenient, strict):
+                await eventually(lambda pep=pep: pep.asker.scopes)
+                assert (await pep.check(QUESTION)).allowed
+        await here.server.stop()
+        denied = await until_without_lease(strict)
+        stale = await until_without_lease(lenient)
+        assert not denied.allowed
+        assert denied.inferred is None
+        assert (stale.allowed, stale.inferred.stale) == (True, True)
+        assert not (await lenient.check("somebody", "/else", "read")).allowed
+        assert not (await lenient.check(QUESTION, at_least=99)).allowed
+
+
+async def until_without_lease(pep: Enforcer):
+    """The first decision that is not an answer under a lease."""
+    async with asyncio.timeout(20.0):
+        while True:
+            decision = await pep.check(QUESTION, deadline=0.1)
+            if decision.inferred is None or decision.inferred.stale:
+                return decision
+
+
+async def test_threads_share_the_caches_too(here):
+    await here.push(only("bob"))
+    async with here.replica():
+
+        def in_a_thread() -> list[bool]:
+            with SyncEnforcer.connect(here.server.url, trust=[ANN.public], deadline=10.0) as pep:
+                for _ in range(10_000):
+                    if pep.check(QUESTION).inferred is not None:
+                        return [
+                            pep.require(QUESTION).allowed,
+                            *(d.allowed for d in pep.check_many([QUESTION])),
+                        ]
+                return []
+
+        assert await asyncio.to_thread(in_a_thread) == [True, True]
