@@ -8,6 +8,7 @@ as there are values on the permissions' side: one for each value, with the subje
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from authz.predicate import TRUE
 from pdp.source import Effect
 from sdp_cache.snapshot import Ruling
 from spark_eval.column import Codes, Outcomes
-from spark_eval.masks import Masks, Side, width
+from spark_eval.masks import Keys, Masks, Side, width
 from spark_eval.plan import Plan, Tier
 from spark_eval.relation import Relation, relate
 
@@ -42,10 +43,32 @@ class Step(NamedTuple):
     rows: Codes
 
 
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A side turned over: for each bit of the plan the rows that match."""
+
+    count: int
+    words: Words
+    keys: tuple[Keys, ...]
+
+    def block(self, start: int, stop: int) -> Turned:
+        """The rows in between; `start` must be a multiple of 64."""
+        count = min(stop, self.count) - start
+        keys = tuple(each.take(slice(start, stop)) for each in self.keys)
+        return Turned(count, self.words[:, start // 64 : -(-stop // 64)], keys)
+
+
+def turn(side: Side, bits: int) -> Turned:
+    """The side of the subjects, turned over for a board."""
+    bytes_ = np.ascontiguousarray(side.masks.T)
+    words = [_pack(bytes_[bit >> 3] >> (bit & 7) & 1) for bit in range(bits)]
+    return Turned(side.rows, np.array(words, np.uint64).reshape(bits, -(-side.rows // 64)), side.keys)
+
+
 class Board:
     """Subjects against permissions, which are best given as classes."""
 
-    def __init__(self, plan: Plan, subjects: Side, permissions: Side, most: int | None = None) -> None:
+    def __init__(self, plan: Plan, subjects: Turned, permissions: Side, most: int | None = None) -> None:
         """With `most`, joins that would make it more rows than these are left to the PDP, the largest first."""
         bits = range(len(plan.bits))
         held = _spread(permissions.masks, len(plan.bits))
@@ -62,13 +85,14 @@ class Board:
         asking = _give_up([len(each) for each in keys], unrelated, most)
         self._keys = [PLAIN if bit in asking else keys[bit] for bit in bits]
         self._joins = [-1 if bit in asking else joins[bit] for bit in bits]
-        self.plan = plan
+        self._count = subjects.count
         self.asking = frozenset(asking)
         """Bits that the PDP must be asked about, though their policies do not look at the context."""
         self._first = np.cumsum([0, *map(len, self._keys)])
-        self._tiers = [(tier, np.array(tier.bits)) for tier in plan.tiers(self.asking)]
-        self._rows = self._find_rows(held, permissions)
+        self.tiers = plan.tiers(self.asking)
         self._words = self._fill(subjects, relations)
+        self._nobody = np.zeros(self._words.shape[1], np.uint64)
+        self._file_rows(self._find_rows(held, permissions))
 
     @property
     def bits(self) -> list[int]:
@@ -77,9 +101,10 @@ class Board:
 
     def steps(self, permission: int) -> list[Step]:
         """The rows that count for a permission, in order."""
-        rows = self._rows[permission]
-        steps = [Step(tier, rows[bits[rows[bits] >= 0]]) for tier, bits in self._tiers]
-        return [step for step in steps if len(step.rows)]
+        start, stop = self._starts[permission], self._starts[permission + 1]
+        return [
+            Step(self.tiers[tier], self._counting[begin:end]) for tier, begin, end in self._steps[start:stop]
+        ]
 
     def rulings(self, permission: int) -> Rulings:
         """What the subjects may do with a permission.
@@ -87,9 +112,11 @@ class Board:
         From the last tier to the first, two sets are kept: who may turn out allowed, and who denied, as far as
         is known without the context. Who is in both must ask.
         """
-        size = self._words.shape[1]
-        may_allow, may_deny = np.zeros(size, np.uint64), np.full(size, ~np.uint64(0))
-        for tier, rows in reversed(self.steps(permission)):
+        steps = self.steps(permission)
+        if len(steps) == 1 and steps[0].tier.ruling is Ruling.ALLOW:
+            return Rulings(self.matching(steps[0].rows), self._nobody)
+        may_allow, may_deny = self._nobody.copy(), ~self._nobody
+        for tier, rows in reversed(steps):
             matching = self.matching(rows)
             gains, loses = (may_allow, may_deny) if tier.effect is Effect.ALLOW else (may_deny, may_allow)
             gains |= matching
@@ -99,19 +126,24 @@ class Board:
 
     def matching(self, rows: Codes) -> Words:
         """The subjects in one of the rows."""
-        words: Words = np.bitwise_or.reduce(self._words[rows], axis=0)
-        return words
+        found: Words = self._words[rows[0]].copy()
+        for row in rows[1:]:
+            found |= self._words[row]
+        return found
 
     def subject_masks(self) -> Masks:
         """For each subject the rows it is in, as a mask."""
-        held = np.unpackbits(self._words.view(np.uint8), axis=1, bitorder="little")[:, : self._count]
-        return np.packbits(held, axis=0, bitorder="little").T
+        masks = np.zeros((width(len(self._words)), self._count), np.uint8)
+        for row, words in enumerate(self._words):
+            held = np.unpackbits(words.view(np.uint8), count=self._count, bitorder="little")
+            masks[row >> 3] |= held << (row & 7)
+        return masks.T
 
     def permission_masks(self) -> Masks:
         """For each permission the rows that count for it, as a mask."""
-        held = np.zeros((len(self._rows), 8 * width(int(self._first[-1]))), np.bool_)
-        permissions, bits = np.nonzero(self._rows >= 0)
-        held[permissions, self._rows[permissions, bits]] = True
+        count = len(self._starts) - 1
+        held = np.zeros((count, 8 * width(int(self._first[-1]))), np.bool_)
+        held[self._permissions, self._counting] = True
         return np.packbits(held, axis=1, bitorder="little")
 
     def _find_rows(self, held: Outcomes, permissions: Side) -> Codes:
@@ -123,9 +155,24 @@ class Board:
                 rows[held[:, bit], bit] += place
         return rows
 
-    def _fill(self, subjects: Side, relations: Sequence[Relation | None]) -> Words:
-        self._count = subjects.rows
-        plain = _turn(_spread(subjects.masks, len(self._keys)))
+    def _file_rows(self, rows: Codes) -> None:
+        """For each permission, one after the other, its rows in the order of their tiers."""
+        order = [bit for tier in self.tiers for bit in tier.bits]
+        tier_of = np.array([number for number, tier in enumerate(self.tiers) for _ in tier.bits], np.int64)
+        permissions, places = np.nonzero(rows[:, order] >= 0)
+        tiers = tier_of[places]
+        new = (np.diff(permissions, prepend=-1) != 0) | (np.diff(tiers, prepend=-1) != 0)
+        begins = np.flatnonzero(new)
+        ends = np.append(begins, len(tiers))[1:]
+        self._permissions = permissions
+        self._counting = rows[:, order][permissions, places]
+        self._steps = list(zip(tiers[begins].tolist(), begins.tolist(), ends.tolist(), strict=True))
+        self._starts = np.searchsorted(permissions[begins], np.arange(len(rows) + 1)).tolist()
+
+    def _fill(self, subjects: Turned, relations: Sequence[Relation | None]) -> Words:
+        plain = subjects.words
+        if all(join < 0 for join in self._joins):
+            return plain
         words = np.empty((self._first[-1], plain.shape[1]), np.uint64)
         related: dict[tuple[int, int], Words] = {}
         for bit, join in enumerate(self._joins):
@@ -134,8 +181,7 @@ class Board:
                 relation = relations[join] if join >= 0 else None
                 if relation is not None:
                     if (join, key) not in related:
-                        matches = relation.matches(key)[subjects.keys[join].codes]
-                        related[join, key] = _turn(matches[:, None])[0]
+                        related[join, key] = _pack(relation.matches(key)[subjects.keys[join].codes])
                     words[row] &= related[join, key]
         return words
 
@@ -157,9 +203,7 @@ def _spread(masks: Masks, bits: int) -> Outcomes:
     return np.unpackbits(masks, axis=1, bitorder="little")[:, :bits].astype(np.bool_)
 
 
-def _turn(held: Outcomes) -> Words:
-    """A column of booleans becomes a row of words."""
-    packed = np.packbits(held.T, axis=1, bitorder="little")
-    padded = np.zeros((packed.shape[0], -(-packed.shape[1] // 8) * 8), np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    return padded.view(np.uint64)
+def _pack(held: Masks | Outcomes) -> Words:
+    """Ones and zeros, or booleans, as a set."""
+    packed = np.packbits(held, bitorder="little").tobytes()
+    return np.frombuffer(packed.ljust(-(-len(packed) // 8) * 8, b"\0"), np.uint64)

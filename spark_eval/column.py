@@ -131,12 +131,11 @@ class Values:
             case Kind(_, kind):
                 return np.full(count, kind == "string")
             case Equal(_, str(value), fold=False):
-                return _outcomes(pc.equal(self._texts, value))
+                return self._named([value])
             case Order(_, op, str(value)):
                 return _outcomes(_TEXT_ORDERS[op](self._texts, value))
             case In(_, values):
-                wanted = pa.array([each for each in values if isinstance(each, str)], pa.string())
-                return _outcomes(pc.is_in(self._texts, wanted))
+                return self._named(values)
             case Prefix(_, value, fold=False):
                 return _outcomes(pc.starts_with(self._texts, value))
             case Suffix(_, value, fold=False):
@@ -145,9 +144,22 @@ class Values:
                 return _outcomes(pc.match_substring(self._texts, value))
         return _ask_each(test, self._text_objects)
 
+    def _named(self, wanted: Iterable[Scalar]) -> Outcomes:
+        """The texts among those wanted: looked up, since policies ask for few of many again and again."""
+        found = np.zeros(len(self._texts), np.bool_)
+        places = self._text_places
+        found[[places[each] for each in wanted if isinstance(each, str) and each in places]] = True
+        return found
+
+    @cached_property
+    def _text_places(self) -> dict[str, int]:
+        return {text: place for place, text in enumerate(self._text_objects)}
+
     def _test_numbers(self, test: AnyComparison) -> Outcomes:
         numbers = self._numbers
         match test:
+            case _ if not len(numbers):
+                return np.zeros(0, np.bool_)
             case Exists():
                 return np.ones(len(numbers), np.bool_)
             case Kind(_, kind):
@@ -172,11 +184,12 @@ class Lists:
         self, parents: Codes, elements: Column, objects: Callable[[], Sequence[object]], count: int
     ) -> None:
         """`parents` has for each element the number of its list; the lists themselves are made when needed."""
-        order = np.argsort(elements.codes, kind="stable")
+        # Numbers from 0 on, 0 being null; short ones are sorted much faster.
+        codes = (elements.codes + 1).astype(np.min_scalar_type(len(elements.values)))
+        order = np.argsort(codes, kind="stable")
         self._elements = elements.values
         self._parents = parents[order]
-        # The elements of number n, -1 being null, stand in the order from bounds[n + 1] to bounds[n + 2].
-        self._bounds = np.searchsorted(elements.codes[order], np.arange(-1, len(self._elements) + 1))
+        self._bounds = np.searchsorted(codes[order], np.arange(len(self._elements) + 2))
         self.objects = objects
         self.count = count
 

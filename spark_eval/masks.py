@@ -75,11 +75,11 @@ def width(bits: int) -> int:
 def evaluate(plan: Plan, table: Table, part: Part) -> Side:
     """The masks of a table of subjects, or of permissions (objects crossed with actions)."""
     evaluator = Evaluator(table)
-    masks = np.zeros((table.rows, width(len(plan.bits))), np.uint8)
+    turned = np.zeros((width(len(plan.bits)), table.rows), np.uint8)
     for number, bit in enumerate(plan.bits):
         matches = evaluator.holds(getattr(bit.clause, part.value))
-        masks[:, number >> 3] |= matches.view(np.uint8) << (number & 7)
-    return Side(masks, tuple(_keys(join, table, part) for join in plan.joins))
+        turned[number >> 3] |= matches.view(np.uint8) << (number & 7)
+    return Side(np.ascontiguousarray(turned.T), tuple(_keys(join, table, part) for join in plan.joins))
 
 
 def key_paths(join: Predicate, part: Part) -> tuple[Path, ...]:

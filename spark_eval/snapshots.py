@@ -8,8 +8,8 @@ import numpy as np
 
 from sdp_cache.snapshot import Tier
 from sdp_cache.snapshot_writer import Precomputation
-from spark_eval.board import Board
-from spark_eval.masks import Classes, Side, width
+from spark_eval.board import Board, Turned
+from spark_eval.masks import Classes, width
 from spark_eval.plan import Plan
 
 MAX_ROWS = 4096
@@ -26,7 +26,7 @@ class Population:
 
 
 def precomputation(
-    plan: Plan, people: Population, subjects: Side, permissions: Classes, epoch: int
+    plan: Plan, people: Population, subjects: Turned, permissions: Classes, epoch: int
 ) -> Precomputation:
     """What goes into a snapshot: each row of the board is a bit there."""
     board = Board(plan, subjects, permissions.side, MAX_ROWS)

@@ -16,7 +16,7 @@ from pdp.source import Effect
 from sdp_cache.snapshot import Ruling, Snapshot
 from sdp_cache.snapshot_writer import write_snapshot
 from spark_eval import relation, snapshots
-from spark_eval.board import Board
+from spark_eval.board import Board, turn
 from spark_eval.masks import evaluate
 from spark_eval.plan import CannotCombine, Rules, make_plan
 from spark_eval.snapshots import Population, precomputation
@@ -37,7 +37,8 @@ class World:
         self.engine = Engine([AbacSource(each.policies, each.algorithm, each.name) for each in sources])
         self.plan = make_plan(sources, most_named)
         actions = worlds.table_of("action", ACTIONS)
-        self.side = evaluate(self.plan, worlds.table_of("subject", subjects), Part.SUBJECT)
+        side = evaluate(self.plan, worlds.table_of("subject", subjects), Part.SUBJECT)
+        self.side = turn(side, len(self.plan.bits))
         permissions = evaluate(self.plan, worlds.table_of("object", objects).cross(actions), Part.PERMISSION)
         self.classes = permissions.classes()
         self.board = Board(self.plan, self.side, self.classes.side, most)

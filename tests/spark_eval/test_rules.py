@@ -19,7 +19,7 @@ from pdp.oasis import Domains, RoleSource, parse
 from pdp.source import SILENT, Effect
 from sdp_cache.snapshot import Ruling
 from spark_eval import rules
-from spark_eval.board import Board
+from spark_eval.board import Board, turn
 from spark_eval.masks import evaluate
 from spark_eval.plan import make_plan
 from spark_eval.rules import UnknownSource, derivations, needs_roles, rules_of
@@ -80,7 +80,7 @@ class Judged:
         )
         self.board = Board(
             self.plan,
-            evaluate(self.plan, people, Part.SUBJECT),
+            turn(evaluate(self.plan, people, Part.SUBJECT), len(self.plan.bits)),
             evaluate(self.plan, permissions, Part.PERMISSION),
         )
 
