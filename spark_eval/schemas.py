@@ -37,3 +37,73 @@ TRACE = pa.schema(
 
 CELL = ("pdps", "overlap", "mttf", "mttr", "common", "strategy", "cache")
 """The columns that tell one cell from another."""
+
+MASKS = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("action", pa.int32()),  # with objects: the number of the action
+        pa.field("mask", pa.binary()),
+        pa.field("keys", pa.binary()),  # what the joins of the plan compare: msgpack
+        pa.field("present", pa.binary()),  # the attributes that any entity of the batch has
+        pa.field("problem", pa.string()),  # why a row is no entity; it has nothing else then
+    ]
+)
+"""Entities under a plan, as tasks hand them back."""
+
+ROLES = pa.schema([pa.field("role", pa.string(), nullable=False)])
+"""The roles of subjects."""
+
+DECISIONS = pa.schema(
+    [
+        pa.field("class", pa.int64(), nullable=False),  # permissions of one class are decided alike
+        pa.field("bucket", pa.int32(), nullable=False),  # the subjects from 32,768 times this number on
+        pa.field(
+            "allowed", pa.binary(), nullable=False
+        ),  # a bit for each of them, as Spark's bitmap functions have it
+        pa.field("asking", pa.binary()),  # who must ask a PDP; null if nobody must
+        pa.field("count", pa.int64(), nullable=False),  # how many are allowed
+    ]
+)
+"""Decisions, 32,768 in a row. Who is neither allowed nor asking is denied."""
+
+COUNTS = pa.schema(
+    [
+        pa.field("class", pa.int64(), nullable=False),
+        pa.field("allowed", pa.int64(), nullable=False),
+        pa.field("asking", pa.int64(), nullable=False),
+    ]
+)
+"""How many subjects a class of permissions is allowed to."""
+
+SUBJECTS = pa.schema(
+    [
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),  # its bit: 32,768 times the bucket and what remains
+        pa.field("mask", pa.binary(), nullable=False),
+        pa.field("keys", pa.binary()),
+    ]
+)
+PERMISSIONS = pa.schema(
+    [
+        pa.field("object", pa.string(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("class", pa.int64(), nullable=False),
+        pa.field("mask", pa.binary(), nullable=False),
+        pa.field("keys", pa.binary()),
+    ]
+)
+
+REQUESTS = pa.schema(
+    [
+        pa.field("time", pa.timestamp("us", tz="UTC")),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("object", pa.string(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("subject_attributes", pa.string()),  # attributes and context are JSON objects, null for none
+        pa.field("object_attributes", pa.string()),
+        pa.field("action_attributes", pa.string()),
+        pa.field("context", pa.string()),
+        pa.field("effect", pa.string()),  # allow or deny, as it was answered
+    ]
+)
+"""Requests that were asked: one row each, as the audit log has them."""

@@ -1,0 +1,123 @@
+"""Entities where Spark finds them: Parquet, CSV and JSON files, folders of them, and tables of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from spark_eval.entities import BROKEN, CSV_KINDS, LINE, Form, MaskWork, RoleWork, csv_column
+from spark_eval.gathered import Gathered, InvalidEntities, gather
+from spark_eval.schemas import MASKS, ROLES
+from spark_eval.table import ID
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+_JSON = (".json", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class EntityFrame:
+    """Entities as a DataFrame, and in which form their rows are."""
+
+    source: str
+    form: Form
+    frame: DataFrame
+
+    def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
+        """The entities under a plan. Raises InvalidEntities and UnreadableColumn."""
+        if self.form == "columns":
+            work.check(to_arrow_schema(self.frame.schema))
+        try:
+            found = self.frame.mapInArrow(work, from_arrow_schema(MASKS)).toArrow()
+        except SPARK_ERRORS as error:
+            raise InvalidEntities(self.source, 0, _first_line(error)) from error
+        return gather(found, work, self.source, may_lack)
+
+    def roles(self) -> frozenset[str]:
+        """The roles that any of them has."""
+        found = self.frame.mapInArrow(RoleWork(self.form), from_arrow_schema(ROLES)).distinct().toArrow()
+        return frozenset(found.column("role").to_pylist())
+
+
+def open_entities(spark: SparkSession, source: str) -> EntityFrame:
+    """The entities in a file, a folder or a table, going by the name. Raises InvalidEntities."""
+    try:
+        found = _open(spark, source)
+        if found.form != "json":
+            _check_columns(found)
+    except SPARK_ERRORS as error:
+        raise InvalidEntities(source, 0, _first_line(error)) from error
+    return found
+
+
+def _open(spark: SparkSession, source: str) -> EntityFrame:
+    suffix = _suffix(source)
+    if suffix == ".parquet":
+        return EntityFrame(source, "columns", spark.read.parquet(source))
+    if suffix == ".csv":
+        return EntityFrame(source, "csv", _read_csv(spark, source))
+    if suffix in _JSON:
+        return EntityFrame(source, "json", spark.read.text(source).where(f"trim({LINE}) <> ''"))
+    if "/" not in source and spark.catalog.tableExists(source):
+        return EntityFrame(source, "columns", spark.table(source))
+    problem = "no such table, and no file whose name ends in .parquet, .csv, .json or .jsonl"
+    raise InvalidEntities(source, 0, problem)
+
+
+def _suffix(source: str) -> str:
+    """What the name ends in; of a folder, what the names in it end in."""
+    if "://" in source:
+        return Path(source.rstrip("/")).suffix
+    path = Path(source)
+    if path.is_dir() and not path.suffix:
+        return next(
+            (each.suffix for each in sorted(path.rglob("*.*")) if not each.name.startswith((".", "_"))), ""
+        )
+    if path.suffix and not path.exists():
+        raise InvalidEntities(source, 0, "there is no such file")
+    if path.suffix == ".parquet" and path.is_file():
+        with path.open("rb") as file:
+            if file.read(4) != b"PAR1":  # Spark would say so in two hundred lines
+                raise InvalidEntities(source, 0, "that is no Parquet file")
+    return path.suffix
+
+
+def _read_csv(spark: SparkSession, source: str) -> DataFrame:
+    """All text, and rows of another length than the heading in a column of their own."""
+    headings = spark.read.csv(source, header=True, escape='"').columns
+    fields = [t.StructField(heading, t.StringType()) for heading in (*headings, BROKEN)]
+    return spark.read.csv(
+        source,
+        t.StructType(fields),
+        header=True,
+        escape='"',
+        columnNameOfCorruptRecord=BROKEN,
+        enforceSchema=False,
+    )
+
+
+def _check_columns(found: EntityFrame) -> None:
+    columns = [each for each in found.frame.columns if each != BROKEN]
+    names = [csv_column(each) if found.form == "csv" else (each, "") for each in columns]
+    for name, kind in names:
+        if kind and kind not in CSV_KINDS:
+            problem = f"`{kind}` is no type: write one of {', '.join(CSV_KINDS)} after the colon"
+            raise InvalidEntities(found.source, found.frame.count(), problem, name)
+    if ID not in [name for name, _ in names]:
+        problem = f"there is no such column among {', '.join(f'`{name}`' for name, _ in names)}"
+        raise InvalidEntities(found.source, found.frame.count(), problem, ID)
+    type_ = found.frame.schema[ID].dataType.simpleString() if found.form == "columns" else "string"
+    if type_ != "string":
+        raise InvalidEntities(found.source, found.frame.count(), f"names are text, not {type_}", ID)
+
+
+def _first_line(error: Exception) -> str:
+    """What Spark says, without its stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].removeprefix("[").replace("] ", ": ", 1) if lines else type(error).__name__

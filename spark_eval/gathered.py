@@ -1,0 +1,108 @@
+"""Entities and their masks, gathered from all tasks: checked, in the order of their names, ready for a board."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from authz.predicate import Path
+from spark_eval.column import Codes
+from spark_eval.entities import MaskWork
+from spark_eval.errors import EvaluationError
+from spark_eval.masks import Keys, Masks, Side
+from spark_eval.split import paths
+
+
+class InvalidEntities(EvaluationError):
+    """Entities that cannot be used: where they are from, how many rows were read, and what would be right."""
+
+    def __init__(self, source: str, rows: int, problem: str, column: str = "") -> None:
+        place = f"`{source}`, column `{column}`" if column else f"`{source}`"
+        super().__init__(f"{place}: {problem} ({rows:,} rows read)")
+        self.source = source
+        self.rows = rows
+        self.problem = problem
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The names in order, and their masks; with objects, one for each action."""
+
+    names: list[str]
+    side: Side
+
+
+def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str] = ()) -> Gathered:
+    """What the tasks handed back about the entities of a file. Raises InvalidEntities.
+
+    `may_lack` are attributes, written as `subject.dept`, that policies look at though no entity has them.
+    """
+    problems = pc.drop_null(found.column("problem"))
+    each = max(1, len(work.actions))
+    rows = (len(found) - len(problems)) // each + len(problems)
+    if len(problems):
+        raise InvalidEntities(
+            source, rows, f"{_count(len(problems), 'row')} cannot be read, such as {problems[0]}"
+        )
+    if not rows:
+        raise InvalidEntities(source, 0, "there is nobody and nothing in it")
+    _check_present(found, work, source, rows, frozenset(may_lack))
+    found = found.take(pc.sort_indices(found, [("id", "ascending"), ("action", "ascending")]))
+    names: list[str] = found.column("id").combine_chunks()[::each].to_pylist()
+    if len(set(names)) < len(names):
+        twice = next(name for name, after in itertools.pairwise(names) if name == after)
+        problem = f"{_count(len(names) - len(set(names)), 'name')} stand there twice, such as `{twice}`"
+        raise InvalidEntities(source, rows, problem, "id")
+    return Gathered(
+        names, Side(_masks(found.column("mask")), _keys(found.column("keys"), len(work.plan.joins)))
+    )
+
+
+def _check_present(found: pa.Table, work: MaskWork, source: str, rows: int, may_lack: frozenset[str]) -> None:
+    present = np.bitwise_or.reduce(
+        [np.frombuffer(each, np.uint8) for each in pc.drop_null(found.column("present")).to_pylist()]
+    )
+    held = np.unpackbits(present, bitorder="little")
+    for number, path in enumerate(work.paths()):
+        if not held[number] and str(path) not in may_lack:
+            problem = f"no row has this attribute, which {_users(work, path)} looks at"
+            raise InvalidEntities(source, rows, problem, ".".join(map(str, path.keys)))
+
+
+def _users(work: MaskWork, path: Path) -> str:
+    """A policy that looks at the path; labels are looked at by their policy as a whole."""
+    for bit in work.plan.bits:
+        if path in {*paths(bit.clause.subject), *paths(bit.clause.permission), *paths(bit.clause.join)}:
+            return f"the policy `{bit.policies[0]}`"
+    return "the label policy"
+
+
+def _masks(column: pa.ChunkedArray) -> Masks:
+    masks = b"".join(column.to_pylist())
+    return np.frombuffer(masks, np.uint8).reshape(len(column), -1)
+
+
+def _keys(column: pa.ChunkedArray, joins: int) -> tuple[Keys, ...]:
+    if not joins:
+        return ()
+    encoded = column.combine_chunks().dictionary_encode()
+    rows = encoded.indices.to_numpy().astype(np.int64)
+    together = [msgspec.msgpack.decode(each) for each in encoded.dictionary.to_pylist()]
+    return tuple(_distinct([each[join] for each in together], rows) for join in range(joins))
+
+
+def _distinct(values: list[list[object]], rows: Codes) -> Keys:
+    places: dict[bytes, int] = {}
+    codes = [places.setdefault(msgspec.msgpack.encode(each), len(places)) for each in values]
+    return Keys(np.array(codes)[rows], [tuple(msgspec.msgpack.decode(each)) for each in places])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number > 1 else ''}"

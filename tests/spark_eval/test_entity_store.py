@@ -1,0 +1,187 @@
+"""Entities from files and tables: the same masks from every form, and clear errors for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from authz.predicate import And, Equal, Order, Overlaps, Path, Relate
+from pdp.abac.policy import Policy
+from pdp.source import Effect
+from spark_eval.entities import MaskWork
+from spark_eval.entity_store import open_entities
+from spark_eval.gathered import InvalidEntities
+from spark_eval.plan import Rules, make_plan
+from spark_eval.split import Part
+from spark_eval.table import UnreadableColumn
+
+LEVEL, ROLES, DEPT = (Path("subject", (name,)) for name in ("level", "roles", "dept"))
+PLAN = make_plan(
+    [
+        Rules(
+            (
+                Policy("high", Effect.ALLOW, And((Order(LEVEL, ">=", 3), Equal(Path("action"), "read")))),
+                Policy("clerks", Effect.ALLOW, Overlaps(ROLES, ("clerk",))),
+                Policy("same", Effect.ALLOW, Relate(DEPT, "==", Path("object", ("dept",)))),
+            )
+        )
+    ]
+)
+PEOPLE = [
+    {"id": "eve", "level": 1, "dept": "x"},
+    {"id": "ann", "level": 3, "roles": ["clerk", "chief"], "dept": "y"},
+    {"id": "bob", "roles": []},
+]
+CSV = 'id,level:number,roles:json,dept\neve,1,,x\nann,3,"[""clerk"", ""chief""]",y\nbob,,[],\n'
+
+
+def masks(frame, form, may_lack=()):
+    return frame.masks(MaskWork(PLAN, Part.SUBJECT, form), may_lack)
+
+
+def check(found):
+    assert found.names == ["ann", "bob", "eve"]
+    assert found.side.masks.tolist() == [[7], [4], [4]]
+    (keys,) = found.side.keys
+    assert [keys.values[code] for code in keys.codes] == [("y",), (None,), ("x",)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    pa.parquet.write_table(
+        pa.Table.from_pylist(sorted(PEOPLE, key=len, reverse=True)), tmp_path / "people.parquet"
+    )
+    (tmp_path / "people.jsonl").write_text("\n".join(map(json.dumps, PEOPLE)) + "\n\n")
+    (tmp_path / "people.csv").write_text(CSV)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("people.parquet", "columns"), ("people.jsonl", "json"), ("people.csv", "csv")]
+)
+def test_every_form_gives_the_same_masks(spark, files, name, form):
+    frame = open_entities(spark, str(files / name))
+    assert frame.form == form
+    check(masks(frame, form))
+    assert frame.roles() == {"clerk", "chief"}
+
+
+def test_a_table_of_the_catalog_will_do(spark, files):
+    spark.read.parquet(str(files / "people.parquet")).createOrReplaceTempView("people")
+    check(masks(open_entities(spark, "people"), "columns"))
+
+
+def test_a_folder_of_files_is_read_whole(spark, tmp_path):
+    for number, person in enumerate(PEOPLE):
+        path = tmp_path / "people" / f"{number}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(person))
+    check(masks(open_entities(spark, str(tmp_path / "people")), "json"))
+
+
+def test_values_of_several_types_in_one_json_file_stay_what_they_are(spark, tmp_path):
+    people = [
+        {"id": "a", "level": 3},
+        {"id": "b", "level": "3"},
+        {"id": "c", "level": [3], "roles": 1, "dept": 1},
+    ]
+    (tmp_path / "people.json").write_text("\n".join(map(json.dumps, people)))
+    found = masks(open_entities(spark, str(tmp_path / "people.json")), "json")
+    assert (found.side.masks[:, 0] & 1).tolist() == [1, 0, 0]
+
+
+def test_objects_have_a_mask_for_each_action(spark, tmp_path):
+    (tmp_path / "things.csv").write_text("id,dept\n/b,x\n/a,y\n")
+    frame = open_entities(spark, str(tmp_path / "things.csv"))
+    found = frame.masks(MaskWork(PLAN, Part.PERMISSION, "csv", actions=[("read", {}), ("write", {})]))
+    assert found.names == ["/a", "/b"]
+    assert found.side.masks.tolist() == [[7], [6], [7], [6]]
+
+
+HEAD = "id,level:number,roles:json,dept"
+BAD = [
+    (
+        "p.jsonl",
+        '{"id": "a"}\nnot json\n[1]\n{"id": 7}\n',
+        "p.jsonl`: 3 rows cannot be read, such as no JSON: `not json` (4 rows read)",
+    ),
+    (
+        "p.jsonl",
+        '{"id": "a", "level": 3, "dept": 1}\n',
+        "p.jsonl`, column `roles`: no row has this attribute, which the policy `clerks` looks at (1 rows read)",
+    ),
+    ("p.jsonl", "", "p.jsonl`: there is nobody and nothing in it (0 rows read)"),
+    (
+        "p.csv",
+        "name,level:number\nann,3\n",
+        "p.csv`, column `id`: there is no such column among `name`, `level` (1 rows read)",
+    ),
+    (
+        "p.csv",
+        f"{HEAD}\nann,high,[],x\n",
+        "p.csv`: 1 row cannot be read, such as no number in `level`: `high` (1 rows read)",
+    ),
+    (
+        "p.csv",
+        f"{HEAD}\nann,3\neve,1,[],x\n",
+        "p.csv`: 1 row cannot be read, such as a row of another length: `ann,3` (2 rows read)",
+    ),
+    (
+        "p.csv",
+        "id,level:int\nann,3\n",
+        "column `level`: `int` is no type: write one of string, number, boolean, json",
+    ),
+    (
+        "p.csv",
+        CSV + "ann,2,[],z\nbob,2,[],z\n",
+        "p.csv`, column `id`: 2 names stand there twice, such as `ann` (5 rows read)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD)
+def test_what_cannot_be_used_is_refused_by_name(spark, tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidEntities, match=re.escape(message)):
+        read(spark, tmp_path / name)
+
+
+def read(spark, path):
+    frame = open_entities(spark, str(path))
+    return masks(frame, frame.form)
+
+
+def test_an_attribute_that_may_be_missing_is_not_missed(spark, tmp_path):
+    (tmp_path / "people.jsonl").write_text('{"id": "a", "level": 3, "dept": 1}')
+    found = masks(open_entities(spark, str(tmp_path / "people.jsonl")), "json", ["subject.roles"])
+    assert found.names == ["a"]
+
+
+def test_a_file_that_is_not_there_or_not_what_its_name_says_is_refused(spark, tmp_path):
+    with pytest.raises(InvalidEntities, match=r"x.csv`: there is no such file"):
+        open_entities(spark, str(tmp_path / "x.csv"))
+    with pytest.raises(InvalidEntities, match="`nothing`: no such table, and no file"):
+        open_entities(spark, "nothing")
+    (tmp_path / "x.parquet").write_text("no parquet at all")
+    with pytest.raises(InvalidEntities, match=r"x.parquet`: that is no Parquet file \(0 rows"):
+        open_entities(spark, str(tmp_path / "x.parquet"))
+
+
+def test_columns_of_a_wrong_type_are_refused(spark, tmp_path):
+    born = pa.table({"id": ["a"], "level": pa.array([0], pa.timestamp("us"))})
+    pa.parquet.write_table(born, tmp_path / "a.parquet")
+    with pytest.raises(UnreadableColumn, match="`level` is of the type timestamp"):
+        masks(open_entities(spark, str(tmp_path / "a.parquet")), "columns")
+    pa.parquet.write_table(pa.table({"id": [1, 2]}), tmp_path / "b.parquet")
+    with pytest.raises(InvalidEntities, match=r"column `id`: names are text, not bigint \(2 rows read\)"):
+        open_entities(spark, str(tmp_path / "b.parquet"))
+    pa.parquet.write_table(pa.table({"id": ["a", None, ""]}), tmp_path / "c.parquet")
+    with pytest.raises(
+        InvalidEntities, match=r"2 rows cannot be read, such as a row without `id` \(3 rows read\)"
+    ):
+        masks(open_entities(spark, str(tmp_path / "c.parquet")), "columns")
