@@ -23,7 +23,8 @@ from pdp.spki.validity import ALWAYS, Validity
 MAX_CAPABILITY_BYTES = 16 * 1024
 MAX_CHAIN_BYTES = 512 * 1024
 SIGNATURE_BYTES = 64
-_DOMAIN = b"authfabric capability 1\0"
+DOMAIN = b"authfabric capability 1\0"
+"""Goes before what is signed, so that no signature made for another purpose serves as a certificate."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _T = TypeVar("_T")
@@ -44,7 +45,7 @@ class Capability(msgspec.Struct, frozen=True, array_like=True):
         if issuer.public != self.issuer:
             raise InvalidSignature
         body = _encode(self)
-        return Certificate(body, issuer.sign(_DOMAIN + body))
+        return Certificate(body, issuer.sign(DOMAIN + body))
 
 
 class _Heading(msgspec.Struct, frozen=True, array_like=True):
@@ -66,7 +67,7 @@ class Certificate(msgspec.Struct, frozen=True, array_like=True):
     @property
     def id(self) -> bytes:
         """The hash by which it is revoked. The signature is no part of it."""
-        return hashlib.sha256(_DOMAIN + self.body).digest()
+        return hashlib.sha256(DOMAIN + self.body).digest()
 
     @property
     def issuer(self) -> PublicKey:
@@ -75,7 +76,7 @@ class Certificate(msgspec.Struct, frozen=True, array_like=True):
 
     def open(self) -> Capability:
         """The capability, if its issuer signed it. Raises InvalidSignature or MalformedCertificate."""
-        self.issuer.verify(self.signature, _DOMAIN + self.body)
+        self.issuer.verify(self.signature, DOMAIN + self.body)
         return self.unverified()
 
     def unverified(self) -> Capability:
