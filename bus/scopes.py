@@ -64,7 +64,7 @@ class Scope:
                 f"`{text}` is not a scope: use broadcast, domain:NAME, prefix:/PATH, object:NAME or"
                 " tuple:SUBJECT,OBJECT,ACTION"
             )
-        scope._check(text)
+        scope._check()
         return scope
 
     @classmethod
@@ -82,16 +82,12 @@ class Scope:
                     return cls(Kind.TUPLE, domain, thing, _unescape(subject), _unescape(action))
         return None
 
-    def _check(self, text: str) -> None:
+    def _check(self) -> None:
         """Raise InvalidScope for names that no request can have."""
-        limits = {"domain": MAX_DOMAIN_BYTES, **MAX_BYTES}
-        for field, limit in limits.items():
-            try:
-                size = len(getattr(self, field).encode())
-            except UnicodeEncodeError:
-                raise InvalidScope(f"`{text!a}` is not a scope: it must be Unicode text") from None
-            if size > limit:
-                raise InvalidScope(f"`{text}` is not a scope: its {field} must be at most {limit} bytes long")
+        if self.kind is not Kind.BROADCAST:
+            check_domain(self.domain)
+        for field, limit in MAX_BYTES.items():
+            _check_name(field, getattr(self, field), limit)
 
     def __str__(self) -> str:
         domain = _escape(self.domain)
@@ -118,6 +114,22 @@ class Scope:
         if self.kind is Kind.PREFIX:
             return under(self.object, other.object)
         return self.object == other.object and (self.kind is Kind.OBJECT or self == other)
+
+
+def check_domain(name: str) -> None:
+    """Raise InvalidScope unless this can be a domain's name."""
+    if not name:
+        raise InvalidScope("a domain must have a name")
+    _check_name("domain", name, MAX_DOMAIN_BYTES)
+
+
+def _check_name(field: str, name: str, limit: int) -> None:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidScope(f"`{name!a}` cannot be a scope's {field}: it must be Unicode text") from None
+    if size > limit:
+        raise InvalidScope(f"`{name}` cannot be a scope's {field}: it must be at most {limit} bytes long")
 
 
 def _escape(name: str) -> str:

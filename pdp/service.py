@@ -141,6 +141,7 @@ class Replica:
             self._subscriptions.append(await listen(subject, self._on_questions, queue))
         self._subscriptions.append(await listen(WHO, lambda *_: self._announce()))
         self._subscriptions.append(await listen(self._probe_subject, lambda *_: self._on_probe()))
+        self._announce()
         await self.connection.flush()
 
     def _on_questions(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:

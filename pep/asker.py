@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 from time import monotonic
 
 import msgspec
 
 from authz import Decision, InvalidRequest, Reason, Request
 from bus.connection import Connection, Subscription
-from bus.messages import unpack_announcement
-from bus.scopes import Scope, ScopeTable, own_scope
+from bus.errors import BadMessage, InvalidScope, NotConnected
+from bus.messages import unpack_announcement, unpack_request
+from bus.scopes import Scope, ScopeTable, check_domain, own_scope
 from bus.subjects import ANNOUNCE, WHO
-from pep.batch import MAX_COUNT, Batch, Route
+from pep.batch import MAX_COUNT, Batch, Route, Terms
 from pep.circuit import Circuit
 from pep.strategy import HedgeDelay, Strategy
 
@@ -20,17 +23,23 @@ MAX_REQUEST_BYTES = 64 * 1024
 MAX_OPEN = 65_536
 RECONNECT_GRACE = 0.5
 """Seconds for which a lost connection is expected to come back; later questions fail at once."""
+RETURN_GRACE = 1.5
+"""Seconds for which somebody who served a scope is expected to come back; later questions fail at once."""
 ROUTES_KEPT = 65_536
 MAX_TTL = 60.0
 """Longest lifetime, in seconds, that an announcement may claim."""
 
 _encode = msgspec.msgpack.Encoder().encode
+_parse_scope = functools.lru_cache(8192)(Scope.parse)
 
 
 class Asker:
     """One per process and domain. `decide` returns a future, so that asking costs no task of its own."""
 
-    def __init__(self, connection: Connection, *, domain: str, strategy: Strategy, seconds: float) -> None:
+    def __init__(
+        self, connection: Connection, *, domain: str, strategy: Strategy | str, seconds: float
+    ) -> None:
+        check_domain(domain)
         self.connection = connection
         self.domain = domain
         self.loop = asyncio.get_running_loop()
@@ -43,40 +52,58 @@ class Asker:
         """How many messages arrived as answers and were none."""
         self.open = 0
         """How many questions wait for an answer."""
-        self._strategy = strategy
-        self.seconds = seconds
+        self.batches: set[Batch] = set()
+        """The batches in which they wait."""
+        self.usual = _terms(strategy, seconds)
+        """How it asks unless a call says otherwise."""
+        self._lost = ScopeTable()
         self._routes: dict[str, Route] = {}
         self._own_routes: dict[tuple[str, str, str], Route] = {}
         self._scope_routes: dict[Scope, Route] = {}
         self._routes_version = 0
         self._filling: list[Batch] = []
         self._subscription: Subscription | None = None
+        self._stopped = False
 
     async def start(self) -> None:
         """Listen to announcements, and ask the replicas for theirs."""
         self._subscription = await self.connection.listen(ANNOUNCE, self._on_announcement)
-        self.connection.send(WHO, b"")
+        self.connection.on_ready.append(self._ask_who)
+        self._ask_who()
 
     async def stop(self) -> None:
+        """Answer what is still open: there is no connection any more."""
+        self._stopped = True
+        for batch in [*self._filling, *self.batches]:
+            batch.fail(Reason.NOT_CONNECTED)
+        self._filling.clear()
+        self.connection.on_ready.remove(self._ask_who)
         if self._subscription is not None:
-            await self._subscription.cancel()
+            with contextlib.suppress(NotConnected):
+                await self._subscription.cancel()
 
-    def decide(
-        self, request: Request, seconds: float | None = None, strategy: Strategy | None = None
-    ) -> asyncio.Future[Decision]:
+    def terms(self, seconds: float | None, strategy: Strategy | str | None) -> Terms | None:
+        """What one call asks for, if not the usual; refused with InvalidRequest if it makes no sense."""
+        if seconds is None and strategy is None:
+            return None
+        usual_strategy, usual_seconds = self.usual
+        terms = _terms(strategy or usual_strategy, usual_seconds if seconds is None else seconds)
+        return None if terms == self.usual else terms
+
+    def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
         if not request.is_plain:
             check_encodable(request)
         answer: asyncio.Future[Decision] = self.loop.create_future()
-        if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN:
+        if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN or self._stopped:
             refusal = self._refusal()
             if refusal is not None:
                 answer.set_result(self.failure(refusal, request, 0.0))
                 return answer
         route = self._routes.get(request.object.id) or self.route(request)
-        batch = route.filling
-        if batch is None or strategy is not None or seconds is not None:
-            batch = self._batch(route, strategy or self._strategy, seconds or self.seconds)
+        batch = route.filling.get(terms)
+        if batch is None:
+            batch = self._batch(route, terms)
         batch.requests.append(request)
         batch.answers.append(answer)
         if len(batch.answers) == MAX_COUNT:
@@ -86,10 +113,8 @@ class Asker:
 
     def route(self, request: Request) -> Route:
         """Where the request goes: to the narrowest announced scope that holds it, or else on its own subject."""
-        if (
-            self._routes_version != self.scopes.version
-            or len(self._routes) + len(self._own_routes) > ROUTES_KEPT
-        ):
+        kept = len(self._routes) + len(self._own_routes) + len(self._scope_routes)
+        if self._routes_version != self.scopes.version or kept > ROUTES_KEPT:
             self._forget_routes()
         own = (request.subject.id, request.object.id, request.action.id)
         return self._own_routes.get(own) or self._find_route(request, own)
@@ -97,6 +122,7 @@ class Asker:
     def withdraw(self, scope: Scope) -> None:
         """Nobody listens on an announced scope: forget it until it is announced again."""
         self.scopes.withdraw(scope)
+        self._lost.announce([scope], monotonic(), RETURN_GRACE)
         self._forget_routes()
 
     def failure(self, reason: Reason, request: Request, seconds: float, problem: str = "") -> Decision:
@@ -106,12 +132,14 @@ class Asker:
             Reason.NO_PDP: f"no PDP serves `{thing}`",
             Reason.TIMEOUT: f"no PDP answered for `{thing}` within {seconds:g} s",
             Reason.BUSY: f"every PDP that serves `{thing}` was too busy for {seconds:g} s",
-            Reason.NOT_CONNECTED: f"not connected to `{self.connection.url}`",
+            Reason.NOT_CONNECTED: f"not connected to `{self.connection.address}`",
         }
         return Decision(False, reason, detail=problem or words[reason])
 
     def _refusal(self) -> Reason | None:
         """Why not even to ask, if there is a reason."""
+        if self._stopped:
+            return Reason.NOT_CONNECTED
         if self.connection.ready:
             if not self.circuit.failing or self.circuit.admits(monotonic()):
                 return None if self.open < MAX_OPEN else Reason.BUSY
@@ -126,12 +154,19 @@ class Asker:
         # All objects of a scope share its route, or their questions would not travel together.
         route = self._scope_routes.get(scope)
         if route is None:
-            route = self._scope_routes[scope] = Route(scope, announced=announced is not None)
-        if (
-            announced and not self.scopes.has_tuples
-        ):  # with tuples, other subjects may be better asked elsewhere
+            route = Route(scope, announced is not None, self._expected_until(request))
+            self._scope_routes[scope] = route
+        if announced and not self.scopes.has_tuples:
             self._routes[request.object.id] = route
+        else:  # other subjects may have to be asked elsewhere
+            self._own_routes[own] = route
         return route
+
+    def _expected_until(self, request: Request) -> float:
+        """Until when somebody who serves the request should come back: somebody did a moment ago."""
+        now = monotonic()
+        self._lost.expire(now)
+        return 0.0 if self._lost.narrowest(self.domain, request) is None else now + RETURN_GRACE
 
     def _forget_routes(self) -> None:
         self._routes.clear()
@@ -139,11 +174,9 @@ class Asker:
         self._scope_routes.clear()
         self._routes_version = self.scopes.version
 
-    def _batch(self, route: Route, strategy: Strategy, seconds: float) -> Batch:
+    def _batch(self, route: Route, terms: Terms | None) -> Batch:
         """A new batch, sent at the end of this turn of the event loop or when it is full."""
-        batch = Batch(self, route, strategy, seconds)
-        if strategy is self._strategy and seconds == self.seconds:
-            route.filling = batch
+        batch = route.filling[terms] = Batch(self, route, terms)
         if not self._filling:
             self.loop.call_soon(self._flush)
         self._filling.append(batch)
@@ -154,25 +187,63 @@ class Asker:
         for batch in batches:
             batch.send()
 
+    def _ask_who(self) -> None:
+        with contextlib.suppress(NotConnected):
+            self.connection.send(WHO, b"")
+
     def _on_announcement(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         announcement = unpack_announcement(payload)
         now = monotonic()
-        ttl = min(announcement.ttl, MAX_TTL)
+        ttl = min(max(0.0, announcement.ttl), MAX_TTL)
         self.circuit.heard(now, ttl)
-        self.scopes.announce(map(Scope.parse, announcement.scopes), now, ttl)
+        for text in announcement.scopes:
+            with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds
+                self.scopes.announce([_parse_scope(text)], now, ttl)
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:
             self._forget_routes()
+
+
+def _terms(strategy: Strategy | str, seconds: float) -> Terms:
+    try:
+        strategy = Strategy(strategy)
+    except ValueError:
+        raise InvalidRequest("strategy", f"must be {', '.join(Strategy)}, not `{strategy}`") from None
+    if not seconds > 0:
+        raise InvalidRequest("deadline", f"must be more than 0 seconds, not {seconds:g}")
+    return strategy, seconds
 
 
 def check_encodable(request: Request) -> None:
     """Raise InvalidRequest, naming the field, for what cannot be asked."""
     request.validate()
     try:
-        size = len(_encode(request))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidRequest("attributes", f"must be JSON values: {error}") from None
-    if size > MAX_REQUEST_BYTES:
+        encoded = _encode(request)
+        unpack_request.body(encoded)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise _unencodable(request) from None
+    except BadMessage as error:
+        raise InvalidRequest(error.field or "request", error.problem) from None
+    if len(encoded) > MAX_REQUEST_BYTES:
+        largest = max(_parts(request).items(), key=lambda part: len(_encode(part[1])))[0]
         raise InvalidRequest(
-            "attributes", f"make a request of {size} bytes; at most {MAX_REQUEST_BYTES} are allowed"
+            largest, f"makes the request {len(encoded)} bytes long; at most {MAX_REQUEST_BYTES} are allowed"
         )
+
+
+def _unencodable(request: Request) -> InvalidRequest:
+    for field, value in _parts(request).items():
+        try:
+            _encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return InvalidRequest(field, f"must hold JSON values only: {error}")
+    return InvalidRequest("request", "must hold JSON values only")
+
+
+def _parts(request: Request) -> dict[str, object]:
+    return {
+        "subject.attributes": request.subject.attributes,
+        "object.attributes": request.object.attributes,
+        "action.attributes": request.action.attributes,
+        "context": request.context,
+    }

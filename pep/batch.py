@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from authz import Decision, Reason, Request
 from bus import subjects
 from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
-from bus.messages import Questions, unpack_answers
+from bus.messages import Answers, Questions, unpack_answers
 from bus.scopes import Scope
 from bus.subjects import DECIDING, Mode
 from pep.strategy import RETRY_SECONDS, Strategy
@@ -22,54 +22,62 @@ if TYPE_CHECKING:
 MAX_COUNT = 128
 """Questions in one message. Several messages, rather than one, keep PEP and PDP busy at the same time."""
 
-Answer = asyncio.Future[Decision]
+Answer: TypeAlias = asyncio.Future[Decision]
+Pair: TypeAlias = tuple[Request, Answer]
+Terms: TypeAlias = tuple[Strategy, float]
+"""How to ask, and within how many seconds."""
 
 
 class Route:
     """Where the questions of one scope go."""
 
-    __slots__ = ("announced", "filling", "scope", "subjects")
+    __slots__ = ("announced", "expected_until", "filling", "scope", "subjects")
 
-    def __init__(self, scope: Scope, announced: bool) -> None:
+    def __init__(self, scope: Scope, announced: bool, expected_until: float = 0.0) -> None:
         self.scope = scope
         self.announced = announced
+        self.expected_until = expected_until
+        """Until when to keep asking although nobody listens: somebody did a moment ago."""
         self.subjects = {mode: subjects.question(mode, scope) for mode in DECIDING}
-        self.filling: Batch | None = None
-        """The batch that the next question with the usual strategy and deadline joins."""
+        self.filling: dict[Terms | None, Batch] = {}
+        """The batches that the next question joins, by its terms; None stands for the usual ones."""
 
 
 class Batch:
     """Questions on one route, from the first attempt until all are answered or the deadline has passed."""
 
     __slots__ = (
+        "_asked_all",
         "_asker",
         "_attempts",
         "_count",
         "_deadline",
+        "_problem",
         "_reason",
         "_replies",
+        "_seconds",
+        "_strategy",
         "_timer",
         "_wait",
         "answers",
-        "persistent",
         "requests",
         "route",
-        "seconds",
-        "strategy",
+        "terms",
     )
 
-    def __init__(self, asker: Asker, route: Route, strategy: Strategy, seconds: float) -> None:
+    def __init__(self, asker: Asker, route: Route, terms: Terms | None, deadline: float = 0.0) -> None:
+        """The deadline is a time of the monotonic clock; 0 lets the seconds of the terms begin when it is sent."""
         self._asker = asker
         self.route = route
-        self.strategy = strategy
-        self.seconds = seconds
+        self.terms = terms
+        self._strategy, self._seconds = terms or asker.usual
         self.requests: list[Request] = []
         self.answers: list[Answer] = []
-        self.persistent = route.announced
-        """Whether to keep asking although nobody listens: somebody did a moment ago."""
+        self._asked_all = False
         self._attempts = 0
         self._count = 0
-        self._deadline = 0.0
+        self._deadline = deadline
+        self._problem = ""
         self._reason = Reason.TIMEOUT
         self._replies: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -77,12 +85,21 @@ class Batch:
 
     def send(self) -> None:
         """Ask for the first time. Nothing joins the batch from now on."""
-        if self.route.filling is self:
-            self.route.filling = None
+        filling, asker = self.route.filling, self._asker
+        if filling.get(self.terms) is self:
+            del filling[self.terms]
+        asker.batches.add(self)
         self._count = len(self.answers)
-        self._asker.open += self._count
-        self._deadline = monotonic() + self.seconds
-        self._attempt(self.strategy.first)
+        asker.open += self._count
+        self._deadline = self._deadline or monotonic() + self._seconds
+        self._attempt(self._strategy.first)
+
+    def fail(self, reason: Reason, problem: str = "") -> None:
+        """Deny whatever is still open."""
+        for request, answer in zip(self.requests, self.answers, strict=True):
+            if not answer.done():
+                answer.set_result(self._asker.failure(reason, request, self._seconds, problem))
+        self._finish()
 
     def _attempt(self, mode: Mode) -> None:
         now = monotonic()
@@ -90,15 +107,14 @@ class Batch:
         if left <= 0:
             self._give_up()
             return
-        self._attempts += 1
         try:
             self._publish(mode, now, left)
             wait = self._next_wait()
         except NotConnected:
             self._reason = Reason.NOT_CONNECTED
             wait = RETRY_SECONDS / 2
-        except BadMessage:
-            self._split()
+        except BadMessage as error:
+            self._split(str(error))
             return
         self._timer = self._asker.loop.call_later(min(wait, left), self._again)
 
@@ -116,21 +132,27 @@ class Batch:
         reply = connection.expect(take)
         self._replies.append(reply)
         connection.send(self.route.subjects[mode], payload, reply)
+        if self._attempts:
+            self._asker.asked_again += len(asked)
+        self._attempts += 1
+        self._asked_all = mode is Mode.ALL
+        if self._reason is Reason.NOT_CONNECTED:
+            self._reason = Reason.TIMEOUT
 
     def _next_wait(self) -> float:
-        if self._attempts == 1 and self.strategy is Strategy.HEDGE:
-            return self._asker.hedge.seconds
-        wait, self._wait = self._wait, self._wait * 2
+        usual = self._asker.hedge.seconds
+        if self._attempts == 1 and self._strategy is Strategy.HEDGE:
+            return usual
+        wait, self._wait = max(self._wait, usual), self._wait * 2
         return wait
 
     def _again(self) -> None:
         """Ask once more for what is still open."""
         self._keep_open()
-        if self.answers:
-            self._asker.asked_again += len(self.answers)
-            self._attempt(self.strategy.again)
-        else:
+        if not self.answers:
             self._finish()
+            return
+        self._attempt(self._strategy.again if self._attempts else self._strategy.first)
 
     def _keep_open(self) -> None:
         pairs = [(r, a) for r, a in zip(self.requests, self.answers, strict=True) if not a.done()]
@@ -146,13 +168,15 @@ class Batch:
             asker.invalid_answers += 1
             return
         if answers.problem:
-            self._fail(Reason.INVALID_REQUEST, answers.problem)
-            return
-        if len(answers.decisions) != len(asked):
+            self._misunderstood(answers.problem)
+        elif len(answers.decisions) != len(asked):
             asker.invalid_answers += 1
-            return
-        asker.hedge.learn(monotonic() - sent_at)
-        asker.circuit.answered()
+        else:
+            asker.hedge.learn(monotonic() - sent_at)
+            asker.circuit.answered()
+            self._settle(asked, answers)
+
+    def _settle(self, asked: list[Answer], answers: Answers) -> None:
         busy = False
         for answer, decision in zip(asked, answers.decisions, strict=True):
             if decision is None:
@@ -160,16 +184,30 @@ class Batch:
             elif not answer.done():
                 answer.set_result(decision)
         if busy:
-            self._refused()
+            self._reason = Reason.BUSY
+            self._ask_the_others()
         elif asked is self.answers or all(answer.done() for answer in self.answers):
             self._finish()
 
-    def _refused(self) -> None:
-        """A replica was too busy: ask the others at once, unless they were asked already."""
-        self._reason = Reason.BUSY
-        if self._attempts == 1 and self.strategy is not Strategy.FLOOD:
-            self._cancel_timer()
-            self._again()
+    def _ask_the_others(self) -> None:
+        """One replica was of no help: ask all at once, unless they were asked already."""
+        if self._asked_all:
+            return
+        self._cancel_timer()
+        self._keep_open()
+        if self.answers:
+            self._attempt(Mode.ALL)
+        else:
+            self._finish()
+
+    def _misunderstood(self, problem: str) -> None:
+        """A replica could not read the questions, or not send the answers: fewer may do, or another replica."""
+        self._keep_open()
+        if len(self.answers) > 1:
+            self._split(problem)
+        else:
+            self._reason, self._problem = Reason.INVALID_REQUEST, problem
+            self._ask_the_others()
 
     def _nobody_listens(self) -> None:
         """The server knows no subscriber for the subject at this moment."""
@@ -180,39 +218,39 @@ class Batch:
         self._reason = Reason.NO_PDP
         if self.route.announced:
             self._asker.withdraw(self.route.scope)
-            self._divide(lambda request: self._asker.route(request))
-        elif not self.persistent:
+            self._hand_over(self._by_route())
+        elif monotonic() >= self.route.expected_until:
             self._give_up()
 
-    def _split(self) -> None:
-        """Together the questions are too large for one message: send them one by one."""
-        self._keep_open()
-        if len(self.answers) == 1:
-            self._fail(Reason.INVALID_REQUEST, "the request is too large to send")
-        else:
-            self._divide(lambda _: self.route)
+    def _by_route(self) -> Iterable[tuple[Route, list[Pair]]]:
+        """What is open, by where it is to be asked now."""
+        groups: dict[Route, list[Pair]] = {}
+        for request, answer in zip(self.requests, self.answers, strict=True):
+            groups.setdefault(self._asker.route(request), []).append((request, answer))
+        return groups.items()
 
-    def _divide(self, route: Callable[[Request], Route]) -> None:
-        """Hand each open question to a batch of its own, within the same deadline."""
-        left = self._deadline - monotonic()
-        requests, answers = self.requests, self.answers
+    def _split(self, problem: str) -> None:
+        """Together the questions, or the answers, are too large for one message: ask each half by itself."""
+        self._keep_open()
+        if len(self.answers) <= 1:
+            self.fail(Reason.INVALID_REQUEST, problem)
+            return
+        pairs = list(zip(self.requests, self.answers, strict=True))
+        middle = len(pairs) // 2
+        self._hand_over([(self.route, pairs[:middle]), (self.route, pairs[middle:])])
+
+    def _hand_over(self, groups: Iterable[tuple[Route, list[Pair]]]) -> None:
+        """Hand what is open to other batches, within the same deadline."""
         self._finish()
-        for request, answer in zip(requests, answers, strict=True):
-            batch = Batch(self._asker, route(request), self.strategy, left)
-            batch.requests.append(request)
-            batch.answers.append(answer)
-            batch.persistent = self.persistent
+        for route, pairs in groups:
+            batch = Batch(self._asker, route, self.terms, self._deadline)
+            batch.requests = [request for request, _ in pairs]
+            batch.answers = [answer for _, answer in pairs]
             batch.send()
 
     def _give_up(self) -> None:
         self._asker.circuit.failed(monotonic())
-        self._fail(self._reason)
-
-    def _fail(self, reason: Reason, problem: str = "") -> None:
-        for request, answer in zip(self.requests, self.answers, strict=True):
-            if not answer.done():
-                answer.set_result(self._asker.failure(reason, request, self.seconds, problem))
-        self._finish()
+        self.fail(self._reason, self._problem)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -222,8 +260,10 @@ class Batch:
     def _finish(self) -> None:
         """Drop the interest in answers: from now on they cost nothing."""
         self._cancel_timer()
+        asker = self._asker
         for reply in self._replies:
-            self._asker.connection.forget(reply)
+            asker.connection.forget(reply)
         self._replies.clear()
-        self._asker.open -= self._count
+        asker.batches.discard(self)
+        asker.open -= self._count
         self._count = 0

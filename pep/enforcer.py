@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
-from authz import Decision, Entity, Identity, Request
+from authz import Decision, Entity, Identity, InvalidRequest, Reason, Request
 from authz.request import Attributes
 from bus.connection import Connection, configured_url
 from bus.scopes import DEFAULT_DOMAIN
 from pep.asker import Asker
 from pep.at_least import ask_at_least
+from pep.batch import Terms
 from pep.errors import AccessDenied
 from pep.secondary import Secondary, secondary_point
 from pep.strategy import Strategy
 from pep.trust_store import Keys, configured_keys, read_keys
 from sdp_cache import LeaseRules, Recycling
+
+Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_SECONDS = 1.0
@@ -67,7 +71,7 @@ class Enforcer:
         trusted = configured_keys() if trust is None else read_keys(trust)
         url = url or configured_url() or DEFAULT_URL
         async with Connection(url, name=name, identity=identity, connect_seconds=connect_seconds) as bus:
-            asker = Asker(bus, domain=domain, strategy=Strategy(strategy), seconds=deadline)
+            asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline)
             await asker.start()
             try:
                 async with secondary_point(bus, domain, trusted, recycling, lease) as secondary:
@@ -85,17 +89,17 @@ class Enforcer:
         *,
         context: Attributes | None = None,
         deadline: float | None = None,
-        strategy: Strategy | None = None,
+        strategy: Strategy | str | None = None,
         at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
         request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        secondary = self.secondary
+        terms, secondary = self.asker.terms(deadline, strategy), self.secondary
         if secondary is not None:
             known = secondary.recall(request, at_least)
             if known is not None:
                 return known
-        return await self._ask(request, deadline, strategy, at_least)
+        return await self._ask(self.asker.decide, request, terms, at_least)
 
     async def require(
         self,
@@ -105,7 +109,7 @@ class Enforcer:
         *,
         context: Attributes | None = None,
         deadline: float | None = None,
-        strategy: Strategy | None = None,
+        strategy: Strategy | str | None = None,
         at_least: int = 0,
     ) -> Decision:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
@@ -120,30 +124,40 @@ class Enforcer:
         requests: Iterable[Request | tuple[str, str, str]],
         *,
         deadline: float | None = None,
-        strategy: Strategy | None = None,
+        strategy: Strategy | str | None = None,
         at_least: int = 0,
     ) -> list[Decision]:
-        """Ask many questions at once; the answers come in the same order."""
+        """Ask many questions at once; the answers come in the same order.
+
+        One that cannot be asked at all is denied, with a detail that names its field; the others are asked.
+        """
         asked = [r if isinstance(r, Request) else Request.of(*r) for r in requests]
-        for request in asked:
-            request.validate()
-        if self.secondary is None and not at_least:
-            return list(await asyncio.gather(*[self.asker.decide(r, deadline, strategy) for r in asked]))
-        known = [self.secondary.recall(r, at_least) if self.secondary else None for r in asked]
+        terms, secondary = self.asker.terms(deadline, strategy), self.secondary
+        if secondary is None and not at_least:
+            return list(await asyncio.gather(*[self._decide(request, terms) for request in asked]))
+        known = [secondary.recall(r, at_least) if secondary else None for r in asked]
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
-        asking = [self._ask(request, deadline, strategy, at_least) for request in unknown]
+        asking = [self._ask(self._decide, request, terms, at_least) for request in unknown]
         answers = iter(await asyncio.gather(*asking))
         return [next(answers) if decision is None else decision for decision in known]
 
-    async def _ask(
-        self, request: Request, deadline: float | None, strategy: Strategy | None, at_least: int
-    ) -> Decision:
+    async def _ask(self, ask: Ask, request: Request, terms: Terms | None, at_least: int) -> Decision:
         """Ask the PDPs, and learn from the answer."""
-        secondary, ask = self.secondary, self.asker.decide
+        secondary = self.secondary
         stamp = secondary.epoch if secondary is not None else 0
         if at_least:
-            seconds = deadline or self.asker.seconds
-            decision = await ask_at_least(lambda r, left: ask(r, left, strategy), request, seconds, at_least)
+            strategy, seconds = terms or self.asker.usual
+            decision = await ask_at_least(
+                lambda r, left: ask(r, (strategy, left)), request, seconds, at_least
+            )
         else:
-            decision = await ask(request, deadline, strategy)
+            decision = await ask(request, terms)
         return decision if secondary is None else secondary.settle(request, decision, stamp, at_least)
+
+    def _decide(self, request: Request, terms: Terms | None) -> asyncio.Future[Decision]:
+        try:
+            return self.asker.decide(request, terms)
+        except InvalidRequest as error:
+            answer: asyncio.Future[Decision] = self.asker.loop.create_future()
+            answer.set_result(Decision(False, Reason.INVALID_REQUEST, detail=str(error)))
+            return answer

@@ -1,0 +1,100 @@
+"""A dead fabric costs microseconds, and is found again as soon as it is back."""
+
+from __future__ import annotations
+
+import signal
+
+from authz import Decision, Reason, Request
+from pep.circuit import Circuit
+from tests.deciders import Readers
+from tests.pep.fabric import asking, serving
+from tests.recorder import recorder
+from tests.waiting import eventually
+
+
+class TestRules:
+    def test_it_is_closed_until_a_question_fails(self):
+        circuit = Circuit()
+        assert circuit.admits(100.0)
+        assert not circuit.is_open(100.0)
+
+    def test_it_stays_closed_while_replicas_are_heard(self):
+        circuit = Circuit()
+        circuit.heard(100.0, ttl=3.0)
+        circuit.failed(101.0)
+        assert not circuit.is_open(103.0)
+        assert circuit.is_open(103.1)
+
+    def test_while_open_one_question_in_each_interval_is_let_through(self):
+        circuit = Circuit(probe_seconds=0.1)
+        circuit.failed(100.0)
+        admitted = [n for n in range(100) if circuit.admits(100.0 + n / 100)]
+        assert admitted == [10, 20, 30, 40, 50, 60, 70, 80, 90]
+
+    def test_further_failures_do_not_put_the_next_probe_off(self):
+        circuit = Circuit(probe_seconds=0.1)
+        circuit.failed(100.0)
+        circuit.failed(100.09)
+        assert circuit.admits(100.11)
+
+    def test_an_answer_closes_it(self):
+        circuit = Circuit()
+        circuit.failed(100.0)
+        circuit.answered()
+        assert circuit.admits(100.01)
+        assert not circuit.failing
+
+    def test_an_announcement_closes_it(self):
+        circuit = Circuit()
+        circuit.failed(100.0)
+        circuit.heard(100.01, ttl=3.0)
+        assert circuit.admits(100.02)
+
+    def test_a_shorter_lifetime_does_not_take_back_a_longer_one(self):
+        circuit = Circuit()
+        circuit.heard(100.0, ttl=3.0)
+        circuit.heard(100.0, ttl=1.0)
+        circuit.failed(100.0)
+        assert not circuit.is_open(102.0)
+
+
+async def test_a_fabric_without_replicas_is_asked_once_in_a_while_and_found_when_it_is_there(server):
+    async with recorder(server.url) as wire, asking(wire.url, deadline=30.0) as pep:
+        pep.asker.circuit._probe_seconds = 3600.0
+        denied = [await pep.check("alice", "/x", "read") for _ in range(1000)]
+        assert {decision.reason for decision in denied} == {Reason.NO_PDP}
+        assert {decision.detail for decision in denied} == {"no PDP serves `/x`"}
+        assert bytes(wire.said).count(b"PUB af.ask.") == 1
+        async with serving(server.url, Readers()):
+            await eventually(lambda: len(pep.asker.scopes))
+            assert await pep.check("alice", "/x", "read") == Decision(True, policies=("readers",))
+        assert not pep.asker.circuit.failing
+
+
+async def test_a_dead_server_is_not_waited_for_again_and_again(own_server):
+    async with (
+        serving(own_server.url, Readers()),
+        asking(own_server.url, "domain:default", deadline=3600.0) as pep,
+    ):
+        assert (await pep.check("alice", "/x", "read")).allowed
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        pep.asker.connection.lost_at -= 1.0  # a while ago
+        denied = [await pep.check("alice", "/x", "read") for _ in range(1000)]
+        assert {decision.reason for decision in denied} == {Reason.NOT_CONNECTED}
+        await own_server.start()
+        assert await pep.asker.connection.wait_ready(10.0)
+        assert (await pep.check("alice", "/x", "read")).allowed
+
+
+async def test_a_connection_that_was_lost_a_moment_ago_is_waited_for(own_server):
+    async with (
+        serving(own_server.url, Readers()),
+        asking(own_server.url, "domain:default", deadline=60.0) as pep,
+    ):
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        asked = [pep.asker.decide(Request.of("alice", f"/{n}", "read")) for n in range(200)]
+        await own_server.start()
+        answers = [await answer for answer in asked]
+        assert all(answer.allowed for answer in answers), {str(answer) for answer in answers}
