@@ -67,6 +67,13 @@ class Roll(msgspec.Struct, frozen=True, array_like=True, gc=False):
     members: list[tuple[MemberStatus, float]]
 
 
+class AuditPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Some audit records of one writer, as it encoded and chained them."""
+
+    records: list[bytes]
+
+
+unpack_audit_page = Unpack(AuditPage)
 unpack_member_status = Unpack(MemberStatus)
 unpack_roll = Unpack(Roll)
 unpack_request = Unpack(Request)

@@ -33,7 +33,7 @@ CHUNK_BYTES = 512 * 1024
 SECONDS = 3.0
 """How long an answer of the store is waited for."""
 
-_DIFFERENT_CONFIGURATION = 10058
+DIFFERENT_CONFIGURATION = 10058
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +137,27 @@ class ReleaseStore:
         try:
             return await self._within(js.create_key_value(config))
         except BadRequestError as error:
-            if error.err_code != _DIFFERENT_CONFIGURATION:
+            if error.err_code != DIFFERENT_CONFIGURATION:
                 raise StoreUnavailable(str(error)) from None
         return await self._within(js.key_value(name))  # somebody has set it up in their own way
 
     async def _within(self, work: Coroutine[object, object, T]) -> T:
-        """The library's answer within the time; its errors become ours, but for those that are answers."""
-        try:
-            return await asyncio.wait_for(work, self._seconds)
-        except KeyWrongLastSequenceError:
-            raise _WrongLast from None
-        except (NotFoundError, BadRequestError):
-            raise
-        except APIError as error:
-            raise StoreUnavailable(error.description or str(error)) from None
-        except (nats.errors.Error, NotConnected, OSError, TimeoutError) as error:
-            problem = str(error).removeprefix("nats: ")
-            raise StoreUnavailable(problem or f"no answer within {self._seconds:g} s") from None
+        return await within(work, self._seconds)
+
+
+async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -> T:
+    """The library's answer within the time; its errors become ours, but for those that are answers."""
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except KeyWrongLastSequenceError:
+        raise _WrongLast from None
+    except (NotFoundError, BadRequestError):
+        raise
+    except APIError as error:
+        raise StoreUnavailable(error.description or str(error)) from None
+    except (nats.errors.Error, NotConnected, OSError, TimeoutError) as error:
+        problem = str(error).removeprefix("nats: ")
+        raise StoreUnavailable(problem or f"no answer within {seconds:g} s") from None
 
 
 class _WrongLast(Exception):

@@ -25,6 +25,10 @@ CONTENT = "authfabric-content"
 """The key-value bucket of everything that is stored under its own hash."""
 RELEASED = f"{ROOT}.released"
 """Below this, the server itself repeats each release as soon as it is stored."""
+AUDIT = "authfabric-audit"
+"""The stream of decisions given."""
+AUDITED = f"{ROOT}.audit"
+"""Below this, everyone who gives decisions says which."""
 
 _MANY = "=many"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -118,6 +122,11 @@ def members(domain: str) -> str:
 def roll(domain: str) -> str:
     """Where to ask the replicas whom they have heard of lately."""
     return f"{ROOT}.policy.{token(domain)}.roll"
+
+
+def audit(domain: str, writer: str) -> str:
+    """Where a writer says which decisions it has given."""
+    return f"{AUDITED}.{token(domain)}.{token(writer)}"
 
 
 def _prefix(path: str) -> list[str]:

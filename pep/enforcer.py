@@ -16,10 +16,11 @@ from pep.asker import Asker
 from pep.at_least import ask_at_least
 from pep.batch import Terms
 from pep.errors import AccessDenied
-from pep.secondary import Secondary, secondary_point
+from pep.secondary import Secondary, member_name, secondary_point
 from pep.strategy import Strategy
 from pep.trust_store import Keys, configured_keys, read_keys
 from sdp_cache import LeaseRules, Recycling
+from sdp_cache.audit_service import AuditWriter
 
 Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 
@@ -37,8 +38,12 @@ class Enforcer:
     `at_least` they are answered by the policies of that epoch or newer ones.
     """
 
-    def __init__(self, asker: Asker, secondary: Secondary | None = None) -> None:
+    def __init__(
+        self, asker: Asker, secondary: Secondary | None = None, audit: AuditWriter | None = None
+    ) -> None:
         self.asker = asker
+        self.audit = audit
+        """What takes note of every decision; None if nothing does."""
         self.secondary = secondary
         """What answers without asking; None if nothing does."""
 
@@ -58,6 +63,7 @@ class Enforcer:
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | None = None,
+        audit: bool = False,
     ) -> AsyncIterator[Enforcer]:
         """Connect to the fabric: `async with Enforcer.connect() as pep`.
 
@@ -67,6 +73,7 @@ class Enforcer:
         Answers are recycled under the lease while the domain's releases can be followed and verified: `trust` says
         whose releases count, as keys or files of keys; otherwise AUTHFABRIC_TRUST does. `recycling=None` always asks.
         A snapshot that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
+        With `audit` every decision goes to the audit stream.
         """
         trusted = configured_keys() if trust is None else read_keys(trust)
         url = url or configured_url() or DEFAULT_URL
@@ -74,10 +81,15 @@ class Enforcer:
             asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline)
             await asker.start()
             try:
-                async with secondary_point(bus, domain, trusted, recycling, lease) as secondary:
+                async with (
+                    secondary_point(bus, domain, trusted, recycling, lease) as secondary,
+                    AuditWriter(bus, domain, member_name(name))
+                    if audit
+                    else contextlib.nullcontext() as writer,
+                ):
                     if snapshot is not None and secondary is not None:
                         await secondary.try_to_load(snapshot, connect_seconds)
-                    yield cls(asker, secondary)
+                    yield cls(asker, secondary, writer)
             finally:
                 await asker.stop()
 
@@ -94,12 +106,13 @@ class Enforcer:
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
         request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        terms, secondary = self.asker.terms(deadline, strategy), self.secondary
-        if secondary is not None:
-            known = secondary.recall(request, at_least)
-            if known is not None:
-                return known
-        return await self._ask(self.asker.decide, request, terms, at_least)
+        terms, secondary, audit = self.asker.terms(deadline, strategy), self.secondary, self.audit
+        decision = None if secondary is None else secondary.recall(request, at_least)
+        if decision is None:
+            decision = await self._ask(self.asker.decide, request, terms, at_least)
+        if audit is not None:
+            audit.record(request, decision)
+        return decision
 
     async def require(
         self,
@@ -133,13 +146,21 @@ class Enforcer:
         """
         asked = [r if isinstance(r, Request) else Request.of(*r) for r in requests]
         terms, secondary = self.asker.terms(deadline, strategy), self.secondary
-        if secondary is None and not at_least:
-            return list(await asyncio.gather(*[self._decide(request, terms) for request in asked]))
         known = [secondary.recall(r, at_least) if secondary else None for r in asked]
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
-        asking = [self._ask(self._decide, request, terms, at_least) for request in unknown]
-        answers = iter(await asyncio.gather(*asking))
-        return [next(answers) if decision is None else decision for decision in known]
+        answers = iter(await self._ask_all(unknown, terms, at_least))
+        decisions = [next(answers) if decision is None else decision for decision in known]
+        if self.audit is not None:
+            for request, decision in zip(asked, decisions, strict=True):
+                self.audit.record(request, decision)
+        return decisions
+
+    async def _ask_all(
+        self, requests: list[Request], terms: Terms | None, at_least: int
+    ) -> Iterable[Decision]:
+        if self.secondary is None and not at_least:  # then none of them needs a task of its own
+            return await asyncio.gather(*[self._decide(request, terms) for request in requests])
+        return await asyncio.gather(*[self._ask(self._decide, r, terms, at_least) for r in requests])
 
     async def _ask(self, ask: Ask, request: Request, terms: Terms | None, at_least: int) -> Decision:
         """Ask the PDPs, and learn from the answer."""

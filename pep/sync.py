@@ -82,6 +82,7 @@ class SyncEnforcer:
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | None = None,
+        audit: bool = False,
     ) -> Iterator[SyncEnforcer]:
         """Connect to the fabric: `with SyncEnforcer.connect() as pep`. The arguments mean what Enforcer's do."""
         with contextlib.closing(LoopThread()) as loop:
@@ -97,6 +98,7 @@ class SyncEnforcer:
                 recycling=recycling,
                 lease=lease,
                 snapshot=snapshot,
+                audit=audit,
             )
             enforcer = loop.run(connecting.__aenter__())
             try:

@@ -83,17 +83,28 @@ class AuditTrail:
         if len(self._waiting) < self._limit:
             self._waiting.append((at, request, decision))
         else:
-            self.dropped += 1
-            self._unreported += 1
+            self._drop()
 
-    def drain(self, now: float) -> list[bytes]:
-        """Everything noted since the last time, encoded and chained, in order."""
-        records = [self._chain(at, request, decision) for at, request, decision in self._waiting]
-        self._waiting.clear()
-        if self._unreported:
+    def drain(self, now: float, most: int | None = None) -> list[bytes]:
+        """What was noted since the last time, or the first so many of it, encoded and chained, in order."""
+        records: list[bytes] = []
+        for _ in range(min(len(self._waiting), most or self._limit)):
+            try:
+                records.append(self._chain(*self._waiting.popleft()))
+            except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
+                self._drop()
+        if self._unreported and not self._waiting:
             records.append(self._chain(now, dropped=self._unreported))
             self._unreported = 0
         return records
+
+    def __len__(self) -> int:
+        """How many decisions have yet to be handed over."""
+        return len(self._waiting)
+
+    def _drop(self) -> None:
+        self.dropped += 1
+        self._unreported += 1
 
     def _chain(
         self, at: float, request: Request | None = None, decision: Decision | None = None, dropped: int = 0
@@ -104,6 +115,14 @@ class AuditTrail:
         return encoded
 
 
+def read_record(encoded: bytes) -> AuditRecord | None:
+    """A record; None if it is none."""
+    try:
+        return _decode(encoded)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def verify_chain(records: Iterable[bytes], writer: str, start: Head = Head()) -> Verified:  # noqa: B008 - frozen
     """Follow a writer's chain from a head known before. A record delivered twice in a row is no break."""
     head, dropped = start, 0
@@ -111,9 +130,8 @@ def verify_chain(records: Iterable[bytes], writer: str, start: Head = Head()) ->
         found = digest(encoded)
         if found == head.digest:
             continue
-        try:
-            record = _decode(encoded)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        record = read_record(encoded)
+        if record is None:
             return Verified(head, dropped, Break(head.sequence + 1, "is unreadable"))
         problem = _problem(record, writer, head)
         if problem:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz import Decision, Inference, Request
+from authz import Decision, Entity, Inference, Request
 from sdp_cache.audit import AuditRecord, AuditTrail, Break, Head, verify_chain
 
 ASKED = Request.of("alice", "/o", "read")
@@ -100,3 +100,24 @@ def test_what_cannot_be_read_is_a_break(junk):
 
 def test_an_empty_chain_stands_at_its_start():
     assert verify_chain([], "pep-1").head == Head()
+
+
+def test_a_part_can_be_drained_and_drops_are_reported_when_nothing_waits_any_more():
+    trail = AuditTrail("pep-1", limit=3)
+    for n in range(5):
+        trail.record(ASKED, ALLOW, float(n))
+    first = trail.drain(99.0, most=2)
+    rest = trail.drain(99.0, most=2)
+    assert [len(first), len(rest), len(trail)] == [2, 2, 0]
+    verified = verify_chain(first + rest, "pep-1")
+    assert (verified.broken, verified.head, verified.dropped) == (None, trail.head, 2)
+
+
+def test_a_decision_that_cannot_be_encoded_any_more_is_counted_as_dropped():
+    trail = AuditTrail("pep-1")
+    attributes: dict[str, object] = {}
+    trail.record(Request.of(Entity("a", attributes), "/o", "read"), ALLOW, 0.0)
+    trail.record(ASKED, ALLOW, 0.0)
+    attributes["x"] = object()
+    verified = verify_chain(trail.drain(1.0), "pep-1")
+    assert (verified.broken, verified.head.sequence, verified.dropped) == (None, 2, 1)

@@ -1,0 +1,148 @@
+"""`authfabric audit`: see which decisions were given, and whether any are missing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from authfabric.commands.ask import decision_document
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, out, print_json, run
+from bus.audit_store import AuditStore
+from bus.connection import Connection
+from bus.scopes import DEFAULT_DOMAIN
+from sdp_cache.audit import AuditRecord, read_record
+from sdp_cache.audit_verify import ChainVerifier
+
+LOOK_SECONDS = 1.0
+
+app = typer.Typer(help="See which decisions were given, and whether any are missing.", no_args_is_help=True)
+
+Domain = Annotated[str, typer.Option(help="The domain in which they were given.")]
+
+
+@app.command()
+def verify(domain: Domain = DEFAULT_DOMAIN, url: Url = None, json: Json = False) -> None:
+    """Follow every writer's chain through the audit stream; exit code 1 if one breaks.
+
+    The first record that is missing, altered or foreign is named for each writer. What was cut off at the end, after
+    the newest record, cannot be seen.
+    """
+    chains = run(_verify(find_url(url), domain))
+    if json:
+        print_json(_document(chains))
+    elif not chains.writers:
+        out.print(f"no decision in `{domain}` was audited yet")
+    else:
+        _show_chains(chains)
+    if chains.broken:
+        raise typer.Exit(Exit.DENIED)
+
+
+@app.command()
+def tail(
+    count: Annotated[
+        int, typer.Option("-n", min=1, help="How many of the newest decisions to begin with.")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show the decisions given last, and with -f those to come; with --json one document for each."""
+    run(_tail(find_url(url), domain, count, follow, json))
+
+
+async def _verify(url: str, domain: str) -> ChainVerifier:
+    async with Connection(url, name="audit", connect_seconds=2.0) as bus:
+        store = AuditStore(bus, domain)
+        kept = await store.kept()
+        chains = ChainVerifier(whole=kept.start == 1)
+        async for page in store.read(kept.start - 1):
+            chains.take(page.writer, page.records)
+    return chains
+
+
+async def _tail(url: str, domain: str, count: int, follow: bool, json: bool) -> None:
+    async with Connection(url, name="audit", connect_seconds=2.0) as bus:
+        store, news = AuditStore(bus, domain), asyncio.Event()
+        await store.listen(news.set)
+        after = max(0, (await store.kept()).stop - 1 - count)  # no page is empty
+        shown = count
+        while True:
+            news.clear()
+            records: list[bytes] = []
+            async for page in store.read(after):
+                after = page.number
+                records += page.records
+            for encoded in records[-shown:] if shown else records:
+                _show(read_record(encoded), json)
+            if not follow:
+                return
+            shown = 0
+            with contextlib.suppress(TimeoutError):  # the word of a page may come before it can be read
+                await asyncio.wait_for(news.wait(), LOOK_SECONDS)
+
+
+def _show(record: AuditRecord | None, json: bool) -> None:
+    if record is None:
+        out.print("[red]unreadable[/]")
+    elif json:
+        print_json(_record_document(record))
+    else:
+        when = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        out.print(
+            f"[dim]{when} {escape(record.writer)} {record.sequence}[/]  {_words(record)}", highlight=False
+        )
+
+
+def _words(record: AuditRecord) -> str:
+    if record.request is None or record.decision is None:
+        return f"[yellow]{record.dropped} decisions were not recorded[/]"
+    decision = record.decision
+    how = decision.inferred
+    source = f"{how.method}{', stale' if how.stale else ''}" if how is not None else "asked"
+    colour = "green" if decision.allowed else "red"
+    return (
+        f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}"
+        f"  [dim]{escape(str(decision))} {source}, epoch {decision.epoch}[/]"
+    )
+
+
+def _record_document(record: AuditRecord) -> dict[str, object]:
+    document: dict[str, object] = {"writer": record.writer, "sequence": record.sequence, "at": record.at}
+    if record.request is None or record.decision is None:
+        return document | {"dropped": record.dropped}
+    return (
+        document | decision_document(record.request, record.decision) | {"inferred": record.decision.inferred}
+    )
+
+
+def _document(chains: ChainVerifier) -> dict[str, object]:
+    return {
+        "holds": not chains.broken,
+        "writers": {
+            name: {
+                "from": chains.starts[name],
+                "to": each.head.sequence,
+                "dropped": each.dropped,
+                "broken": each.broken,
+            }
+            for name, each in chains.writers.items()
+        },
+    }
+
+
+def _show_chains(chains: ChainVerifier) -> None:
+    for name, each in chains.writers.items():
+        dropped = f", [yellow]{each.dropped} decisions not recorded[/]" if each.dropped else ""
+        if each.broken is None:
+            state = f"[green]holds[/] from {chains.starts[name]} to {each.head.sequence}"
+        else:
+            state = f"[red]breaks[/]: record {each.broken.sequence} {escape(each.broken.problem)}"
+        out.print(f"[bold]{escape(name)}[/]: {state}{dropped}", highlight=False)

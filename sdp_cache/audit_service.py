@@ -1,0 +1,112 @@
+"""Handing the decisions that were given to the audit stream, behind the back of whoever asked.
+
+Recording a decision takes a moment and never waits: encoding, hashing and storing happen later, a page at a time. While
+the store is away pages wait, in a bounded buffer; what does not fit is counted, and the count goes into the chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from time import time
+from types import TracebackType
+from typing import Self
+
+from authz import Decision, Request
+from bus.audit_store import AuditStore
+from bus.connection import Connection
+from bus.errors import BusError
+from sdp_cache.audit import AuditTrail
+
+GATHER_SECONDS = 0.05
+"""How long records are gathered into one page."""
+PAGE_RECORDS = 128
+PAGE_BYTES = 256 * 1024
+AGAIN_SECONDS = 1.0
+FINISH_SECONDS = 2.0
+"""How long leaving waits for what is not stored yet."""
+
+_log = logging.getLogger("authfabric.audit")
+
+
+class AuditWriter:
+    """`async with AuditWriter(bus, domain, writer) as audit`, then `audit.record(request, decision)`."""
+
+    def __init__(self, connection: Connection, domain: str, writer: str, limit: int = 10_000) -> None:
+        """`writer` is a name that was never used before; `limit` bounds the decisions waiting to be stored."""
+        self.trail = AuditTrail(writer, limit)
+        self.stored = 0
+        """The number of the newest record that the store has acknowledged."""
+        self.problem = ""
+        self._store = AuditStore(connection, domain)
+        self._waiting = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._write())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_SECONDS):
+                while len(self.trail) or self.stored < self.trail.head.sequence:
+                    self._waiting.set()
+                    await asyncio.sleep(GATHER_SECONDS / 5)
+        lost = len(self.trail) + self.trail.head.sequence - self.stored
+        if lost:
+            _log.error("%d audit records of `%s` were not stored: %s", lost, self.trail.writer, self.problem)
+        if self._task is not None:
+            self._task.cancel()
+
+    def record(self, request: Request, decision: Decision) -> None:
+        """Take note of a decision that is being given."""
+        self.trail.record(request, decision, time())
+        if not self._waiting.is_set():
+            self._waiting.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._waiting.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._waiting.clear()
+            while records := self.trail.drain(time(), PAGE_RECORDS):
+                first = self.trail.head.sequence - len(records) + 1
+                for page in _pages(records):
+                    await self._append(page, first)
+                    first += len(page)
+
+    async def _append(self, page: list[bytes], first: int) -> None:
+        """Store a page, however long it takes; callers do not wait for it."""
+        while True:
+            try:
+                await self._store.append(self.trail.writer, page, str(first))
+            except BusError as error:
+                self._say(str(error))
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                self._say("")
+                self.stored = first + len(page) - 1
+                return
+
+    def _say(self, problem: str) -> None:
+        if problem and not self.problem:
+            _log.warning(
+                "decisions wait to be audited: %s; %d were dropped so far", problem, self.trail.dropped
+            )
+        self.problem = problem
+
+
+def _pages(records: list[bytes]) -> list[list[bytes]]:
+    """The records in messages of a bearable size."""
+    pages: list[list[bytes]] = [[]]
+    size = 0
+    for record in records:
+        if pages[-1] and size + len(record) > PAGE_BYTES:
+            pages.append([])
+            size = 0
+        pages[-1].append(record)
+        size += len(record)
+    return pages

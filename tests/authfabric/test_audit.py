@@ -1,0 +1,44 @@
+"""`authfabric audit` shows the decisions of PEPs, asked for or recycled, and where a chain breaks."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bus.audit_store import AuditStore
+from tests.authfabric.test_push import authfabric
+from tests.pep.recycling_world import QUESTION, only, world
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+async def test_every_decision_is_audited_whether_asked_for_or_recycled(tmp_path):
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        url = ("--url", here.server.url)
+        assert await authfabric("audit", "verify", *url) == (0, {"holds": True, "writers": {}})
+        async with here.pep(audit=True, name="shop") as pep:
+            await pep.check(QUESTION)
+            await pep.check(QUESTION)
+            await pep.check_many([QUESTION, ("eve", "/x", "read")])
+        code, found = await authfabric("audit", "verify", *url)
+        (writer,) = found["writers"]
+        assert (code, found["holds"], found["writers"][writer]["to"]) == (0, True, 4)
+        assert writer.startswith("shop-")
+        _, last = await authfabric("audit", "tail", "-n", "1", *url)
+        assert (last["subject"], last["decision"], last["sequence"]) == ("eve", "deny", 4)
+        pages = [page async for page in AuditStore(here.bus, "default").read()]
+        records = [msgspec.msgpack.decode(each) for page in pages for each in page.records]
+        inferred = [each[5][9] and each[5][9][0] for each in records]
+        assert inferred == [None, "precise", "precise", None]
+
+
+async def test_a_break_is_named_and_the_exit_code_says_so(tmp_path):
+    async with world(tmp_path) as here:
+        await AuditStore(here.bus, "default").append("shop-1", [b"junk"], "1")
+        code, found = await authfabric("audit", "verify", "--url", here.server.url)
+        assert (code, found["holds"]) == (1, False)
+        assert found["writers"]["shop-1"]["broken"] == {"sequence": 1, "problem": "is unreadable"}

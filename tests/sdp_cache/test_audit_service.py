@@ -1,0 +1,139 @@
+"""Every decision reaches the audit stream, in a chain, without its caller waiting; what is missing there is named."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from authz import Decision, Request
+from bus import Connection, NatsServer
+from bus.audit_store import AuditStore
+from bus.envelope import pack
+from bus.messages import AuditPage
+from bus.subjects import audit
+from sdp_cache.audit import AuditTrail, Break, read_record
+from sdp_cache.audit_service import AuditWriter
+from sdp_cache.audit_verify import ChainVerifier
+from tests.waiting import eventually
+
+ALLOW = Decision(True)
+
+
+def asked(number: int) -> Request:
+    return Request.of("ann", f"/{number}", "read")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[NatsServer]:
+    async with NatsServer(jetstream=True) as running:
+        yield running
+
+
+@pytest.fixture
+async def bus(server) -> AsyncIterator[Connection]:
+    async with Connection(server.url) as connection:
+        yield connection
+
+
+async def verify(bus: Connection) -> ChainVerifier:
+    store = AuditStore(bus, "shop")
+    kept = await store.kept()
+    chains = ChainVerifier(whole=kept.start == 1)
+    async for page in store.read():
+        chains.take(page.writer, page.records)
+    return chains
+
+
+async def test_everything_recorded_is_stored_in_order_by_the_time_the_writer_leaves(bus):
+    async with AuditWriter(bus, "shop", "pep-1") as one, AuditWriter(bus, "shop", "pep-2") as two:
+        for number in range(300):
+            one.record(asked(number), ALLOW)
+            two.record(asked(number), ALLOW)
+    chains = await verify(bus)
+    assert not chains.broken
+    assert {name: each.head for name, each in chains.writers.items()} == {
+        "pep-1": one.trail.head,
+        "pep-2": two.trail.head,
+    }
+    pages = [page async for page in AuditStore(bus, "shop").read()]
+    records = [read_record(each) for page in pages if page.writer == "pep-1" for each in page.records]
+    assert [each.request for each in records] == [asked(number) for number in range(300)]
+    assert len(pages) < 20
+
+
+async def test_the_store_of_another_domain_is_not_read(bus):
+    async with AuditWriter(bus, "elsewhere", "pep-1") as writer:
+        writer.record(asked(1), ALLOW)
+    assert (await verify(bus)).writers == {}
+
+
+async def test_while_the_store_is_away_records_wait_and_beyond_the_limit_they_are_counted(
+    server, bus, caplog
+):
+    async with AuditWriter(bus, "shop", "pep-1", limit=10) as writer:
+        writer.record(asked(0), ALLOW)
+        await eventually(lambda: writer.stored == 1)
+        await server.stop()
+        writer.record(asked(1), ALLOW)
+        await eventually(lambda: writer.problem)
+        for number in range(2, 100):
+            writer.record(asked(number), ALLOW)
+        assert (len(writer.trail), writer.trail.dropped) == (10, 88)
+        await server.start()
+        await eventually(lambda: writer.stored == writer.trail.head.sequence and not len(writer.trail))
+    chains = await verify(bus)
+    verified = chains.writers["pep-1"]
+    assert (verified.broken, verified.dropped, verified.head) == (None, 88, writer.trail.head)
+    assert len([each for each in caplog.records if "wait to be audited" in each.message]) == 1
+
+
+async def test_what_is_stored_twice_is_kept_once(bus):
+    store = AuditStore(bus, "shop")
+    for _ in range(2):
+        await store.append("pep-1", [b"record"], "1")
+    assert [page.records async for page in store.read()] == [[b"record"]]
+
+
+def chain(count: int) -> list[bytes]:
+    trail = AuditTrail("pep-1")
+    for number in range(count):
+        trail.record(asked(number), ALLOW, 0.0)
+    return trail.drain(1.0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "broken"),
+    [
+        (lambda r: [r[:2], r[3:]], Break(3, "is missing: the next is number 4")),
+        (lambda r: [r[1:]], Break(1, "is missing: the next is number 2")),
+        (lambda r: [r[:2], [b"junk"], r[2:]], Break(3, "is unreadable")),
+        (lambda r: [r[:1], r[2:3], r[1:2]], Break(2, "is missing: the next is number 3")),
+    ],
+)
+async def test_the_first_gap_or_break_is_named(bus, stored, broken):
+    store = AuditStore(bus, "shop")
+    for number, page in enumerate(stored(chain(5))):
+        await store.append("pep-1", page, str(number))
+    chains = await verify(bus)
+    assert chains.broken == {"pep-1": broken}
+
+
+async def test_a_page_that_is_none_breaks_its_writers_chain_and_no_other(bus):
+    store = AuditStore(bus, "shop")
+    await store.append("pep-1", chain(2), "1")
+    bus.send(audit("shop", "pep-2"), b"junk")
+    bus.send(audit("shop", "pep-3"), pack(AuditPage(chain(1))))
+    await bus.flush()
+    chains = await verify(bus)
+    assert chains.broken == {
+        "pep-2": Break(1, "is unreadable"),
+        "pep-3": Break(1, "is by `pep-1`, not by `pep-3`"),
+    }
+
+
+def test_where_the_oldest_were_discarded_a_chain_may_begin_later():
+    records = chain(5)
+    chains = ChainVerifier(whole=False)
+    chains.take("pep-1", records[2:])
+    assert (chains.broken, chains.starts) == ({}, {"pep-1": 3})
