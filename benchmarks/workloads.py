@@ -72,33 +72,34 @@ def _project_requests(count: int, requests: int, pick: random.Random) -> list[Re
 
 
 def roles(requests: int = 1000, seed: int = 2) -> Workload:
-    """Role-based access: each of the roles is granted single actions on single objects; subjects have three roles."""
+    """Role-based access: a role may do some actions to ten objects; a subject has three of the roles."""
     pick = random.Random(seed)
-    grants = sorted(
-        {
-            (f"role{role}", f"/objects/{pick.randrange(300)}", pick.choice(["read", "write", "delete"]))
-            for role in range(ROLES)
-            for _ in range(PER_ROLE)
-        }
-    )
+    granted = {f"role{n}": _grant(pick) for n in range(ROLES)}
     policies = [
         _policy(
-            f"{role} {action} {place}",
+            role,
             "allow",
-            {"resource_id": place, "action_id": action},
+            {"resource_id": objects, "action_id": actions},
             subject={"$.roles": {"condition": "AnyIn", "values": [role]}},
         )
-        for role, place, action in grants
+        for role, (objects, actions) in granted.items()
     ]
     made = []
     for _ in range(requests):
-        role, place, action = pick.choice(grants)
-        held = [f"role{n}" for n in pick.sample(range(ROLES), 3)]
-        if pick.random() < 0.5:
-            held[pick.randrange(3)] = role
-        user = "user-" + "-".join(sorted(set(held)))
-        made.append(Request(Entity(user, {"roles": sorted(set(held))}), Entity(place), Entity(action), {}))
+        role = pick.choice(list(granted))
+        objects, actions = granted[role]
+        held = pick.sample(list(granted), 3)
+        if pick.random() < 0.6:
+            held[0] = role
+        held = sorted(set(held))
+        subject = Entity("user-" + "-".join(held), {"roles": held})
+        made.append(Request(subject, Entity(pick.choice(objects)), Entity(pick.choice(actions)), {}))
     return Workload(policies, made)
+
+
+def _grant(pick: random.Random) -> tuple[list[str], list[str]]:
+    objects = [f"/objects/{n}" for n in pick.sample(range(300), PER_ROLE)]
+    return objects, pick.choice([["read"], ["read", "write"], ["read", "write", "delete"]])
 
 
 def unindexable(count: int, requests: int = 200, seed: int = 3) -> Workload:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from authz.predicate import REQUEST, Certificate, Literal, Predicate, consistent
-from authz.predicate.witness import compile_witness
+from authz.predicate.witness import Witness, compile_witness
 from authz.request import Request
 from pdp.exclusion import exclusions, reduced
 from pdp.refute import Refuter, compile_refuter, demands
@@ -38,32 +38,36 @@ class Certifier:
     def plan(self, determining: Predicate) -> Plan:
         """How requests are certified to which this condition is the reason."""
         literals, others = demands(determining)
+        known = tuple(dict.fromkeys(map(self._intern, literals)))
         refuters: list[Refuter] = []
         single = list(self._unfiled)
         for each in self._exclusions:
-            left, reached = reduced(each, literals)
+            left, reached = reduced(each, known)
             single += reached
             if left is not None:
                 refuters.append(left.exclude)
         if len(single) > MOST:
             return lambda request: None
-        single = [each for each in single if consistent((*literals, *demands(each)[0]))]
+        single = [each for each in single if consistent((*known, *demands(each)[0]))]
+        repeats = bool(others) or len(refuters) + bool(known) > 1 or bool(refuters and single)
         if single:
             refuters.append(compile_refuter(single, self._intern))
-        return self._follow(tuple(dict.fromkeys(map(self._intern, literals))), others, refuters)
-
-    def _follow(self, known: Certificate, others: Sequence[Predicate], refuters: list[Refuter]) -> Plan:
-        if not others and not refuters:
-            return lambda request: known
         witnesses = [compile_witness(each, REQUEST) for each in others]
-        several = len(refuters) + len(witnesses) + len(known) > 1  # else none can be there twice
+        return _follow(known, witnesses, refuters, repeats)
 
-        def certify(request: Request) -> Certificate:
-            literals = list(known)
-            for witness in witnesses:
-                literals += map(self._intern, witness(request)[1])
-            for refuter in refuters:
-                refuter(request, literals.append)
-            return tuple({id(each): each for each in literals}.values()) if several else tuple(literals)
 
-        return certify
+def _follow(
+    known: Certificate, witnesses: list[Witness[Request]], refuters: list[Refuter], repeats: bool
+) -> Plan:
+    if not witnesses and not refuters:
+        return lambda request: known
+
+    def certify(request: Request) -> Certificate:
+        literals = list(known)
+        for witness in witnesses:
+            literals += witness(request)[1]
+        for refuter in refuters:
+            refuter(request, literals.append)
+        return tuple({id(each): each for each in literals}.values()) if repeats else tuple(literals)
+
+    return certify

@@ -39,6 +39,7 @@ Intern: TypeAlias = Callable[[Literal], Literal]
 """Gives the same object for equal literals."""
 FEW = 4
 """So few conditions are refuted one by one, which leaves the literals weaker."""
+_NOWHERE = (lambda request, add: None, None)
 SHORT = 16
 """A literal lists at most so many constants, if another will do."""
 
@@ -119,9 +120,9 @@ class _Under(Exclusion):
         self._sorted = sorted(map(str, filed))
         self._lengths = sorted({len(each) for each in self._sorted}, reverse=True)
         extended = {a for a, b in zip(self._sorted, self._sorted[1:], strict=False) if b.startswith(a)}
-        last = [each for each in self._sorted if each not in extended]
-        self._last = {each: Literal(Prefix(self.path, each)) if len(last) > 1 else None for each in last}
+        self._last = {each for each in self._sorted if each not in extended}
         """The prefixes that no other one extends: whatever is under one of them is under nothing further."""
+        self._steps: dict[str, tuple[Refuter, Literal | None] | None] = dict.fromkeys(self._sorted)
 
     def narrow(self, known: Certificate) -> tuple[Filed, list[Predicate]]:
         for each in _held(known, self.path):
@@ -145,16 +146,25 @@ class _Under(Exclusion):
             add(Literal(Kind(self.path, "string"), False))
             return
         for length in self._lengths:
-            if (longest := value[:length]) in self.filed:
-                refuter = self._refuters.get(longest) or self._refuter(*self._reached(longest))
+            step = self._steps.get(longest := value[:length], _NOWHERE)
+            if step is not _NOWHERE:
+                refuter, literal = step or self._step(longest)
                 refuter(request, add)
                 break
         else:
-            longest = ""
-        if longest not in self._last:
-            add(self._apart(value, self._reached(longest)))
-        elif (literal := self._last[longest]) is not None:
+            literal, longest = None, ""
+        if literal is not None:
             add(literal)
+        elif len(reached := self._reached(longest)) < len(self.filed):
+            add(self._apart(value, reached))
+
+    def _step(self, longest: str) -> tuple[Refuter, Literal | None]:
+        """How whatever is under this key, and under none longer, is kept from all conditions."""
+        literal = (
+            Literal(Prefix(self.path, longest)) if longest in self._last and len(self._last) > 1 else None
+        )
+        step = self._steps[longest] = (self._refuter(*self._reached(longest)), literal)
+        return step
 
     def _apart(self, value: str, reached: list[str]) -> Literal:
         """The shortest start of the value that leads to nothing it does not reach itself.

@@ -38,17 +38,15 @@ def compile_refuter(conditions: Sequence[Predicate], intern: Callable[[Literal],
         for literal in demands(condition)[0]:
             covered[literal] = covered.get(literal, 0) | 1 << number
     emitter = Emitter(REQUEST)
-    lines = [f"left = {emitter.constant((1 << len(conditions)) - 1)}"]
+    lines = [f"left = {(1 << len(conditions)) - 1}"]
     for literal in sorted(covered, key=lambda each: -covered[each].bit_count()):
         opposite = emitter.constant(intern(Literal(literal.comparison, not literal.holds)))
-        bits, test = emitter.constant(covered[literal]), emitter.term(literal.predicate)
-        lines.append(f"if left & {bits} and not {test}: add({opposite}); left &= ~{bits}")
+        bits, test = covered[literal], emitter.term(literal.predicate)
+        lines.append(f"if left & {bits} and not {test}: add({opposite}); left &= {~bits}")
     for number, condition in enumerate(conditions):
         if demands(condition)[1]:
             witness = emitter.constant(compile_witness(condition, REQUEST))
-            lines.append(
-                f"if left & {emitter.constant(1 << number)}: {emitter.constant(_add_all)}({witness}(it), add)"
-            )
+            lines.append(f"if left & {1 << number}: {emitter.constant(_add_all)}({witness}(it), add)")
     return cast("Refuter", emitter.function("it, add", lines))
 
 

@@ -16,7 +16,11 @@ from pdp.explain import PolicyExplanation, explain_policy, is_about
 from pdp.index import Index
 from pdp.reference import applies
 from pdp.reference import judge as judge_applicable
+from pdp.refute import demands
 from pdp.source import SILENT, Effect, Verdict
+
+MOST_KEPT = 4096
+"""So many verdicts of several policies together are kept ready."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +55,7 @@ class AbacSource:
         self._search = Index((each.condition, each) for each in self._entries).search
         self._by_priority = algorithm is Algorithm.HIGHEST_PRIORITY
         self._silence = _Entry(TRUE, "", False, 0, SILENT)
+        self._together: dict[tuple[_Entry, ...], tuple[_Entry, Verdict]] = {}
         self._certifiers: dict[tuple[bool | None, int], Certifier] = {}
 
     def judge(self, request: Request, certify: bool = False) -> Verdict:
@@ -60,11 +65,10 @@ class AbacSource:
         except Exception:
             return self._judge_each(request)
         if len(found) > 1:
-            found = self._determining(found)
-        one = found[0] if found else self._silence
-        verdict = one.verdict
-        if len(found) > 1:
-            verdict = Verdict(verdict.effect, tuple(dict.fromkeys([each.id for each in found])))
+            one, verdict = self._together.get(key := tuple(found)) or self._combine(key)
+        else:
+            one = found[0] if found else self._silence
+            verdict = one.verdict
         if not certify:
             return verdict
         plan = one.plan
@@ -72,11 +76,19 @@ class AbacSource:
             plan = one.plan = self._certifier(one).plan(one.condition)
         return Verdict(verdict.effect, verdict.policies, plan(request))
 
-    def _determining(self, found: list[_Entry]) -> list[_Entry]:
+    def _combine(self, found: tuple[_Entry, ...]) -> tuple[_Entry, Verdict]:
+        """The verdict of several that apply, and the one of them that is most easily certified; kept, as it recurs."""
+        counting: Sequence[_Entry] = found
         if self._by_priority:
-            highest = max([each.priority for each in found])
-            found = [each for each in found if each.priority == highest]
-        return [each for each in found if each.wins] or found
+            highest = max(each.priority for each in found)
+            counting = [each for each in found if each.priority == highest]
+        determining = [each for each in counting if each.wins] or counting
+        one = min(determining, key=lambda each: len(demands(each.condition)[0]))
+        verdict = Verdict(one.verdict.effect, tuple(dict.fromkeys(each.id for each in determining)))
+        if len(self._together) >= MOST_KEPT:
+            self._together.clear()
+        self._together[found] = one, verdict
+        return one, verdict
 
     def _certifier(self, entry: _Entry) -> Certifier:
         """Made when first asked for, against the policies that would change an effect found so."""
