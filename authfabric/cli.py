@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from authfabric.commands import ask, audit, cap, demo, doctor, pdp, policy, up
+from authfabric.commands import ask, audit, cap, demo, doctor, pdp, policy, sdp, up
 
 app = typer.Typer(
     name="authfabric",
@@ -18,6 +18,7 @@ app.command("ask")(ask.ask)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 app.add_typer(pdp.app, name="pdp")
+app.add_typer(sdp.app, name="sdp")
 app.add_typer(cap.app, name="cap")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")

@@ -11,6 +11,9 @@ import pytest
 from authz import Entity, Reason, Request
 from bus import NatsServer
 from pep import Enforcer, LeaseRules, Recycling, SyncEnforcer
+from sdp_cache import SnapshotRefused
+from sdp_cache.snapshot import Ruling, Tier
+from sdp_cache.snapshot_writer import Precomputation, write_snapshot
 from tests.deciders import Readers
 from tests.pep.recycling_world import ANN, QUESTION, World, only, world
 from tests.waiting import eventually
@@ -184,3 +187,36 @@ async def test_threads_share_the_caches_too(here):
                 return []
 
         assert await asyncio.to_thread(in_a_thread) == [True, True]
+
+
+def snapshot(epoch: int) -> bytes:
+    """Precomputed: bob may read /x."""
+    allow = Tier(Ruling.ALLOW, b"\1\0\0\0")
+    computed = Precomputation(
+        epoch, 4, ["bob"], b"\1\0\0\0", ["/x"], ["read"], b"\1\0\0\0", [allow], ["bob-may"]
+    )
+    return write_snapshot(computed, ANN)
+
+
+async def test_a_snapshot_of_the_current_epoch_answers_without_a_pdp(here, tmp_path):
+    released = await here.push(only("bob"))
+    file = tmp_path / "snapshot"
+    file.write_bytes(snapshot(released.epoch))
+    async with here.pep(snapshot=file) as pep:
+        decision = await pep.check(QUESTION)
+        assert (decision.allowed, decision.inferred.method) == (True, "snapshot")
+        await here.applied(await here.push(only("ann")), pep)
+        assert not (await pep.check(QUESTION, deadline=0.05)).allowed
+
+
+async def test_a_snapshot_of_another_epoch_is_refused_and_questions_are_asked(here, tmp_path, caplog):
+    released = await here.push(only("bob"))
+    file = tmp_path / "snapshot"
+    file.write_bytes(snapshot(released.epoch + 1))
+    async with here.replica(), here.pep(snapshot=file) as pep:
+        assert (await pep.check(QUESTION)).inferred is None
+        with pytest.raises(SnapshotRefused, match="epoch"):
+            pep.secondary.load(file)
+        with pytest.raises(SnapshotRefused, match="cannot be read"):
+            pep.secondary.load(tmp_path / "nothing")
+    assert [each for each in caplog.records if "the snapshot is refused" in each.message]

@@ -1,0 +1,115 @@
+"""`authfabric sdp`: run a secondary decision point that several services share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from authfabric.keys import Trust, trusted_keys
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Url, err, fail, print_json, run
+from authz import AuthFabricError, Decision, PublicKey, Request
+from authz.errors import InvalidKey
+from bus.connection import Connection
+from bus.errors import InvalidScope
+from bus.scopes import DEFAULT_DOMAIN, Scope
+from pdp.health_server import serve_health
+from pdp.service import Replica
+from pep import Enforcer, LeaseRules
+
+app = typer.Typer(help="Run a secondary decision point that several services share.", no_args_is_help=True)
+
+
+@app.callback()
+def sdp() -> None:
+    """Run a secondary decision point that several services share."""
+
+
+class SharedPoint:
+    """Decides what a PEP decides: from its caches, or by asking."""
+
+    def __init__(self, pep: Enforcer) -> None:
+        self._pep = pep
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        return await self._pep.check_many(requests)
+
+
+@app.command()
+def serve(
+    serve_as: Annotated[
+        str, typer.Option("--as", help="The domain name under which services ask it, such as the host's.")
+    ],
+    domain: Annotated[str, typer.Option(help="The domain for which it answers.")] = DEFAULT_DOMAIN,
+    trust: Trust = None,
+    lease: Annotated[
+        float, typer.Option(min=0.1, help="Seconds without the policy feed after which all is asked.")
+    ] = 10.0,
+    stale_for: Annotated[
+        float,
+        typer.Option(help="Seconds after that for which the last known is served if no PDP answers."),
+    ] = 0.0,
+    deadline: Annotated[float, typer.Option(help="Seconds within which a PDP must answer it.")] = 0.8,
+    url: Url = None,
+    health_port: Annotated[
+        int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
+    ] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
+) -> None:
+    """Answer from caches, and ask the PDPs for what is not there, until SIGTERM or Ctrl-C.
+
+    Services ask it by its own domain: Enforcer.connect(domain="the name given with --as").
+    """
+    if serve_as == domain:
+        fail(
+            f"`--as {serve_as}` must differ from the domain it answers for, or it would ask itself",
+            Exit.USAGE,
+        )
+    try:
+        keys, scope = trusted_keys(trust), Scope.parse(f"domain:{serve_as}")
+    except (InvalidKey, InvalidScope) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)
+    rules = LeaseRules(lease, stale_for)
+    run(_serve(scope, domain, keys, rules, deadline, find_url(url), health_port, json))
+
+
+async def _serve(
+    scope: Scope,
+    domain: str,
+    trusted: frozenset[PublicKey],
+    rules: LeaseRules,
+    deadline: float,
+    url: str,
+    health_port: int,
+    json: bool,
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with (
+        Enforcer.connect(
+            url, domain=domain, deadline=deadline, trust=trusted, lease=rules, name="sdp"
+        ) as pep,
+        Connection(url, name="sdp") as bus,
+        Replica(bus, SharedPoint(pep), [scope]) as replica,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        port = stack.enter_context(serve_health(replica, health_port))
+        _say_ready(url, scope, port, json)
+        await stop.wait()
+    err.print(f"ended: {replica.answered} questions answered", highlight=False)
+
+
+def _say_ready(url: str, scope: Scope, port: int, json: bool) -> None:
+    health = f"http://127.0.0.1:{port}"
+    if json:
+        print_json({"ready": True, "url": url, "serves": [str(scope)], "health": health})
+    else:
+        err.print(f"[green]ready[/]: serves {scope} on {url}; health on {health}", highlight=False)
