@@ -106,12 +106,18 @@ class Enforcer:
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
         request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        terms, secondary, audit = self.asker.terms(deadline, strategy), self.secondary, self.audit
-        decision = None if secondary is None else secondary.recall(request, at_least)
-        if decision is None:
-            decision = await self._ask(self.asker.decide, request, terms, at_least)
-        if audit is not None:
-            audit.record(request, decision)
+        usual = deadline is None and strategy is None
+        terms = None if usual else self.asker.terms(deadline, strategy)
+        secondary = self.secondary
+        if secondary is None and not at_least:
+            decision = await self.asker.decide(request, terms)  # the short way, for who always asks
+        else:
+            known = None if secondary is None else secondary.recall(request, at_least)
+            decision = (
+                await self._ask(self.asker.decide, request, terms, at_least) if known is None else known
+            )
+        if self.audit is not None:
+            self.audit.record(request, decision)
         return decision
 
     async def require(
