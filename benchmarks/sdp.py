@@ -13,6 +13,7 @@ import msgspec
 from authz import Basis, Decision, Entity, Reason, Request
 from authz.change import ROLES, Heartbeat
 from authz.predicate import Equal, Literal, Overlaps, Path
+from benchmarks import sdp_push
 from benchmarks.harness import main
 from benchmarks.rbac_workload import RbacWorkload
 from sdp_cache import LeaseRules, Recycler, Recycling, SecondaryPoint
@@ -24,7 +25,7 @@ BATCHES = 61
 
 def run() -> dict[str, float]:
     """What the secondary decision point costs, and how many questions it spares the PDPs."""
-    return {**hits(), **approximate_hits(), **hit_rates(), **memory()}
+    return {**hits(), **approximate_hits(), **hit_rates(), **memory(), **sdp_push.figures()}
 
 
 def only(*ways: str) -> Recycler:
