@@ -29,6 +29,7 @@ class Secondary:
         self.feed = feed
         self._point = point
         self._trusted = trusted
+        self._learned = 0
 
     @property
     def epoch(self) -> int:
@@ -45,7 +46,8 @@ class Secondary:
     def settle(self, request: Request, decision: Decision, stamp: int, at_least: int = 0) -> Decision:
         """Learn from an answer; where the fabric failed to give one, fall back on what was last known, if allowed."""
         if decision.decided:
-            self._point.learn(request, decision, stamp)
+            self._learned += 1
+            self._point.learn(request, decision, stamp, str(self._learned))
             return decision
         known = self._point.last_known(request, time(), at_least) if decision.reason in _FAILURES else None
         return decision if known is None else known

@@ -124,7 +124,7 @@ class FeedFollower:
         return applied.hash == newest.hash
 
     def _restart(self, released: Released) -> None:
-        self._point.restart(released.release.sequence, released.epoch, released.change.juniors)
+        self._point.restart(released.release.sequence, released.epoch, released.release.hierarchy)
         self.applied = released
 
     def _say(self, problem: str) -> None:

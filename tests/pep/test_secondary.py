@@ -32,7 +32,7 @@ async def test_the_same_question_is_asked_once(here):
         known = await pep.check(QUESTION)
         assert (asked.allowed, asked.inferred) == (True, None)
         assert (known.allowed, known.epoch, known.inferred.method) == (True, first.epoch, "precise")
-        assert here.asked == 1
+        assert (here.asked, known.inferred.answers) == (1, ("1",))
         assert (await pep.require(QUESTION)).inferred is not None
         decisions = await pep.check_many([QUESTION, ("eve", "/x", "read"), QUESTION])
         assert [each.allowed for each in decisions] == [True, False, True]

@@ -9,7 +9,7 @@ from time import time
 
 import pytest
 
-from authz import Decision, Identity, Request
+from authz import Basis, Decision, Entity, Identity, Request
 from authz.change import Touched
 from authz.predicate import Equal, Path
 from authz.release import Release, Released, sign_release
@@ -54,6 +54,7 @@ class World:
             previous=last.epoch if last else 0,
             before=last.hash if last else "",
             effects=(Touched(Equal(Path("subject"), about)),),
+            hierarchy={"boss": ("clerk",)},
         )
         newest = await self.store.newest("shop")
         data = sign_release(release, by)
@@ -86,6 +87,16 @@ async def test_it_finds_its_place_and_takes_each_step(world):
         second = await world.release(first, about="cal")
         await eventually(lambda: sdp.feed.applied == second)
         assert (sdp.serves(BOB), sdp.serves(CAL)) == (True, False)
+
+
+async def test_where_it_starts_it_knows_which_roles_imply_others(world):
+    second = await world.release(await world.release(None))
+    assert second.change.juniors is None
+    async with world.sdp() as sdp:
+        await eventually(lambda: sdp.feed.applied == second)
+        clerk, boss = (Request.of(Entity("x", {"roles": [role]}), "/x", "read") for role in ("clerk", "boss"))
+        sdp.point.learn(clerk, Decision(True, epoch=second.epoch, basis=Basis.ROLES), second.epoch)
+        assert sdp.serves(boss)
 
 
 async def test_it_acknowledges_each_step_and_says_when_it_leaves(world):
