@@ -37,7 +37,7 @@ def ask(
         bool, typer.Option("--explain", help="Show which policies were looked at, and why.")
     ] = False,
     domain: Annotated[str, typer.Option(help="The domain the object belongs to.")] = DEFAULT_DOMAIN,
-    deadline: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 1.0,
+    deadline: Annotated[float, typer.Option(min=0.001, help="Seconds to wait for an answer.")] = 1.0,
     strategy: Annotated[Strategy, typer.Option(help="Whom to ask.")] = Strategy.HEDGE,
     url: Url = None,
     json: Json = False,
@@ -90,10 +90,10 @@ async def _explain(pep: Enforcer, request: Request, domain: str, deadline: float
     try:
         explained = await ask_why(pep.asker.connection, domain, request, deadline)
     except AuthFabricError as error:
-        err.print(f"no explanation: {error}", highlight=False)
+        err.print(f"no explanation: {escape(str(error))}", highlight=False)
         return None
     if explained.problem:
-        err.print(f"no explanation: {explained.problem}", highlight=False)
+        err.print(f"no explanation: {escape(explained.problem)}", highlight=False)
     return explained.explanation
 
 
@@ -135,7 +135,9 @@ def _show(request: Request, decision: Decision) -> None:
     why = decision.detail or (
         "by " + ", ".join(decision.policies) if decision.policies else str(decision.reason)
     )
-    out.print(f"[bold {colour}]{decision.effect}[/]  {request}  [dim]{why}[/]", highlight=False)
+    out.print(
+        f"[bold {colour}]{decision.effect}[/]  {escape(str(request))}  [dim]{escape(why)}[/]", highlight=False
+    )
 
 
 def _attributes(pairs: list[str] | None) -> Attributes:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.markup import escape
 
 from authfabric.settings import find_running, find_url
 from authfabric.terminal import Exit, Json, Url, out, print_json, run
@@ -45,9 +46,9 @@ def doctor(
     else:
         for finding in findings:
             mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            out.print(f"{mark} [bold]{finding.about}[/]: {finding.found}", highlight=False)
+            out.print(f"{mark} [bold]{finding.about}[/]: {escape(finding.found)}", highlight=False)
             if finding.do:
-                out.print(f"    [yellow]→[/] {finding.do}", highlight=False)
+                out.print(f"    [yellow]→[/] {escape(finding.do)}", highlight=False)
     if not all(f.well for f in findings):
         raise typer.Exit(Exit.DENIED)
 

@@ -1,0 +1,203 @@
+"""The command line, as a shell sees it: what it prints, and with which code it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+from bus.server import free_ports
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Shell:
+    """Runs `authfabric` with an environment of its own."""
+
+    def __init__(self, state: Path) -> None:
+        self._environment = {
+            **os.environ,
+            "XDG_STATE_HOME": str(state),
+            "XDG_CACHE_HOME": str(state),
+            "NO_COLOR": "1",
+        }
+        self._environment.pop("AUTHFABRIC_NATS_URL", None)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "authfabric", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment,
+        )  # fmt: skip
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        process = self.start(*words)
+        out, error = process.communicate(timeout=120)
+        return process.returncode, out, error
+
+
+def read_document(process: subprocess.Popen[str]) -> dict[str, object]:
+    """The first JSON document that a process prints."""
+    assert process.stdout
+    text = ""
+    for line in process.stdout:
+        text += line
+        if line == "}\n":
+            return json.loads(text)
+    raise AssertionError(f"it printed only `{text}`; {process.communicate()[1]}")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory) -> Iterator[tuple[Shell, dict[str, object]]]:
+    """A fabric that `authfabric up` runs; ended by Ctrl-C, as a person would."""
+    shell = Shell(tmp_path_factory.mktemp("state"))
+    process = shell.start("up", "--port", "-1", "--replicas", "2", "--json")
+    yield shell, read_document(process)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+
+
+@pytest.fixture
+def shell(up) -> Shell:
+    return up[0]
+
+
+@pytest.fixture
+def lonely(tmp_path) -> Shell:
+    """A shell on a machine where no fabric runs."""
+    return Shell(tmp_path)
+
+
+class TestAsk:
+    def test_allowed_is_0(self, shell):
+        code, out, _ = shell.run("ask", "alice", "/sales/budget/New York", "read")
+        assert code == 0
+        assert out.startswith("allow  alice read /sales/budget/New York")
+
+    def test_denied_is_1_and_json_says_by_what(self, shell):
+        code, out, _ = shell.run("ask", "bob", "/sales/q1", "read", "--json")
+        assert code == 1
+        document = json.loads(out)
+        assert (document["decision"], document["reason"]) == ("deny", "no-policy")
+        assert (document["subject"], document["object"], document["action"]) == ("bob", "/sales/q1", "read")
+
+    def test_attributes_are_json_or_text(self, shell):
+        words = ["ask", "bob", "/sales/q1", "approve", "-s", "role=manager", "-o", "amount=500", "--json"]
+        code, out, _ = shell.run(*words)
+        assert (code, json.loads(out)["policies"]) == (0, ["managers-approve-sales"])
+
+    def test_a_name_that_looks_like_markup_is_shown_as_it_is(self, shell):
+        code, out, _ = shell.run("ask", "[/bold]", "/x[red]", "read")
+        assert code == 1
+        assert "[/bold] read /x[red]" in out
+
+    def test_a_fabric_that_cannot_decide_is_3(self, shell):
+        code, out, _ = shell.run("ask", "alice", "/x", "read", "--domain", "nobody", "--json")
+        assert code == 3
+        assert json.loads(out)["reason"] == "no-pdp"
+
+    def test_no_fabric_is_3_in_one_line(self):
+        (port,) = free_ports(1)
+        result = CliRunner().invoke(app, ["ask", "alice", "/x", "read", "--url", f"nats://127.0.0.1:{port}"])
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert result.stderr.startswith(f"error: not connected to `nats://127.0.0.1:{port}`")
+        assert len(result.stderr.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["alice", "/x/../y", "read"],
+            ["alice", "/x", ""],
+            ["alice", "/x", "read", "-s", "role"],
+            ["alice", "/x", "read", "--deadline", "0"],
+        ],
+    )
+    def test_what_cannot_be_asked_is_2(self, words):
+        result = CliRunner().invoke(app, ["ask", *words])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "error" in result.stderr.lower()
+
+
+class TestDoctor:
+    def test_a_well_fabric_is_0(self, shell, up):
+        code, out, _ = shell.run("doctor", "--json", "--probes", "5")
+        document = json.loads(out)
+        unwell = [each for each in document["findings"] if not each["well"]]
+        assert not [each for each in unwell if "round trip" not in each["found"]], (
+            unwell
+        )  # this machine may be slow
+        assert (code == 0) == document["well"] == (not unwell)
+        assert any(up[1]["url"] in each["found"] for each in document["findings"])
+
+    def test_what_is_not_well_is_1_and_says_what_to_do(self):
+        (port,) = free_ports(1)
+        result = CliRunner().invoke(app, ["doctor", "--url", f"nats://127.0.0.1:{port}"])
+        assert result.exit_code == 1
+        assert "✗ connection: not connected" in result.stdout
+        assert "→ start one with `authfabric up`" in result.stdout
+
+
+class TestPdp:
+    def test_it_answers_until_sigterm_and_ends_with_0(self, shell, up):
+        words = [
+            "--policies",
+            str(Path("authfabric/defaults/policies").resolve()),
+            "--json",
+            "--url",
+            up[1]["url"],
+        ]
+        process = shell.start("pdp", "serve", *words, "--serve", "domain:elsewhere", "--name", "elsewhere")
+        document = read_document(process)
+        assert document["serves"] == ["domain:elsewhere"]
+        code, _, _ = shell.run("ask", "alice", "/sales/q1", "read", "--domain", "elsewhere")
+        assert code == 0
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "draining: 0 questions left" in error
+        assert "ended: 1 questions answered" in error
+
+    @pytest.mark.parametrize("words", [["--serve", "everything"], ["--max-queue", "0"]])
+    def test_called_wrongly_is_2(self, words):
+        assert CliRunner().invoke(app, ["pdp", "serve", *words]).exit_code == 2
+
+    def test_without_a_server_is_3(self):
+        (port,) = free_ports(1)
+        result = CliRunner().invoke(app, ["pdp", "serve", "--url", f"nats://127.0.0.1:{port}"])
+        assert result.exit_code == 3
+        assert result.stderr.startswith("error: not connected to")
+
+
+class TestUp:
+    def test_it_says_where_everything_is(self, up):
+        _, document = up
+        assert set(document["replicas"]) == {"pdp-1", "pdp-2"}
+        assert document["url"].startswith("nats://127.0.0.1:")
+
+    def test_a_port_that_is_taken_is_3(self, up):
+        result = CliRunner().invoke(app, ["up", "--port", up[1]["url"].rpartition(":")[2]])
+        assert result.exit_code == 3
+        assert "address already in use" in result.stderr
+
+
+def test_the_demo_loses_no_request(lonely):
+    code, out, error = lonely.run("demo", "--seconds", "3", "--json")
+    document = json.loads(out)
+    assert (document["failed"], document["wrong"]) == ({}, 0), error
+    assert code == 0
+    assert document["requests"] > 0
+    assert [each["event"].split()[0] for each in document["events"]][1:] == [
+        "pdp-1",
+        "pdp-2",
+        "pdp-4",
+        "pdp-2",
+    ]
