@@ -77,12 +77,13 @@ class ReplicaProcess:
         try:
             replica.ready = await asyncio.wait_for(_read_ready(process), START_SECONDS)
         except (TimeoutError, msgspec.DecodeError):
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await replica.kill()
             raise ReplicaFailed(
                 f"replica `{name}` did not start: {replica.log.strip() or 'it said nothing'}"
             ) from None
+        except BaseException:
+            await replica.kill()
+            raise
         return replica
 
     @property
@@ -139,6 +140,16 @@ class Fabric:
         self.replicas[name] = replica
         return replica
 
+    async def add_all(self, names: Sequence[str]) -> None:
+        """Start several at once. If one does not start, none is left starting."""
+        starting = [asyncio.create_task(self.add(name)) for name in names]
+        try:
+            await asyncio.gather(*starting)
+        finally:
+            for each in starting:
+                each.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+
     async def stop(self) -> None:
         await asyncio.gather(*(replica.stop() for replica in self.replicas.values()))
 
@@ -158,5 +169,5 @@ async def fabric(
             url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
         running = Fabric(url, policies)
         stack.push_async_callback(running.stop)
-        await asyncio.gather(*(running.add(f"pdp-{n}") for n in range(1, replicas + 1)))
+        await running.add_all([f"pdp-{n}" for n in range(1, replicas + 1)])
         yield running
