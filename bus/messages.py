@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from authz import Decision, Request
+from authz import Decision, Entity, Request
+from authz.request import Attributes
 from bus.envelope import Unpack
 
 MAX_QUESTIONS = 1024
@@ -43,6 +44,29 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ttl: float
 
 
+class SearchQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Two of subject, object and action; the third is sought among the entities that a replica knows."""
+
+    wanted: Literal["subject", "object", "action"]
+    subject: Entity | None = None
+    object: Entity | None = None
+    action: Entity | None = None
+    context: Attributes = {}
+    limit: int = 100
+    cursor: str = ""
+    """Where the page before this one ended; empty for the first."""
+
+
+class SearchPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Some of what was found, by id, in order. With a cursor there may be more, even if this page is short."""
+
+    found: tuple[str, ...] = ()
+    cursor: str = ""
+    epoch: int = 0
+    problem: str = ""
+    """Why nothing was searched, if that is so."""
+
+
 class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far someone who applies policies is: repeated every second, and said at once after each change."""
 
@@ -74,6 +98,8 @@ class AuditPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 unpack_audit_page = Unpack(AuditPage)
+unpack_search_query = Unpack(SearchQuery)
+unpack_search_page = Unpack(SearchPage)
 unpack_member_status = Unpack(MemberStatus)
 unpack_roll = Unpack(Roll)
 unpack_request = Unpack(Request)

@@ -104,6 +104,11 @@ def is_inbox(subject: str) -> bool:
     return subject.startswith(("_INBOX.", "_INBOX_"))
 
 
+def search(domain: str | None) -> str:
+    """Where to search for who may do what in a domain; with None, where to hear the searches of all."""
+    return f"{ROOT}.search.{'*' if domain is None else token(domain)}"
+
+
 def released(domain: str) -> str:
     """Where to hear that the domain has a new release."""
     return f"{RELEASED}.{token(domain)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -13,6 +13,7 @@ from authz import PublicKey
 from authz.release import Released, ReleaseRefused
 from bus.feed import Entry
 from pdp.bundle import Bundle, BundleRefused, File, FileKind
+from pdp.entities import Entities
 
 
 def read_folder(folder: Path) -> Bundle:
@@ -25,6 +26,14 @@ def read_cases(path: Path) -> list[File]:
     if path.is_file():
         return [_read(path, path.name)]
     return [each for each in _files(path) if each.kind is FileKind.CASES]
+
+
+def read_entities(paths: Iterable[Path]) -> Entities:
+    """Known entities from files, and from all YAML and JSON files in folders. Raises BundleRefused or InvalidSyntax."""
+    files: list[File] = []
+    for path in paths:
+        files += _files(path) if path.is_dir() else [_read(path, str(path))]
+    return Entities.merge(Entities.parse(each.text, each.path) for each in files)
 
 
 def read_bundle(path: Path, trusted: Collection[PublicKey]) -> Bundle:

@@ -6,18 +6,18 @@ after the change as before. Where that cannot be said in few words, the whole is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from authz.change import ROLES, Effect, Touched
-from authz.predicate import FALSE, TRUE, And, Comparison, Not, Or, Path, Predicate, Relate
 from pdp.abac.policy import Policy
 from pdp.label_difference import label_effects, labels_restructured
 from pdp.oasis import Rulebook
 from pdp.oasis.difference import hierarchy, role_effects, seniorities_differ
 from pdp.policy_set import PolicySet
+from pdp.widening import attributes, widen
 
 MOST_EFFECTS = 512
 MOST_BYTES = 128 * 1024
@@ -61,28 +61,6 @@ class Difference:
         return said or ("how policies are combined changes" if self.whole else "nothing changes")
 
 
-def widen(predicate: Predicate, hidden: Iterable[Path], holds: bool = True) -> Predicate:
-    """A predicate without comparisons of hidden attributes, true at least wherever this one may be.
-
-    With `holds` false: true at most where this one must be.
-    """
-    match predicate:
-        case And(terms):
-            return And(tuple(widen(each, hidden, holds) for each in terms))
-        case Or(terms):
-            return Or(tuple(widen(each, hidden, holds) for each in terms))
-        case Not(term):
-            return Not(widen(term, hidden, not holds))
-    if any(_looks_at(predicate, each) for each in hidden):
-        return TRUE if holds else FALSE
-    return predicate
-
-
-def _looks_at(test: Comparison, hidden: Path) -> bool:
-    paths = (test.path, test.other) if isinstance(test, Relate) else (test.path,)
-    return any(each.root == hidden.root and each.keys[:1] == hidden.keys for each in paths)
-
-
 def _named(policies: PolicySet) -> dict[str, object]:
     """Everything that can be named in a decision, with all of it that bears on one."""
     named: dict[str, object] = {
@@ -98,11 +76,12 @@ def _named(policies: PolicySet) -> dict[str, object]:
 
 def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:
     hidden = old.manifest.provided_paths | new.manifest.provided_paths
+    unseen = attributes(hidden)
     before, after = ({each.id: each for each in several.policies} for several in (old, new))
     for name in (*before, *after):
         forms = [each for each in (before.get(name), after.get(name)) if each is not None]
         if len(forms) == 1 or _differ(*forms):
-            yield from (Touched(widen(each.condition, hidden)) for each in forms)
+            yield from (Touched(widen(each.condition, unseen)) for each in forms)
     yield from role_effects(_rulebook(old), _rulebook(new), ROLES not in hidden)
     if not labels_restructured(old.labels, new.labels):
         yield from label_effects(old.labels, new.labels)

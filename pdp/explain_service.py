@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
@@ -11,8 +11,9 @@ from authz import AuthFabricError, Request
 from bus.connection import Connection
 from bus.envelope import Unpack, pack
 from bus.errors import BadMessage
+from bus.responder import responding
 from bus.scopes import Scope, own_scope, widest
-from bus.subjects import QUEUE, Mode, interest, is_inbox, question
+from bus.subjects import QUEUE, Mode, interest, question
 from pdp.explain import Explanation
 
 
@@ -27,32 +28,24 @@ class Explained(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+_BUSY = pack(Explained(problem="too many questions at once: try again later"))
 _unpack_request = Unpack(ExplainRequest)
 _unpack_explained = Unpack(Explained)
 
 
-@contextlib.asynccontextmanager
-async def serve_explanations(
-    bus: Connection, explain: Callable[[Request], Explanation], scopes: Iterable[Scope]
-) -> AsyncIterator[None]:
+def serve_explanations(
+    bus: Connection, explain: Callable[[Request], Awaitable[Explanation]], scopes: Iterable[Scope]
+) -> AbstractAsyncContextManager[None]:
     """Explain whatever lies in the scopes, for the length of the block."""
 
-    def answer(subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        if not is_inbox(reply):
-            return
+    async def answer(payload: bytes) -> bytes:
         try:
-            explained = Explained(explain(_unpack_request(payload).request))
+            return _pack(Explained(await explain(_unpack_request(payload).request)))
         except AuthFabricError as error:  # unreadable, or there is nothing to decide by
-            explained = Explained(problem=str(error))
-        bus.send(reply, _pack(explained))
+            return pack(Explained(problem=str(error)))
 
-    subscriptions = [
-        await bus.listen(interest(Mode.EXPLAIN, scope), answer, QUEUE) for scope in widest(scopes)
-    ]
-    try:
-        yield
-    finally:
-        await bus.cancel(subscriptions)
+    subjects = [interest(Mode.EXPLAIN, scope) for scope in widest(scopes)]
+    return responding(bus, subjects, answer, busy=_BUSY, queue=QUEUE)
 
 
 async def ask_why(bus: Connection, domain: str, request: Request, seconds: float) -> Explained:

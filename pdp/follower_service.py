@@ -22,7 +22,7 @@ from bus.connection import Connection
 from bus.errors import BusError, NotConnected
 from bus.feed import Entry, Feed
 from bus.membership import Membership
-from bus.messages import MemberStatus
+from bus.messages import MemberStatus, SearchPage, SearchQuery
 from bus.roll_service import RollKeeper
 from bus.subjects import heartbeat
 from pdp.bundle import Bundle
@@ -37,14 +37,16 @@ LOOK_SECONDS = 1.0
 _log = logging.getLogger("authfabric.pdp")
 
 
-class Explainer(Decider, Protocol):
-    """What decides and can say why."""
+class Answering(Decider, Protocol):
+    """What decides, says why, and finds what would be allowed."""
 
-    def explain(self, request: Request) -> Explanation: ...
+    async def explain(self, request: Request) -> Explanation: ...
+
+    async def search(self, query: SearchQuery) -> SearchPage: ...
 
 
-Build = Callable[[PolicySet, int], Explainer]
-"""Makes what decides by some policies under an epoch. It is called in a thread of its own."""
+Build = Callable[[PolicySet, int], Answering]
+"""Makes what answers by some policies under an epoch. It is called in a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """A release, and what decides by it."""
+    """A release, and what answers by it."""
 
     released: Released
-    decider: Explainer
+    decider: Answering
 
 
 class Follower:
@@ -125,12 +127,16 @@ class Follower:
         """Decide all of them under one epoch. Raises CannotDecide while there is nothing to decide by."""
         return await self._decider.decide_many(requests)
 
-    def explain(self, request: Request) -> Explanation:
-        """Why a request is decided as it is. Raises CannotDecide while there is nothing to decide by."""
-        return self._decider.explain(request)
+    async def explain(self, request: Request) -> Explanation:
+        """Why a request is decided as it is. Raises CannotDecide as well."""
+        return await self._decider.explain(request)
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """What would be allowed. Raises CannotDecide as well."""
+        return await self._decider.search(query)
 
     @property
-    def _decider(self) -> Explainer:
+    def _decider(self) -> Answering:
         in_force, max_age = self.in_force, self._following.max_age
         if in_force is None:
             raise CannotDecide(f"there is no release of `{self._following.domain}` to decide by yet")
@@ -196,7 +202,7 @@ class Follower:
         self._latest = kept[1]
         return kept
 
-    def _compile(self, released: Released, packed: bytes) -> Explainer:
+    def _compile(self, released: Released, packed: bytes) -> Answering:
         bundle = Bundle.unpack(packed, released.release.bundle)
         return self._build(PolicySet.read(bundle), released.epoch)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from authz import AuthFabricError
+from authz.change import ROLES
 from authz.errors import InvalidSyntax
-from authz.predicate import Path as PredicatePath
+from authz.predicate import TRUE, In, Path, Predicate
 from pdp.abac.conditions import ROOTS
 from pdp.abac.document import Document, Place
 from pdp.abac.path import parse_path
@@ -24,7 +25,9 @@ from pdp.labels import LabelPolicy, LabelSource
 from pdp.manifest import Manifest
 from pdp.oasis import Domains, RoleSource, RuleSet
 from pdp.oasis import parse as parse_rules
-from pdp.source import PolicySource
+from pdp.oasis.constraint import paths
+from pdp.oasis.difference import reach
+from pdp.source import Effect, PolicySource
 
 T = TypeVar("T")
 
@@ -66,6 +69,26 @@ class PolicySet:
         if self.roles is not None:
             found.append(RoleSource(self.roles.everything()))
         return (*found, *(LabelSource(policy, name) for name, policy in self.labels.items()))
+
+    def allowing(self) -> Iterator[Predicate]:
+        """Conditions of which each request that is allowed meets at least one."""
+        yield from (each.condition for each in self.policies if each.effect is Effect.ALLOW)
+        if self.roles is not None:
+            yield from map(reach, self.roles.everything().authorisations)
+        yield from (In(Path("action"), tuple(each.actions)) for each in self.labels.values() if each.permits)
+
+    def uses(self) -> Iterator[tuple[Predicate, frozenset[Path]]]:
+        """What looks at which attributes: where something may apply, and the attributes it then depends on."""
+        for policy in self.policies:
+            yield policy.condition, _tops(paths(policy.condition))
+        for rule in self.roles.everything().authorisations if self.roles is not None else ():
+            yield (
+                reach(rule),
+                _tops([ROLES, *(path for each in rule.constraints for path in paths(each.predicate))]),
+            )
+        for labels in self.labels.values():
+            named = (("subject", labels.subjects.attribute), ("object", labels.objects.attribute))
+            yield TRUE, frozenset(Path(root, (name,)) for root, name in named if name is not None)
 
     def engine(self, epoch: int = 0, certify: bool = False) -> Engine:
         return Engine(self.sources(), epoch, certify)
@@ -120,6 +143,11 @@ class _Reader:
         return policies
 
 
+def _tops(several: Iterable[Path]) -> frozenset[Path]:
+    """The attributes that paths lead into."""
+    return frozenset(Path(path.root, path.keys[:1]) for path in several if path.root and path.keys)
+
+
 def _label_policy(text: str, source: str) -> tuple[str, LabelPolicy]:
     """A label policy with its name: `labels` from `labels.yaml`, `staff` from `staff.labels.yaml`."""
     name = PurePosixPath(source).name.partition(".")[0]
@@ -131,7 +159,7 @@ def locate(file: File, policy: str, problem: str) -> InvalidSyntax:
     return InvalidSyntax(problem, *places_of(file, [(policy, None)])[0], file.path)
 
 
-def places_of(file: File, wanted: Sequence[tuple[str, PredicatePath | None]]) -> list[tuple[int, int]]:
+def places_of(file: File, wanted: Sequence[tuple[str, Path | None]]) -> list[tuple[int, int]]:
     """Where policies stand in a file, or an attribute that one of them uses: lines and columns."""
     document = Document.parse(file.text, file.path)
     items: dict[str, tuple[Place, Mapping[str, object]]] = {}
@@ -148,7 +176,7 @@ def places_of(file: File, wanted: Sequence[tuple[str, PredicatePath | None]]) ->
     )
 
 
-def _attribute_place(place: Place, policy: Mapping[str, object], path: PredicatePath | None) -> Place | None:
+def _attribute_place(place: Place, policy: Mapping[str, object], path: Path | None) -> Place | None:
     """Where the rules of a policy name an attribute."""
     if path is None:
         return None

@@ -45,7 +45,7 @@ class Misuse:
 
 def misuses(predicate: Predicate, schema: Schema) -> Iterator[Misuse]:
     """Every path in the predicate that the schema does not have, or not as this."""
-    for test in _comparisons(predicate):
+    for test in comparisons(predicate):
         for path in (test.path, test.other) if isinstance(test, Relate) else (test.path,):
             if path.keys and path.root in schema.keys() | _ROOTS:
                 yield from _misuse(test, path, schema)
@@ -96,12 +96,13 @@ def _kind(value: Scalar) -> str:
     return "string" if isinstance(value, str) else "number"
 
 
-def _comparisons(predicate: Predicate) -> Iterator[AnyComparison]:
+def comparisons(predicate: Predicate) -> Iterator[AnyComparison]:
+    """Every comparison in a predicate."""
     match predicate:
         case And(terms) | Or(terms):
             for each in terms:
-                yield from _comparisons(each)
+                yield from comparisons(each)
         case Not(term):
-            yield from _comparisons(term)
+            yield from comparisons(term)
         case _:
             yield predicate

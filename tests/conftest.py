@@ -15,7 +15,8 @@ from bus.connection import URL_VARIABLE
 def _no_other_fabric(monkeypatch, tmp_path):
     """No test finds the server or the files of whoever runs it."""
     monkeypatch.delenv(URL_VARIABLE, raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for kind in ("STATE", "DATA", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
 
 
 @pytest.fixture(scope="session")

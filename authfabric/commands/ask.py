@@ -49,10 +49,10 @@ def ask(
     """
     try:
         request = Request.of(
-            Entity(subject, _attributes(subject_attributes)),
-            Entity(object, _attributes(object_attributes)),
+            Entity(subject, read_attributes(subject_attributes)),
+            Entity(object, read_attributes(object_attributes)),
             action,
-            _attributes(context),
+            read_attributes(context),
         )
         request.validate()
     except InvalidRequest as error:
@@ -140,7 +140,8 @@ def _show(request: Request, decision: Decision) -> None:
     )
 
 
-def _attributes(pairs: list[str] | None) -> Attributes:
+def read_attributes(pairs: list[str] | None) -> Attributes:
+    """Attributes given as NAME=VALUE. Raises InvalidRequest."""
     attributes: Attributes = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

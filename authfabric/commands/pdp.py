@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import os
-import signal
 import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from authfabric import replica
 from authfabric.keys import Trust, trusted_keys
+from authfabric.replica import Serving
 from authfabric.settings import cache_folder, find_url
-from authfabric.terminal import Exit, Url, err, fail, print_json, run
-from authz import Identity
-from authz.errors import InvalidKey
-from bus.connection import Connection
-from bus.errors import InvalidScope
+from authfabric.terminal import Exit, Url, fail, run
+from authz import AuthFabricError, Identity
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.subjects import token
-from pdp.bundle_store import BundleCache, read_folder
-from pdp.explain_service import serve_explanations
-from pdp.follower_service import Explainer, Follower, Following
-from pdp.health_server import serve_health
-from pdp.policy_set import PolicySet
-from pdp.service import Replica
+from pdp.bundle_store import BundleCache, read_entities
+from pdp.follower_service import Following
 
 app = typer.Typer(help="Run policy decision points.", no_args_is_help=True)
 
@@ -67,6 +59,13 @@ def serve(
         Path | None,
         typer.Option(help="Where to keep the last verified policies. Default: in the user's cache folder."),
     ] = None,
+    entities: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file or folder of subjects, objects and actions that can be searched, besides those of the"
+            " policies. Repeat it for several."
+        ),
+    ] = None,
     url: Url = None,
     name: Annotated[
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
@@ -89,7 +88,7 @@ def serve(
     member = name or f"pdp-{socket.gethostname()}-{os.getpid()}"
     try:
         served = [Scope.parse(text, domain) for text in scopes or [f"domain:{domain}"]]
-        following = policies or Following(
+        followed = policies or Following(
             domain,
             trusted_keys(trust),
             member,
@@ -97,69 +96,13 @@ def serve(
             BundleCache(cache or _cache_file(where, domain)),
             max_age,
         )
-    except (InvalidScope, InvalidKey) as error:
+        known = read_entities(entities or [])
+    except AuthFabricError as error:
         fail(error, Exit.USAGE)
-    run(_serve(following, served, where, member, health_port, max_queue, json))
+    run(replica.serve(Serving(where, member, followed, served, known, health_port, max_queue, json)))
 
 
 def _cache_file(url: str, domain: str) -> Path:
     """One file for each domain of each fabric that this user's replicas serve."""
     fabric = hashlib.sha256(url.encode()).hexdigest()[:12]
     return cache_folder() / "releases" / f"{token(domain)}-{fabric}"
-
-
-async def _serve(
-    policies: Path | Following,
-    scopes: list[Scope],
-    url: str,
-    name: str,
-    health_port: int,
-    max_queue: int,
-    json: bool,
-) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with contextlib.AsyncExitStack() as stack:
-        bus = await stack.enter_async_context(Connection(url, name=name))
-        decider = await _decider(bus, policies, stop, stack)
-        if stop.is_set():
-            return
-        await stack.enter_async_context(serve_explanations(bus, decider.explain, scopes))
-        async with Replica(bus, decider, scopes, max_queue=max_queue) as replica:
-            port = stack.enter_context(serve_health(replica, health_port))
-            _say_ready(url, replica, port, json)
-            await stop.wait()
-            err.print(f"draining: {replica.queued} questions left", highlight=False)
-        err.print(f"ended: {replica.answered} questions answered", highlight=False)
-
-
-async def _decider(
-    bus: Connection, policies: Path | Following, stop: asyncio.Event, stack: contextlib.AsyncExitStack
-) -> Explainer:
-    """What decides, once there is something to decide by."""
-    if isinstance(policies, Path):
-        return _build(PolicySet.read(read_folder(policies)), 0)
-    follower = await stack.enter_async_context(Follower(bus, policies, _build))
-    if not follower.ready.is_set():
-        err.print(f"waiting for policies: {follower.problem}", highlight=False)
-        waits = [asyncio.create_task(each.wait()) for each in (follower.ready, stop)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for each in waits:
-            each.cancel()
-    return follower
-
-
-def _build(policies: PolicySet, epoch: int) -> Explainer:
-    return policies.engine(epoch, certify=True)
-
-
-def _say_ready(url: str, replica: Replica, port: int, json: bool) -> None:
-    scopes = [str(scope) for scope in replica.scopes]
-    if json:
-        print_json({"ready": True, "url": url, "serves": scopes, "health": f"http://127.0.0.1:{port}"})
-    else:
-        shown = ", ".join(scopes[:5]) + (f" and {len(scopes) - 5} more" if len(scopes) > 5 else "")
-        err.print(
-            f"[green]ready[/]: serves {shown} on {url}; health on http://127.0.0.1:{port}", highlight=False
-        )

@@ -64,13 +64,13 @@ def _effects(
     rule: Authorisation, kind: type[Granted | Revoked], otherwise: _Side, holders: tuple[str, ...] | None
 ) -> Iterator[Effect]:
     if not _plain(rule):
-        yield Touched(_where(rule, holders))
+        yield Touched(reach(rule, holders))
         return
     role, object_id = rule.role.name, rule.pattern.text
     for action in rule.actions:
         if otherwise.may_have(role, action, object_id):
             # Then another rule decides than before, and it is not the role that gains or loses anything.
-            yield Touched(_where(rule, holders))
+            yield Touched(reach(rule, holders))
         else:
             yield kind(role, object_id, action, holders or ())
 
@@ -80,7 +80,8 @@ def _plain(rule: Authorisation) -> bool:
     return not rule.constraints and not rule.role.args and bool(rule.actions) and rule.pattern.exact({})
 
 
-def _where(rule: Authorisation, holders: tuple[str, ...] | None) -> Predicate:
+def reach(rule: Authorisation, holders: tuple[str, ...] | None = None) -> Predicate:
+    """Where a rule may apply: whatever its constraints say, and to whomever unless the role's holders are known."""
     terms: list[Predicate] = []
     if rule.actions:
         terms.append(In(Path("action"), rule.actions))

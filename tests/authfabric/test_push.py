@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
-import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
@@ -24,13 +23,6 @@ from bus.subjects import Mode, question
 from pep import Enforcer
 
 SUBJECTS = ["ann", "bob", "eve"]
-
-
-@pytest.fixture(autouse=True)
-def _own_folders(monkeypatch, tmp_path):
-    for name in ("STATE", "DATA", "CACHE"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    monkeypatch.delenv("AUTHFABRIC_NATS_URL", raising=False)
 
 
 def write(folder: Path, subject: str) -> Path:

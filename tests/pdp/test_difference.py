@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from authz import Entity, Request
 from authz.change import Granted, Relabelled, Revoked, Touched
-from authz.predicate import FALSE, TRUE, And, Equal, Not, Or, Path, Prefix, Relate, compile_predicate
+from authz.predicate import And, Equal, Path, Prefix, compile_predicate
 from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reader import read_policy
 from pdp.bundle import Bundle, File
-from pdp.difference import Difference, widen
+from pdp.difference import Difference
 from pdp.engine import Engine
 from pdp.manifest import Manifest
 from pdp.policy_set import PolicySet
@@ -112,17 +112,6 @@ def test_conditions_that_only_a_pdp_can_test_are_left_out():
     where = compile_predicate(effect.where)
     assert where(Request.of("ann", "/a/1", "read"))
     assert not where(Request.of("ann", "/b", "read"))
-
-
-def test_to_widen_is_to_hold_at_least_wherever_it_may():
-    hidden = [ROLE]
-    tests = (Equal(ROLE, "x"), Relate(Path("object", ("owner",)), "==", Path("subject", ("role", "of"))))
-    for test in tests:
-        assert widen(test, hidden) == TRUE
-        assert widen(Not(test), hidden) == Not(FALSE)
-        assert widen(Or((Not(Not(test)),)), hidden) == Or((Not(Not(TRUE)),))
-    other = Equal(Path("subject", ("roles",)), "x")
-    assert widen(other, hidden) == other
 
 
 def read(**files: str) -> PolicySet:

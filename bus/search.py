@@ -1,0 +1,40 @@
+"""Searching over the bus: which subjects, objects or actions would be allowed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from msgspec.structs import replace
+
+from bus.connection import Connection
+from bus.envelope import pack
+from bus.errors import BusError
+from bus.messages import SearchPage, SearchQuery, unpack_search_page
+from bus.subjects import search
+
+
+class SearchRefused(BusError):
+    """A search that a replica could not make: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the search was refused: {problem}")
+        self.problem = problem
+
+
+async def ask_search(bus: Connection, domain: str, query: SearchQuery, seconds: float) -> SearchPage:
+    """One page, from any replica of the domain. Raises SearchRefused, NoResponders or ReplyTimeout."""
+    page = unpack_search_page(await bus.ask(search(domain), pack(query), seconds))
+    if page.problem:
+        raise SearchRefused(page.problem)
+    return page
+
+
+async def search_all(bus: Connection, domain: str, query: SearchQuery, seconds: float) -> AsyncIterator[str]:
+    """Everything found from the query's cursor on, page by page; `seconds` is for each page."""
+    while True:
+        page = await ask_search(bus, domain, query, seconds)
+        for each in page.found:
+            yield each
+        if not page.cursor:
+            return
+        query = replace(query, cursor=page.cursor)

@@ -1,0 +1,61 @@
+"""Everything a replica answers with under one epoch: it decides, explains and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from authz import Decision, Request
+from bus.messages import SearchPage, SearchQuery
+from pdp.attributes import Enricher, unavailable
+from pdp.entities import Entities
+from pdp.explain import Explanation
+from pdp.policy_set import PolicySet
+from pdp.providers import Remembering
+from pdp.search import Searcher
+from pdp.widening import attributes
+
+
+class PolicyPoint:
+    """Policies, ready to answer. It never changes: new policies are a new point."""
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        epoch: int = 0,
+        *,
+        providers: Sequence[Remembering] = (),
+        entities: Entities | None = None,
+        certify: bool = True,
+    ) -> None:
+        """`entities` are known besides those of the bundle."""
+        self.engine = policies.engine(epoch, certify)
+        hidden = policies.manifest.provided_paths
+        self._enricher = Enricher(policies, providers) if hidden else None
+        known = Entities.merge([policies.entities, entities or Entities()])
+        self._searcher = Searcher(self, tuple(policies.allowing()), known, attributes(hidden))
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        enricher = self._enricher
+        if enricher is None:
+            return await self.engine.decide_many(requests)
+        enriched = await enricher.enrich(requests)
+        decisions = iter(
+            await self.engine.decide_many([each.request for each in enriched if not each.problem])
+        )
+        return [
+            unavailable(each, self.engine.epoch) if each.problem else enricher.settle(each, next(decisions))
+            for each in enriched
+        ]
+
+    async def explain(self, request: Request) -> Explanation:
+        """Why a request is decided as it is, with what was looked up for it."""
+        if self._enricher is None:
+            return self.engine.explain(request)
+        (enriched,) = await self._enricher.enrich([request])
+        if enriched.problem:
+            return Explanation(str(request), unavailable(enriched, self.engine.epoch), (), 0)
+        return self.engine.explain(enriched.request)
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """One page of the known entities for which a request would be allowed."""
+        return await self._searcher.search(query)

@@ -1,0 +1,44 @@
+"""What the pages about policies show is what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.documents import run_examples
+
+CONCEPTS = Path(__file__).parents[2] / "docs/concepts"
+
+
+@contextlib.asynccontextmanager
+async def up() -> AsyncIterator[None]:
+    """`authfabric up`, for the length of a block."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "authfabric", "up", "--port", "-1", "--replicas", "1", "--json",
+        stdout=asyncio.subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        while await asyncio.wait_for(process.stdout.readline(), 60.0) != b"}\n":
+            pass
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+def test_the_page_about_policies(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_examples(CONCEPTS / "policies.md", tmp_path) == 4
+
+
+@pytest.mark.parametrize(("page", "examples"), [("bundles.md", 6), ("search.md", 5)])
+async def test_the_pages_about_releases(page, examples, tmp_path, monkeypatch):
+    async with up():
+        monkeypatch.chdir(tmp_path)
+        assert await asyncio.to_thread(run_examples, CONCEPTS / page, tmp_path) == examples
