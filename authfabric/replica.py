@@ -7,6 +7,7 @@ import contextlib
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import time
 
 from authfabric.terminal import err, print_json
 from bus.connection import Connection
@@ -18,6 +19,10 @@ from pdp.follower_service import Answering, Follower, Following
 from pdp.health_server import serve_health
 from pdp.point import PolicyPoint
 from pdp.policy_set import PolicySet
+from pdp.provider_reader import FileText, ProviderText, ServiceText
+from pdp.provider_service import BusProvider
+from pdp.provider_store import FileProvider
+from pdp.providers import Provider, Remembering
 from pdp.search_service import serve_search
 from pdp.service import Replica
 
@@ -33,6 +38,8 @@ class Serving:
     scopes: list[Scope]
     entities: Entities = field(default_factory=Entities)
     """Known besides those of the policies."""
+    providers: tuple[ProviderText, ...] = ()
+    """Where attributes are looked up."""
     health_port: int = 0
     max_queue: int = 8192
     json: bool = False
@@ -63,8 +70,10 @@ async def _answering(
 ) -> Answering:
     """What decides, once there is something to decide by, or nothing to wait for any more."""
 
+    providers = [_provider(bus, each) for each in serving.providers]
+
     def build(policies: PolicySet, epoch: int) -> Answering:
-        return PolicyPoint(policies, epoch, entities=serving.entities)
+        return PolicyPoint(policies, epoch, providers=providers, entities=serving.entities)
 
     if isinstance(serving.policies, Path):
         return build(PolicySet.read(read_folder(serving.policies)), 0)
@@ -76,6 +85,17 @@ async def _answering(
         for each in waits:
             each.cancel()
     return follower
+
+
+def _provider(bus: Connection, text: ProviderText) -> Remembering:
+    """A provider with its memory, which outlives the policies that use it."""
+    provider: Provider
+    match text.origin:
+        case FileText(path):
+            provider = FileProvider(path, text.provides, time, text.lifetime)
+        case ServiceText(name, key):
+            provider = BusProvider(bus, name, key, text.provides, time, text.timeout)
+    return Remembering(provider, time, text.timeout, text.lifetime)
 
 
 def _say_ready(serving: Serving, replica: Replica, port: int) -> None:

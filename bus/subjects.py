@@ -104,6 +104,11 @@ def is_inbox(subject: str) -> bool:
     return subject.startswith(("_INBOX.", "_INBOX_"))
 
 
+def attributes(service: str) -> str:
+    """Where an attribute service is asked."""
+    return f"{ROOT}.attributes.{token(service)}"
+
+
 def search(domain: str | None) -> str:
     """Where to search for who may do what in a domain; with None, where to hear the searches of all."""
     return f"{ROOT}.search.{'*' if domain is None else token(domain)}"

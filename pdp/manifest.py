@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator
 
 import msgspec
 
@@ -16,6 +15,12 @@ AttributeKind: typing.TypeAlias = typing.Literal["string", "number", "boolean", 
 Root: typing.TypeAlias = typing.Literal["subject", "object", "action", "context"]
 
 _PROVIDED = re.compile(r"(subject|object|action|context)\.(.+)")
+
+
+def attribute_path(text: str) -> Path | None:
+    """The path of an attribute given as `subject.NAME`; None if it is no such text."""
+    found = _PROVIDED.fullmatch(text)
+    return Path(found[1], (found[2],)) if found else None
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,16 +39,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         document = Document.parse(text, source)
         manifest = document.read(cls)
         for number, each in enumerate(manifest.provided):
-            if not _PROVIDED.fullmatch(each):
+            if attribute_path(each) is None:
                 problem = f"`{each}` is no attribute: write `subject.NAME`, `object.NAME` or `context.NAME`"
                 raise document.error((0, "provided", number), problem)
         return manifest
 
     @property
     def provided_paths(self) -> frozenset[Path]:
-        return frozenset(self._provided())
-
-    def _provided(self) -> Iterator[Path]:
-        for each in self.provided:
-            if found := _PROVIDED.fullmatch(each):
-                yield Path(found[1], (found[2],))
+        return frozenset(path for path in map(attribute_path, self.provided) if path is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from authz import Decision, Request
@@ -13,6 +14,8 @@ from pdp.policy_set import PolicySet
 from pdp.providers import Remembering
 from pdp.search import Searcher
 from pdp.widening import attributes
+
+_log = logging.getLogger("authfabric.pdp")
 
 
 class PolicyPoint:
@@ -30,6 +33,8 @@ class PolicyPoint:
         """`entities` are known besides those of the bundle."""
         self.engine = policies.engine(epoch, certify)
         hidden = policies.manifest.provided_paths
+        for path in sorted({path for each in providers for path in each.provides} - hidden, key=str):
+            _log.warning("`%s` is not looked up: the policies do not declare it under `provided`", path)
         self._enricher = Enricher(policies, providers) if hidden else None
         known = Entities.merge([policies.entities, entities or Entities()])
         self._searcher = Searcher(self, tuple(policies.allowing()), known, attributes(hidden))

@@ -20,6 +20,7 @@ from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.subjects import token
 from pdp.bundle_store import BundleCache, read_entities
 from pdp.follower_service import Following
+from pdp.provider_store import read_provider_file
 
 app = typer.Typer(help="Run policy decision points.", no_args_is_help=True)
 
@@ -66,6 +67,10 @@ def serve(
             " policies. Repeat it for several."
         ),
     ] = None,
+    attributes: Annotated[
+        Path | None,
+        typer.Option(help="A file that says where attributes are looked up, such as a subject's department."),
+    ] = None,
     url: Url = None,
     name: Annotated[
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
@@ -97,9 +102,14 @@ def serve(
             max_age,
         )
         known = read_entities(entities or [])
+        providers = read_provider_file(attributes) if attributes else ()
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
-    run(replica.serve(Serving(where, member, followed, served, known, health_port, max_queue, json)))
+    run(
+        replica.serve(
+            Serving(where, member, followed, served, known, providers, health_port, max_queue, json)
+        )
+    )
 
 
 def _cache_file(url: str, domain: str) -> Path:
