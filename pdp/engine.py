@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from authz.decision import Decision, Reason
 from authz.request import Request
 from pdp.explain import Explanation, explain
-from pdp.source import Effect, PolicySource, Verdict, combine
+from pdp.source import Effect, PolicySource, Prepares, Verdict, combine
 
 _ALLOW, _NO_POLICY = Effect.ALLOW, Reason.NO_POLICY  # members of an enum are slow to look up
 
@@ -24,6 +24,10 @@ class Engine:
         self.epoch = epoch
         self.certify = certify
         self._judge = self.sources[0].judge if len(self.sources) == 1 else self._judge_all
+        if certify:
+            for source in self.sources:
+                if isinstance(source, Prepares):
+                    source.prepare()
 
     def evaluate(self, request: Request) -> Decision:
         """Decide at once. A source that breaks down denies: it might have."""

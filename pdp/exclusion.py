@@ -7,9 +7,10 @@ dimension as weak as it can cheaply be; those it reaches are refuted singly.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import TypeAlias, TypeGuard, cast
 
 from authz.predicate import (
@@ -130,11 +131,14 @@ class _Under(Exclusion):
                 return {}, [one for found in self._reached(str(each.value)) for one in self.filed[found]]
             if isinstance(each, Prefix) and not each.fold:
                 reached = self._reached(each.value)
-                beyond = {
-                    k: v for k, v in self.filed.items() if k not in reached and str(k).startswith(each.value)
-                }
-                return beyond, [one for found in reached for one in self.filed[found]]
+                beyond = [found for found in self._starting(each.value) if found != each.value]
+                certain = [one for found in reached for one in self.filed[found]]
+                return {found: self.filed[found] for found in beyond}, certain
         return self.filed, []
+
+    def _starting(self, prefix: str) -> Iterator[str]:
+        place = bisect_left(self._sorted, prefix)
+        return takewhile(lambda each: each.startswith(prefix), islice(self._sorted, place, None))
 
     def _reached(self, value: str) -> list[str]:
         """The keys that the value starts with, the longest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -49,6 +49,13 @@ class PolicySource(Protocol):
     def judge(self, request: Request, certify: bool = False) -> Verdict:
         """The verdict on a request, with its certificate if `certify`. No valid request makes it raise."""
         ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A source whose first certificates take longer, unless it is told beforehand that they will be asked for."""
+
+    def prepare(self) -> None: ...
 
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:

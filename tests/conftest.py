@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import settings
 
 from bus import Connection, NatsServer
 from bus.connection import URL_VARIABLE
+
+settings.register_profile("fabric", deadline=None)  # how long an example takes says nothing about its promise
+settings.load_profile("fabric")
 
 
 @pytest.fixture(autouse=True)

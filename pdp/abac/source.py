@@ -71,10 +71,17 @@ class AbacSource:
             verdict = one.verdict
         if not certify:
             return verdict
-        plan = one.plan
-        if plan is None:
-            plan = one.plan = self._certifier(one).plan(one.condition)
-        return Verdict(verdict.effect, verdict.policies, plan(request))
+        try:
+            certificate = (one.plan or self._plan(one))(request)
+        except Exception:  # a decision stands without its certificate
+            certificate = None
+        return Verdict(verdict.effect, verdict.policies, certificate)
+
+    def prepare(self) -> None:
+        """Do now what the first certificates would otherwise wait for."""
+        self._plan(self._silence)
+        for entry in {each.wins: each for each in self._entries}.values():
+            self._certifier(entry)
 
     def _combine(self, found: tuple[_Entry, ...]) -> tuple[_Entry, Verdict]:
         """The verdict of several that apply, and the one of them that is most easily certified; kept, as it recurs."""
@@ -89,6 +96,10 @@ class AbacSource:
             self._together.clear()
         self._together[found] = one, verdict
         return one, verdict
+
+    def _plan(self, entry: _Entry) -> Plan:
+        entry.plan = self._certifier(entry).plan(entry.condition)
+        return entry.plan
 
     def _certifier(self, entry: _Entry) -> Certifier:
         """Made when first asked for, against the policies that would change an effect found so."""

@@ -72,7 +72,7 @@ def check(policies: list[Policy], algorithm: Algorithm, requests: list[Request])
 
 
 @given(some_policies, st.sampled_from(Algorithm), st.lists(some.requests, min_size=4, max_size=4))
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_whatever_a_certificate_holds_of_gets_that_effect(policies, algorithm, requests):
     check(policies, algorithm, requests)
 
@@ -188,6 +188,16 @@ def test_only_the_branch_that_made_it_true_is_certified():
 def test_without_being_asked_there_is_no_certificate():
     engine = Engine([AbacSource([allow("p")], Algorithm.DENY_OVERRIDES)])
     assert engine.evaluate(ASKED).certificate is None
+
+
+def test_a_decision_stands_without_its_certificate(monkeypatch):
+    def broken(self, entry):
+        raise RecursionError
+
+    engine = Engine([AbacSource([allow("p")], Algorithm.DENY_OVERRIDES)], certify=True)
+    monkeypatch.setattr(AbacSource, "_plan", broken)
+    decision = engine.evaluate(ASKED)
+    assert (decision.allowed, decision.certificate) == (True, None)
 
 
 def test_rivals_beyond_counting_leave_the_decision_without_certificate():
