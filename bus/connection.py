@@ -131,6 +131,8 @@ class Connection:
 
     async def listen(self, subject: str, handler: Handler, queue: str = "") -> Subscription:
         """Call the handler for each message on the subject; it survives reconnects."""
+        if self._closing:
+            raise NotConnected(self.address, "the connection is closed")
         subscription = Subscription(self, subject, handler, queue)
         self._subscriptions.add(subscription)
         if not self._opening and not self._client.is_closed:  # else `_open` does it
@@ -217,15 +219,14 @@ class Connection:
         self._closing = True
         self._set_ready(False)
         if self._rebuild is not None:
-            self._rebuild.cancel()
-            await asyncio.wait([self._rebuild])
+            await _end(self._rebuild)
         await self._client.close()
 
     async def _open(self) -> None:
         client = self._client
         self._opening = True
         try:
-            await asyncio.wait_for(self._connect(client), self._connect_seconds)
+            await self._connect(client)
             self._opening = False
             for subscription in list(self._subscriptions):
                 subscription.number = await client.listen(
@@ -246,6 +247,19 @@ class Connection:
         await client._close(GuardedClient.CLOSED, False)
 
     async def _connect(self, client: GuardedClient) -> None:
+        connecting = asyncio.create_task(self._try_servers(client))
+        try:
+            await asyncio.wait([connecting], timeout=self._connect_seconds)
+            if not connecting.done():
+                raise TimeoutError
+            connecting.result()
+        finally:
+            await _end(connecting)
+        if not client.is_connected:  # the library can return unconnected when authentication is slow
+            raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
+
+    async def _try_servers(self, client: GuardedClient) -> None:
+        """Try one server after the other, without end."""
         if self._identity is not None:
             client._public_nkey = str(self._identity.public)
         servers = [url.strip() for url in self.url.split(",")]
@@ -260,8 +274,6 @@ class Connection:
             inbox_prefix=self._inbox,
             **_SURVIVE_FROZEN_NODES,
         )
-        if not client.is_connected:  # the library can return unconnected when authentication is slow
-            raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
 
     def _sign(self, nonce: str) -> bytes:
         assert self._identity is not None
@@ -314,6 +326,13 @@ class Connection:
                 await asyncio.sleep(REBUILD_SECONDS)
         self._rebuild = None
         self.reconnects += 1
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it has ended: what waits inside may take a cancellation for its own and go on."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.05)
 
 
 def _words(error: Exception) -> str:

@@ -155,6 +155,9 @@ class Replica:
             self._reply(reply, Answers(problem=str(error)))
             return
         count = len(requests)
+        if not count:  # else any number of such messages would find a place in the queue
+            self._reply(reply, Answers())
+            return
         if self._queued and self._queued + count > self._max_queue:
             self.shed += count
             self._reply(reply, Answers([None] * count))

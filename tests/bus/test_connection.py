@@ -12,6 +12,7 @@ import uvloop
 
 from authz import Identity
 from bus import Connection, NatsServer, NoResponders, NotConnected, ReplyTimeout, cluster
+from bus.client import GuardedClient
 from bus.connection import URL_VARIABLE, configured_url
 from bus.errors import BadMessage
 from bus.server import free_ports
@@ -82,6 +83,8 @@ class TestSend:
             bus.send("x", b"")
         with pytest.raises(NotConnected):
             await bus.flush()
+        with pytest.raises(NotConnected):
+            await bus.listen("x", lambda *message: None)
 
 
 class TestSubscription:
@@ -333,6 +336,23 @@ class TestCannotConnect:
         (port,) = free_ports(1)
         async with Connection(f"nats://127.0.0.1:{port}, {server.url}") as bus:
             assert server.url.endswith(bus.server)
+
+    async def test_where_a_cancellation_is_swallowed_on_the_way(self, monkeypatch):
+        """As Python 3.11 does if what is waited for ends in the same moment; the library then goes on trying."""
+        cancelled = []
+
+        async def connect(client: GuardedClient, servers: object, **options: object) -> None:
+            while len(cancelled) < 3:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    cancelled.append(client)
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr(GuardedClient, "connect", connect)
+        with pytest.raises(NotConnected):
+            async with Connection("nats://127.0.0.1:1", connect_seconds=0.05):
+                pass
 
     async def test_nothing_is_left_running(self):
         (port,) = free_ports(1)

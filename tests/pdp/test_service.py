@@ -58,9 +58,15 @@ async def test_it_answers_each_question_in_order(server, bus):
         assert running.answered == 3
 
 
-async def test_a_message_with_no_questions_has_no_answers(server, bus):
-    async with replica(server, Readers()):
+async def test_a_message_with_no_questions_has_no_answers_and_takes_no_place(server, bus):
+    decider = Gated()
+    async with replica(server, decider, workers=1) as running:
+        waiting = asyncio.create_task(ask(bus, READ))
+        await decider.entered.wait()
         assert (await ask(bus)).decisions == []
+        assert running._queue.empty()
+        decider.gate.set()
+        await waiting
 
 
 class TestDrain:

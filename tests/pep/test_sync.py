@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,3 +99,22 @@ async def test_it_has_an_identity_too():
 
     async with NatsServer(extra=extra) as server:
         assert (await asyncio.to_thread(work, server.url)).reason is Reason.NO_PDP
+
+
+async def test_in_a_child_of_its_process_it_says_so_instead_of_waiting_for_ever(url):
+    """A service that forks its workers must connect in each of them: threads do not survive a fork."""
+    program = (
+        "import os, sys\n"
+        "from pep import SyncEnforcer\n"
+        "with SyncEnforcer.connect(sys.argv[1], deadline=30.0) as pep:\n"
+        "    assert pep.check('alice', '/x', 'read').allowed\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        try:\n"
+        "            pep.check('alice', '/x', 'read')\n"
+        "        except RuntimeError as error:\n"
+        "            os._exit(7 if 'belongs to the parent' in str(error) else 1)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, url)
+    assert await process.wait() == 0
