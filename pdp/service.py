@@ -139,7 +139,7 @@ class Replica:
                 await asyncio.sleep(0)
             queue = QUEUE if mode is Mode.ANY else ""
             self._subscriptions.append(await listen(subject, self._on_questions, queue))
-        self._subscriptions.append(await listen(WHO, lambda *_: self._announce()))
+        self._subscriptions.append(await listen(WHO, self._on_who))
         self._subscriptions.append(await listen(self._probe_subject, lambda *_: self._on_probe()))
         self._announce()
         await self.connection.flush()
@@ -232,12 +232,17 @@ class Replica:
                 self.connection.send(self._probe_subject, b"")
             await asyncio.sleep(ANNOUNCE_SECONDS)
 
-    def _announce(self) -> None:
+    def _announce(self, to: str = ANNOUNCE) -> None:
         if self.draining:
             return
         scopes = [str(s) for s in self.scopes] if len(self.scopes) <= MAX_ANNOUNCED else []
         with contextlib.suppress(NotConnected):
-            self.connection.send(ANNOUNCE, pack(Announcement(scopes, ANNOUNCE_TTL)))
+            self.connection.send(to, pack(Announcement(scopes, ANNOUNCE_TTL)))
+
+    def _on_who(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        """Tell whoever asks, and nobody else: many PEPs may start at once."""
+        if is_inbox(reply):
+            self._announce(reply)
 
     def _on_probe(self) -> None:
         self.probed_at = monotonic()

@@ -63,11 +63,13 @@ class Asker:
         self._routes_version = 0
         self._filling: list[Batch] = []
         self._subscription: Subscription | None = None
+        self._inbox = ""
         self._stopped = False
 
     async def start(self) -> None:
         """Listen to announcements, and ask the replicas for theirs."""
-        self._subscription = await self.connection.listen(ANNOUNCE, self._on_announcement)
+        self._subscription = await self.connection.listen(ANNOUNCE, lambda s, r, data, h: self._hear(data))
+        self._inbox = self.connection.expect(lambda data, nobody: None if nobody else self._hear(data))
         self.connection.on_ready.append(self._ask_who)
         self._ask_who()
 
@@ -77,6 +79,7 @@ class Asker:
         for batch in [*self._filling, *self.batches]:
             batch.fail(Reason.NOT_CONNECTED)
         self._filling.clear()
+        self.connection.forget(self._inbox)
         self.connection.on_ready.remove(self._ask_who)
         if self._subscription is not None:
             with contextlib.suppress(NotConnected):
@@ -189,9 +192,10 @@ class Asker:
 
     def _ask_who(self) -> None:
         with contextlib.suppress(NotConnected):
-            self.connection.send(WHO, b"")
+            self.connection.send(WHO, b"", self._inbox)
 
-    def _on_announcement(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+    def _hear(self, payload: bytes) -> None:
+        """Take note of an announcement."""
         announcement = unpack_announcement(payload)
         now = monotonic()
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)

@@ -98,7 +98,8 @@ class TestDrain:
             await eventually(lambda: heard)
             await running.drain()
             heard.clear()
-            bus.send(WHO, b"")
+            with pytest.raises(NoResponders):
+                await bus.ask(WHO, b"", 5.0)
             running._announce()
             await connection.flush()
             await bus.flush()
@@ -317,16 +318,28 @@ class TestScopes:
             await connection.flush()
             assert len(decider.asked) == 1
 
-    async def test_it_says_what_it_serves_when_asked(self, server, bus):
+    async def test_it_says_what_it_serves_to_everyone_and_at_once_to_whoever_asks(self, server, bus):
         announced = []
         await bus.listen(ANNOUNCE, lambda s, r, payload, h: announced.append(unpack_announcement(payload)))
         await bus.flush()
         async with replica(server, Readers(), Scope.parse("prefix:/sales")):
             await eventually(lambda: announced)
-            announced.clear()
-            bus.send(WHO, b"")
-            await eventually(lambda: announced)
             assert announced[0].scopes == ["prefix@default:/sales"]
+            assert unpack_announcement(await bus.ask(WHO, b"", 5.0)) == announced[0]
+
+    async def test_whoever_asks_without_an_inbox_is_told_nothing(self, server, bus):
+        """Or one message could make every replica talk to every PEP."""
+        async with replica(server, Readers()) as running:
+            running._tasks[-1].cancel()  # without its regular announcements
+            heard = []
+            await bus.listen(ANNOUNCE, lambda *message: heard.append(message))
+            await bus.listen("$KV.>", lambda *message: heard.append(message))
+            bus.send(WHO, b"")
+            bus.send(WHO, b"", "$KV.policies.main")
+            await bus.flush()
+            await running.connection.flush()
+            await bus.flush()
+            assert not heard
 
     async def test_it_says_so_again_as_soon_as_it_is_back(self, own_server):
         async with replica(own_server, Readers()) as running:

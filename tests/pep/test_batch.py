@@ -27,7 +27,12 @@ DOMAIN = "domain:default"
 
 def nothing_is_left(pep: Enforcer) -> bool:
     asker = pep.asker
-    return asker.open == 0 and not asker.batches and not asker._filling and not asker.connection._expected
+    return (
+        asker.open == 0
+        and not asker.batches
+        and not asker._filling
+        and list(asker.connection._expected) == [asker._inbox]
+    )
 
 
 class TestCoalescing:
