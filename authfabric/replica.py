@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 
+from prometheus_client.registry import Collector
+
 from authfabric.terminal import err, print_json
 from bus.connection import Connection
-from bus.scopes import Scope
+from bus.scopes import DEFAULT_DOMAIN, Scope
 from pdp.bundle_store import read_folder
 from pdp.entities import Entities
 from pdp.explain_service import serve_explanations
 from pdp.follower_service import Answering, Follower, Following
 from pdp.health_server import serve_health
+from pdp.metrics import PolicyMetrics, ProviderMetrics, ShadowMetrics
 from pdp.point import PolicyPoint
 from pdp.policy_set import PolicySet
 from pdp.provider_reader import FileText, ProviderText, ServiceText
@@ -25,6 +29,7 @@ from pdp.provider_store import FileProvider
 from pdp.providers import Provider, Remembering
 from pdp.search_service import serve_search
 from pdp.service import Replica
+from pdp.shadow_service import Shadow, alarm_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,9 @@ class Serving:
     """Known besides those of the policies."""
     providers: tuple[ProviderText, ...] = ()
     """Where attributes are looked up."""
+    shadow: float = 0.0
+    """The share of requests that is decided a second time, to compare."""
+    domain: str = DEFAULT_DOMAIN
     health_port: int = 0
     max_queue: int = 8192
     json: bool = False
@@ -52,39 +60,71 @@ async def serve(serving: Serving) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
         bus = await stack.enter_async_context(Connection(serving.url, name=serving.name))
-        answering = await _answering(bus, serving, stop, stack)
+        parts = await _parts(bus, serving, stack)
+        answering = await _answering(bus, serving, parts, stack)
+        if isinstance(answering, Follower):
+            await _wait_for_policies(answering, stop)
         if stop.is_set():
             return
         await stack.enter_async_context(serve_explanations(bus, answering.explain, serving.scopes))
         await stack.enter_async_context(serve_search(bus, answering.search, serving.scopes))
         async with Replica(bus, answering, serving.scopes, max_queue=serving.max_queue) as replica:
-            port = stack.enter_context(serve_health(replica, serving.health_port))
+            metrics = parts.metrics(answering)
+            port = stack.enter_context(serve_health(replica, serving.health_port, more=metrics))
             _say_ready(serving, replica, port)
             await stop.wait()
             err.print(f"draining: {replica.queued} questions left", highlight=False)
         err.print(f"ended: {replica.answered} questions answered", highlight=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What outlives the policies in force."""
+
+    providers: list[Remembering]
+    shadow: Shadow | None
+
+    def point(self, policies: PolicySet, epoch: int, entities: Entities) -> PolicyPoint:
+        observe = self.shadow.watch(policies) if self.shadow is not None else None
+        return PolicyPoint(policies, epoch, providers=self.providers, entities=entities, observe=observe)
+
+    def metrics(self, answering: Answering) -> Iterator[Collector]:
+        if isinstance(answering, Follower):
+            yield PolicyMetrics(answering)
+        if self.providers:
+            yield ProviderMetrics(self.providers)
+        if self.shadow is not None:
+            yield ShadowMetrics(self.shadow)
+
+
+async def _parts(bus: Connection, serving: Serving, stack: contextlib.AsyncExitStack) -> _Parts:
+    shadow: Shadow | None = None
+    if serving.shadow:
+        alarm = alarm_on(bus, serving.domain, serving.name)
+        shadow = await stack.enter_async_context(Shadow(serving.shadow, alarm))
+    return _Parts([_provider(bus, each) for each in serving.providers], shadow)
+
+
 async def _answering(
-    bus: Connection, serving: Serving, stop: asyncio.Event, stack: contextlib.AsyncExitStack
+    bus: Connection, serving: Serving, parts: _Parts, stack: contextlib.AsyncExitStack
 ) -> Answering:
-    """What decides, once there is something to decide by, or nothing to wait for any more."""
-
-    providers = [_provider(bus, each) for each in serving.providers]
-
     def build(policies: PolicySet, epoch: int) -> Answering:
-        return PolicyPoint(policies, epoch, providers=providers, entities=serving.entities)
+        return parts.point(policies, epoch, serving.entities)
 
     if isinstance(serving.policies, Path):
         return build(PolicySet.read(read_folder(serving.policies)), 0)
-    follower = await stack.enter_async_context(Follower(bus, serving.policies, build))
-    if not follower.ready.is_set():
-        err.print(f"waiting for policies: {follower.problem}", highlight=False)
-        waits = [asyncio.create_task(each.wait()) for each in (follower.ready, stop)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for each in waits:
-            each.cancel()
-    return follower
+    return await stack.enter_async_context(Follower(bus, serving.policies, build))
+
+
+async def _wait_for_policies(follower: Follower, stop: asyncio.Event) -> None:
+    """Return when there is something to decide by, or nothing to wait for any more."""
+    if follower.ready.is_set():
+        return
+    err.print(f"waiting for policies: {follower.problem}", highlight=False)
+    waits = [asyncio.create_task(each.wait()) for each in (follower.ready, stop)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in waits:
+        each.cancel()
 
 
 def _provider(bus: Connection, text: ProviderText) -> Remembering:

@@ -98,6 +98,22 @@ class AuditPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 unpack_audit_page = Unpack(AuditPage)
+
+
+class Alarm(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A decision that was not what it should have been: the full case."""
+
+    member: str
+    domain: str
+    against: str
+    """What it was compared with."""
+    request: Request
+    decision: Decision
+    other: Decision
+    """What it should have been."""
+
+
+unpack_alarm = Unpack(Alarm)
 unpack_search_query = Unpack(SearchQuery)
 unpack_search_page = Unpack(SearchPage)
 unpack_member_status = Unpack(MemberStatus)

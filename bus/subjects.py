@@ -104,6 +104,11 @@ def is_inbox(subject: str) -> bool:
     return subject.startswith(("_INBOX.", "_INBOX_"))
 
 
+def alarms(domain: str) -> str:
+    """Where replicas report decisions that were not what they should have been."""
+    return f"{ROOT}.alarms.{token(domain)}"
+
+
 def attributes(service: str) -> str:
     """Where an attribute service is asked."""
     return f"{ROOT}.attributes.{token(service)}"

@@ -11,6 +11,7 @@ from time import monotonic
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
 from authz import AuthFabricError
 from pdp.service import PROBE_SECONDS, Replica
@@ -39,7 +40,7 @@ def is_ready(replica: Replica, now: float) -> bool:
     return is_live(replica, now) and replica.connection.ready and not replica.draining
 
 
-class ReplicaMetrics:
+class ReplicaMetrics(Collector):
     """The replica's own counters, in the form Prometheus collects."""
 
     def __init__(self, replica: Replica) -> None:
@@ -67,10 +68,16 @@ class ReplicaMetrics:
 
 
 @contextlib.contextmanager
-def serve_health(replica: Replica, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-    """Serve /healthz, /readyz and /metrics; yields the port, which may have been chosen by the system (0)."""
+def serve_health(
+    replica: Replica, port: int, host: str = "127.0.0.1", more: Iterable[Collector] = ()
+) -> Iterator[int]:
+    """Serve /healthz, /readyz and /metrics; yields the port, which may have been chosen by the system (0).
+
+    `more` are counted besides the replica's own counters.
+    """
     registry = CollectorRegistry()
-    registry.register(ReplicaMetrics(replica))
+    for each in (ReplicaMetrics(replica), *more):
+        registry.register(each)
 
     class Handler(BaseHTTPRequestHandler):
         timeout = READ_SECONDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from authz import Decision, Request
 from bus.messages import SearchPage, SearchQuery
@@ -29,8 +29,10 @@ class PolicyPoint:
         providers: Sequence[Remembering] = (),
         entities: Entities | None = None,
         certify: bool = True,
+        observe: Callable[[Sequence[Request], Sequence[Decision]], None] | None = None,
     ) -> None:
-        """`entities` are known besides those of the bundle."""
+        """`entities` are known besides those of the bundle; `observe` sees what the engine was asked and said."""
+        self._observe = observe
         self.engine = policies.engine(epoch, certify)
         hidden = policies.manifest.provided_paths
         for path in sorted({path for each in providers for path in each.provides} - hidden, key=str):
@@ -42,15 +44,19 @@ class PolicyPoint:
     async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
         enricher = self._enricher
         if enricher is None:
-            return await self.engine.decide_many(requests)
+            return await self._evaluate(requests)
         enriched = await enricher.enrich(requests)
-        decisions = iter(
-            await self.engine.decide_many([each.request for each in enriched if not each.problem])
-        )
+        decisions = iter(await self._evaluate([each.request for each in enriched if not each.problem]))
         return [
             unavailable(each, self.engine.epoch) if each.problem else enricher.settle(each, next(decisions))
             for each in enriched
         ]
+
+    async def _evaluate(self, requests: Sequence[Request]) -> list[Decision]:
+        decisions = await self.engine.decide_many(requests)
+        if self._observe is not None:
+            self._observe(requests, decisions)
+        return decisions
 
     async def explain(self, request: Request) -> Explanation:
         """Why a request is decided as it is, with what was looked up for it."""

@@ -90,6 +90,13 @@ class PolicySet:
             named = (("subject", labels.subjects.attribute), ("object", labels.objects.attribute))
             yield TRUE, frozenset(Path(root, (name,)) for root, name in named if name is not None)
 
+    def written(self) -> Iterator[Mapping[str, object]]:
+        """The attribute policies as they are written, decoded."""
+        for file in {each.path: each for each in self.files.values()}.values():
+            for value in Document.parse(file.text, file.path).values:
+                several = value if isinstance(value, list) else [value]
+                yield from (each for each in several if isinstance(each, dict))
+
     def engine(self, epoch: int = 0, certify: bool = False) -> Engine:
         return Engine(self.sources(), epoch, certify)
 

@@ -71,6 +71,15 @@ def serve(
         Path | None,
         typer.Option(help="A file that says where attributes are looked up, such as a subject's department."),
     ] = None,
+    shadow: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="The share of requests to decide a second time, by the reference and py-abac; differences raise"
+            " an alarm.",
+        ),
+    ] = 0.0,
     url: Url = None,
     name: Annotated[
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
@@ -105,11 +114,20 @@ def serve(
         providers = read_provider_file(attributes) if attributes else ()
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
-    run(
-        replica.serve(
-            Serving(where, member, followed, served, known, providers, health_port, max_queue, json)
-        )
+    serving = Serving(
+        where,
+        member,
+        followed,
+        served,
+        entities=known,
+        providers=providers,
+        shadow=shadow,
+        domain=domain,
+        health_port=health_port,
+        max_queue=max_queue,
+        json=json,
     )
+    run(replica.serve(serving))
 
 
 def _cache_file(url: str, domain: str) -> Path:

@@ -1,0 +1,65 @@
+"""What following, looking up and shadowing count, in the form Prometheus collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pdp.follower_service import Follower
+from pdp.providers import Remembering
+from pdp.shadow_service import Shadow
+
+
+class PolicyMetrics(Collector):
+    """Which policies are in force, and whether all is well with them."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    def collect(self) -> Iterable[Metric]:
+        follower = self._follower
+        yield GaugeMetricFamily("authfabric_policy_epoch", "The release in force.", follower.epoch)
+        yield GaugeMetricFamily(
+            "authfabric_policy_problem",
+            "Whether something is in the way of the newest policies.",
+            bool(follower.problem),
+        )
+        yield CounterMetricFamily("authfabric_policy_refused", "Releases refused.", follower.refusals)
+
+
+class ProviderMetrics(Collector):
+    """How often attributes were looked up, and in vain."""
+
+    def __init__(self, providers: Sequence[Remembering]) -> None:
+        self._providers = providers
+
+    def collect(self) -> Iterable[Metric]:
+        asked = CounterMetricFamily(
+            "authfabric_provider_lookups", "Questions to attribute providers.", labels=["provider"]
+        )
+        failed = CounterMetricFamily(
+            "authfabric_provider_failures", "Questions that were not answered.", labels=["provider"]
+        )
+        for each in self._providers:
+            asked.add_metric([each.name], each.lookups)
+            failed.add_metric([each.name], each.failures)
+        return (asked, failed)
+
+
+class ShadowMetrics(Collector):
+    """How many decisions were compared with what they should be."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+
+    def collect(self) -> Iterable[Metric]:
+        shadow = self._shadow
+        yield CounterMetricFamily("authfabric_shadow_compared", "Decisions made again.", shadow.compared)
+        yield CounterMetricFamily(
+            "authfabric_shadow_differences", "Decisions that were not as they should be.", shadow.differences
+        )
+        yield CounterMetricFamily(
+            "authfabric_shadow_dropped", "Samples for which there was no time.", shadow.dropped
+        )

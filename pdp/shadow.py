@@ -1,0 +1,59 @@
+"""Deciding a second time, slowly, by what defines the meaning: the reference, and py-abac for attribute policies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from authz import Decision, Request
+from pdp import reference
+from pdp.abac.oracle import Oracle, OracleError
+from pdp.abac.source import AbacSource
+from pdp.policy_set import PolicySet
+from pdp.source import Effect, PolicySource
+
+_log = logging.getLogger("authfabric.pdp")
+
+
+class Divergence(NamedTuple):
+    """A request that was decided in one way, and is decided in another by what defines the meaning."""
+
+    against: Literal["reference", "py-abac"]
+    request: Request
+    decision: Decision
+    other: Decision
+
+    def __str__(self) -> str:
+        return f"{self.request!r}: the engine says {self.decision}, {self.against} says {self.other}"
+
+
+class Judge:
+    """Policies as they are meant. Not for several threads: py-abac is not."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        algorithm = policies.manifest.algorithm
+        others = [each for each in policies.sources() if not isinstance(each, AbacSource)]
+        self._abac = reference.Reference(policies.policies, algorithm)
+        self._sources: list[PolicySource] = [self._abac, *others]
+        self._oracle: Oracle | None = None
+        try:
+            self._oracle = Oracle(policies.written(), algorithm)
+        except OracleError as error:
+            _log.warning(
+                "py-abac cannot read these policies, so they are compared with the reference only: %s", error
+            )
+
+    def divergences(self, request: Request, decision: Decision) -> Iterator[Divergence]:
+        """Where the answer that was given differs from those that should have been."""
+        specified = reference.decide(self._sources, request, decision.epoch)
+        if specified.allowed is not decision.allowed or set(specified.policies) != set(decision.policies):
+            yield Divergence("reference", request, decision, specified)
+        if self._oracle is None:
+            return
+        try:
+            allowed = self._oracle.allows(request)
+        except OracleError:
+            return  # where py-abac breaks down it says nothing about what is right
+        if allowed is not (self._abac.judge(request).effect is Effect.ALLOW):
+            yield Divergence("py-abac", request, decision, Decision(allowed, epoch=decision.epoch))
