@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
+from authfabric.settings import DEFAULT_POLICIES
 from bus.server import free_ports
 
 pytestmark = pytest.mark.timeout(300)
@@ -172,7 +173,8 @@ class TestPdp:
 
     def test_without_a_server_is_3(self):
         (port,) = free_ports(1)
-        result = CliRunner().invoke(app, ["pdp", "serve", "--url", f"nats://127.0.0.1:{port}"])
+        words = ["pdp", "serve", "--policies", str(DEFAULT_POLICIES), "--url", f"nats://127.0.0.1:{port}"]
+        result = CliRunner().invoke(app, words)
         assert result.exit_code == 3
         assert result.stderr.startswith("error: not connected to")
 
