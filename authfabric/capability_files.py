@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from authz import AuthFabricError
-from pdp.spki import Certificate, Owners, Revocations
-from pdp.spki.text import parse_chain, parse_notice, parse_owners
+from authz.spki import Certificate, Owners, Revocations
+from authz.spki.text import parse_chain, parse_notice, parse_owners
 
 _T = TypeVar("_T")
 

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from authz import PublicKey
 from authz.errors import InvalidSignature
-from pdp.spki import Capability, Certificate, ChainRefused, Grant, Notice
-from pdp.spki.text import format_time, unparse_certificate, unparse_rate, unparse_window
+from authz.spki import Capability, Certificate, ChainRefused, Grant, Notice
+from authz.spki.text import format_time, unparse_certificate, unparse_rate, unparse_window
 
 
 def describe(capability: Capability) -> dict[str, object]:

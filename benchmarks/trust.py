@@ -6,8 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from authz import Identity
-from benchmarks.harness import best_of_each, main
-from pdp.spki import (
+from authz.spki import (
     Capability,
     Kind,
     Owners,
@@ -17,7 +16,8 @@ from pdp.spki import (
     encode_chain,
     parse_authority,
 )
-from pdp.spki.capability import DOMAIN
+from authz.spki.capability import DOMAIN
+from benchmarks.harness import best_of_each, main
 
 NOW = 1_800_000_000
 TIMES = {"reduce_us": 2, "reduce_cached_us": 300, "four_signatures_us": 2}

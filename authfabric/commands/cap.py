@@ -33,8 +33,7 @@ from authfabric.capability_view import (
 from authfabric.terminal import Exit, Json, fail, out, print_json
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSignature, InvalidSyntax
-from pdp.keystore import create_key, load_key, load_public_key
-from pdp.spki import (
+from authz.spki import (
     Authority,
     Capability,
     Certificate,
@@ -54,11 +53,12 @@ from pdp.spki import (
     unparse_chain,
     verify,
 )
-from pdp.spki.loop import NONCE_BYTES, Challenge, close, prove
-from pdp.spki.reduction import arrange, combine, require
-from pdp.spki.syntax import parse_time
-from pdp.spki.text import parse_notice, unparse_capability, unparse_notice
-from pdp.spki.validity import Recheck
+from authz.spki.loop import NONCE_BYTES, Challenge, close, prove
+from authz.spki.reduction import arrange, combine, require
+from authz.spki.syntax import parse_time
+from authz.spki.text import parse_notice, unparse_capability, unparse_notice
+from authz.spki.validity import Recheck
+from pdp.keystore import create_key, load_key, load_public_key
 
 app = typer.Typer(
     help="Capabilities: signed certificates of who may do what, and chains of them.", no_args_is_help=True

@@ -8,12 +8,7 @@ whoever ends the role before must also revoke the capability.
 from __future__ import annotations
 
 from authz import Identity, PublicKey
-from pdp.oasis.constraint import bind
-from pdp.oasis.membership import Membership
-from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.syntax import Empowering
-from pdp.oasis.terms import Bindings, match
-from pdp.spki import (
+from authz.spki import (
     Authority,
     Capability,
     Certificate,
@@ -24,6 +19,11 @@ from pdp.spki import (
     Right,
     Validity,
 )
+from pdp.oasis.constraint import bind
+from pdp.oasis.membership import Membership
+from pdp.oasis.rulebook import Rulebook
+from pdp.oasis.syntax import Empowering
+from pdp.oasis.terms import Bindings, match
 
 
 def capability(

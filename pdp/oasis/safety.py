@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import Predicate
+from authz.spki import InvalidCapability
+from authz.spki.content import measure
 from pdp.oasis.capability import grant
 from pdp.oasis.constraint import bind, compile_constraint, paths, unguarded, variables
 from pdp.oasis.syntax import (
@@ -21,8 +23,6 @@ from pdp.oasis.syntax import (
     Trust,
 )
 from pdp.oasis.terms import Atom, Variable
-from pdp.spki import InvalidCapability
-from pdp.spki.content import measure
 
 _ACTIVATION_ROOTS = frozenset({"subject", "context"})
 _EVENT_ROOTS = frozenset({"event"})

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from pdp.spki.text import parse_capability, parse_owners, unparse_capability
+from authz.spki.text import parse_capability, parse_owners, unparse_capability
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "capabilities.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from authfabric.commands.cap import app
 from authfabric.passphrase import VARIABLE
-from pdp.spki import parse_chain
-from pdp.spki.text import parse_notice
+from authz.spki import parse_chain
+from authz.spki.text import parse_notice
 
 runner = CliRunner()
 PUBLISH = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from authz import Identity
+from authz.spki import ChainRefused, Kind, Notice, Owners, Resource, Revocations, Right, Validity, verify
+from authz.spki.capability import Capability
+from authz.spki.text import parse_authority
 from pdp.oasis import (
     Appointment,
     Asserted,
@@ -17,9 +20,6 @@ from pdp.oasis import (
     parse,
 )
 from pdp.oasis.capability import capability
-from pdp.spki import ChainRefused, Kind, Notice, Owners, Resource, Revocations, Right, Validity, verify
-from pdp.spki.capability import Capability
-from pdp.spki.text import parse_authority
 
 PITO, MET, COURT, SMITH = (Identity.from_seed(seed * 32) for seed in (b"p", b"m", b"c", b"s"))
 RULES = f"""

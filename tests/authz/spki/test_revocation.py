@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from authz.errors import InvalidSignature
-from pdp.spki import Capability, InvalidCapability, Notice, Revocations, Validity, parse_authority
-from pdp.spki.revocation import Revoked
-from tests.pdp.spki.generators import KEYS, OWNER
+from authz.spki import Capability, InvalidCapability, Notice, Revocations, Validity, parse_authority
+from authz.spki.revocation import Revoked
+from tests.authz.spki.generators import KEYS, OWNER
 
 AUTHORITY = parse_authority("type: a.B\naction: *")
 CERTIFICATES = [

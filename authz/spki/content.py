@@ -44,8 +44,8 @@ from authz.predicate import (
     covers,
     satisfiable,
 )
-from pdp.spki.errors import InvalidCapability
-from pdp.spki.resource import Kind as ResourceKind
+from authz.spki.errors import InvalidCapability
+from authz.spki.resource import Kind as ResourceKind
 
 Content: TypeAlias = Mapping[str, object] | Request
 """An event's attributes by name, or the request that is to be decided."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from pdp.spki import InvalidCapability, Kind, Resource, Right
-from tests.pdp.spki.generators import NAMES, resources
+from authz.spki import InvalidCapability, Kind, Resource, Right
+from tests.authz.spki.generators import NAMES, resources
 
 types = resources(Kind.TYPE)
 

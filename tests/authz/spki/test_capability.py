@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidSignature
-from pdp.spki import Capability, Certificate, MalformedCertificate, Notice, decode_chain, encode_chain
-from pdp.spki.capability import MAX_CAPABILITY_BYTES, decode, encode
-from pdp.spki.text import (
+from authz.spki import Capability, Certificate, MalformedCertificate, Notice, decode_chain, encode_chain
+from authz.spki.capability import MAX_CAPABILITY_BYTES, decode, encode
+from authz.spki.text import (
     parse_authority,
     parse_capability,
     parse_chain,
@@ -19,7 +19,7 @@ from pdp.spki.text import (
     parse_owners,
     unparse_certificate,
 )
-from tests.pdp.spki.generators import KEYS, OWNER, capabilities
+from tests.authz.spki.generators import KEYS, OWNER, capabilities
 
 CAMERA = parse_authority(
     "type: uk.gov.pito.* except uk.gov.pito.Secret\naction: publish|subscribe\n"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdp.spki import InvalidCapability
-from pdp.spki.condition import Rate, Window, conjoin, possible
+from authz.spki import InvalidCapability
+from authz.spki.condition import Rate, Window, conjoin, possible
 
 OFFICE = Window(9 * 60, 17 * 60, 0b0011111, "Europe/London")
 NIGHT = Window(22 * 60, 6 * 60, 1 << 6)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pdp.spki import content
-from pdp.spki.authority import Grant
-from pdp.spki.capability import Capability
-from pdp.spki.condition import Rate
-from pdp.spki.content import Content
-from pdp.spki.errors import Fault, UseRefused
-from pdp.spki.resource import Right
+from authz.spki import content
+from authz.spki.authority import Grant
+from authz.spki.capability import Capability
+from authz.spki.condition import Rate
+from authz.spki.content import Content
+from authz.spki.errors import Fault, UseRefused
+from authz.spki.resource import Right
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from authz import PublicKey
-from pdp.spki.errors import InvalidCapability
+from authz.spki.errors import InvalidCapability
 
 MAX_TIME = 253_402_300_799
 """The last second of the year 9999."""

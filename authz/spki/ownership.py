@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from authz import PublicKey
-from pdp.spki.authority import Authority, Grant
-from pdp.spki.capability import Capability
-from pdp.spki.errors import InvalidCapability
-from pdp.spki.resource import Kind, Resource
+from authz.spki.authority import Authority, Grant
+from authz.spki.capability import Capability
+from authz.spki.errors import InvalidCapability
+from authz.spki.resource import Kind, Resource
 
 _KINDS = (Kind.NETWORK, Kind.TYPE, Kind.OBJECT)
 

@@ -7,7 +7,7 @@ from typing import Self
 
 import msgspec
 
-from pdp.spki.errors import InvalidCapability
+from authz.spki.errors import InvalidCapability
 
 MAX_NAME_BYTES = 1024
 

@@ -12,10 +12,10 @@ import hashlib
 
 from cachetools import LRUCache
 
-from pdp.spki.capability import decode_chain
-from pdp.spki.ownership import Owners
-from pdp.spki.reduction import MAX_LINKS, Reduced, verify
-from pdp.spki.revocation import Notice, Revocations
+from authz.spki.capability import decode_chain
+from authz.spki.ownership import Owners
+from authz.spki.reduction import MAX_LINKS, Reduced, verify
+from authz.spki.revocation import Notice, Revocations
 
 
 class Verifier:

@@ -17,15 +17,15 @@ from lark.tree import Meta
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import Equal, Path, Predicate, Scalar
+from authz.spki.authority import Authority, Grant
+from authz.spki.capability import SIGNATURE_BYTES, Capability, Certificate, encode
+from authz.spki.condition import DAYS, EVERY_DAY, Rate, Window
+from authz.spki.content import about_events, paths
+from authz.spki.errors import InvalidCapability, printable
+from authz.spki.resource import Kind, Resource, Right
+from authz.spki.revocation import Notice, Revoked
+from authz.spki.validity import Recheck, Validity
 from authz.syntax import constant, place
-from pdp.spki.authority import Authority, Grant
-from pdp.spki.capability import SIGNATURE_BYTES, Capability, Certificate, encode
-from pdp.spki.condition import DAYS, EVERY_DAY, Rate, Window
-from pdp.spki.content import about_events, paths
-from pdp.spki.errors import InvalidCapability, printable
-from pdp.spki.resource import Kind, Resource, Right
-from pdp.spki.revocation import Notice, Revoked
-from pdp.spki.validity import Recheck, Validity
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}

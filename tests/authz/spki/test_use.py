@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Request
-from pdp.spki import Capability, Fault, Right, Use, UseRefused, Validity, parse_authority, permit
-from pdp.spki.condition import Rate
-from pdp.spki.validity import ALWAYS
-from tests.pdp.spki.generators import KEYS
+from authz.spki import Capability, Fault, Right, Use, UseRefused, Validity, parse_authority, permit
+from authz.spki.condition import Rate
+from authz.spki.validity import ALWAYS
+from tests.authz.spki.generators import KEYS
 
 HOUR = 3600.0
 

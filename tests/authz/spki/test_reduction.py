@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from authz import Identity
-from pdp.spki import (
+from authz.spki import (
     Authority,
     Capability,
     Certificate,
@@ -29,11 +29,11 @@ from pdp.spki import (
     parse_authority,
     verify,
 )
-from pdp.spki.condition import Rate
-from pdp.spki.reduction import arrange, combine, reduce, require, steps
-from pdp.spki.validity import Recheck
-from tests.pdp.spki.generators import KEYS, OWNER, authorities, capabilities, uses, validities
-from tests.pdp.spki.test_authority import permits
+from authz.spki.condition import Rate
+from authz.spki.reduction import arrange, combine, reduce, require, steps
+from authz.spki.validity import Recheck
+from tests.authz.spki.generators import KEYS, OWNER, authorities, capabilities, uses, validities
+from tests.authz.spki.test_authority import permits
 
 PITO, MET, CAMERA, OTHER = KEYS[:4]
 OWNERS = Owners(

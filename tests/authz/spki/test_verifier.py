@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from authz.errors import InvalidSignature
-from pdp.spki import (
+from authz.spki import (
     Capability,
     Certificate,
     ChainRefused,
@@ -19,7 +19,7 @@ from pdp.spki import (
     encode_chain,
     parse_authority,
 )
-from tests.pdp.spki.generators import KEYS
+from tests.authz.spki.generators import KEYS
 
 OWNER, DOMAIN, CLIENT = KEYS[:3]
 AUTHORITY = parse_authority("type: a.B\naction: publish")

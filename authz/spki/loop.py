@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from authz import Identity, PublicKey
-from pdp.spki.capability import Capability, encode
-from pdp.spki.errors import InvalidCapability
+from authz.spki.capability import Capability, encode
+from authz.spki.errors import InvalidCapability
 
 NONCE_BYTES = 32
 _DOMAIN = b"authfabric certificate loop 1\0"

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from authz import PublicKey
 from authz.errors import InvalidSignature
-from pdp.spki.capability import Capability, Certificate
-from pdp.spki.errors import ChainRefused, Fault, InvalidCapability, MalformedCertificate
-from pdp.spki.ownership import Owners
-from pdp.spki.resource import Right
-from pdp.spki.revocation import Revocations
-from pdp.spki.text import format_time
-from pdp.spki.validity import Validity
+from authz.spki.capability import Capability, Certificate
+from authz.spki.errors import ChainRefused, Fault, InvalidCapability, MalformedCertificate
+from authz.spki.ownership import Owners
+from authz.spki.resource import Right
+from authz.spki.revocation import Revocations
+from authz.spki.text import format_time
+from authz.spki.validity import Validity
 
 MAX_LINKS = 32
 

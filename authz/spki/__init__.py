@@ -1,22 +1,22 @@
 """Capabilities: signed certificates of who may do what, and the reduction of their chains to one."""
 
-from pdp.spki.authority import Authority, Grant
-from pdp.spki.capability import Capability, Certificate, decode_chain, encode_chain
-from pdp.spki.errors import (
+from authz.spki.authority import Authority, Grant
+from authz.spki.capability import Capability, Certificate, decode_chain, encode_chain
+from authz.spki.errors import (
     ChainRefused,
     Fault,
     InvalidCapability,
     MalformedCertificate,
     UseRefused,
 )
-from pdp.spki.ownership import Owners
-from pdp.spki.reduction import Reduced, verify
-from pdp.spki.resource import Kind, Resource, Right
-from pdp.spki.revocation import Notice, Revocations
-from pdp.spki.text import parse_authority, parse_chain, unparse_chain
-from pdp.spki.use import Permit, Use, permit
-from pdp.spki.validity import Validity
-from pdp.spki.verifier import Verifier
+from authz.spki.ownership import Owners
+from authz.spki.reduction import Reduced, verify
+from authz.spki.resource import Kind, Resource, Right
+from authz.spki.revocation import Notice, Revocations
+from authz.spki.text import parse_authority, parse_chain, unparse_chain
+from authz.spki.use import Permit, Use, permit
+from authz.spki.validity import Validity
+from authz.spki.verifier import Verifier
 
 __all__ = [
     "Authority",

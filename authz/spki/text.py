@@ -17,13 +17,13 @@ from authz.errors import InvalidSyntax
 from authz.predicate import And, Equal, Exists, Not, Or, Path, Predicate
 from authz.predicate.text import WORDS as CONDITION_WORDS
 from authz.predicate.text import PredicateReader
+from authz.spki.authority import Authority, Grant
+from authz.spki.capability import MAX_CHAIN_BYTES, Capability, Certificate
+from authz.spki.condition import DAYS, EVERY_DAY, Rate, Window
+from authz.spki.resource import Resource
+from authz.spki.revocation import Notice
+from authz.spki.syntax import TIME, UNITS, CapabilityReader, Document, Owned
 from authz.syntax import Language
-from pdp.spki.authority import Authority, Grant
-from pdp.spki.capability import MAX_CHAIN_BYTES, Capability, Certificate
-from pdp.spki.condition import DAYS, EVERY_DAY, Rate, Window
-from pdp.spki.resource import Resource
-from pdp.spki.revocation import Notice
-from pdp.spki.syntax import TIME, UNITS, CapabilityReader, Document, Owned
 
 _T = TypeVar("_T")
 _BARE_PATTERN = re.compile(r'[^\s",#]+( (?!except )[^\s",#]+)*')

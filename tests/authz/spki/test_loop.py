@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from authz.errors import InvalidSignature
-from pdp.spki import Capability, InvalidCapability, parse_authority
-from pdp.spki.loop import Challenge, close, prove
-from tests.pdp.spki.generators import KEYS
+from authz.spki import Capability, InvalidCapability, parse_authority
+from authz.spki.loop import Challenge, close, prove
+from tests.authz.spki.generators import KEYS
 
 OWNER, HOLDER, THIEF, BROKER, OTHER = KEYS[:5]
 CAPABILITY = Capability(OWNER.public, HOLDER.public, False, parse_authority("type: a.B\naction: *"))

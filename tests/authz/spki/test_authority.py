@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from authz import predicate as p
-from pdp.spki import (
+from authz.spki import (
     Authority,
     Grant,
     InvalidCapability,
@@ -17,9 +17,9 @@ from pdp.spki import (
     UseRefused,
     parse_authority,
 )
-from pdp.spki.capability import Capability
-from pdp.spki.use import permit
-from tests.pdp.spki.generators import OWNER, authorities, uses
+from authz.spki.capability import Capability
+from authz.spki.use import permit
+from tests.authz.spki.generators import OWNER, authorities, uses
 
 
 def permits(authority: Authority | None, use: Use) -> bool:

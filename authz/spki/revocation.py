@@ -14,9 +14,9 @@ import msgspec
 
 from authz import Identity, PublicKey
 from authz.errors import InvalidSignature
-from pdp.spki.capability import Certificate, encode
-from pdp.spki.errors import InvalidCapability
-from pdp.spki.validity import MAX_TIME
+from authz.spki.capability import Certificate, encode
+from authz.spki.errors import InvalidCapability
+from authz.spki.validity import MAX_TIME
 
 MAX_NOTICE_BYTES = 16 * 1024 * 1024
 _ID_BYTES = 32

@@ -8,9 +8,9 @@ from hypothesis import given
 from authz import Identity, PublicKey
 from authz import predicate as p
 from authz.errors import InvalidSyntax
-from pdp.spki import Capability, Kind, Notice, Right, Validity
-from pdp.spki.condition import Rate, Window
-from pdp.spki.text import (
+from authz.spki import Capability, Kind, Notice, Right, Validity
+from authz.spki.condition import Rate, Window
+from authz.spki.text import (
     parse_authority,
     parse_capability,
     parse_chain,
@@ -22,7 +22,7 @@ from pdp.spki.text import (
     unparse_chain,
     unparse_notice,
 )
-from tests.pdp.spki.generators import KEYS, authorities, capabilities
+from tests.authz.spki.generators import KEYS, authorities, capabilities
 
 KEY = str(KEYS[0].public)
 CAMERA = """\

@@ -13,10 +13,10 @@ from typing import TypeVar
 import msgspec
 
 from authz.predicate import Predicate
-from pdp.spki import content
-from pdp.spki.condition import Rate, Window, conjoin, possible
-from pdp.spki.errors import InvalidCapability
-from pdp.spki.resource import Kind, Resource, Right
+from authz.spki import content
+from authz.spki.condition import Rate, Window, conjoin, possible
+from authz.spki.errors import InvalidCapability
+from authz.spki.resource import Kind, Resource, Right
 
 MAX_GRANTS = 32
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pdp.spki.errors import InvalidCapability
+from authz.spki.errors import InvalidCapability
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 EVERY_DAY = (1 << len(DAYS)) - 1

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from authz import Entity, Identity, Request
 from authz import predicate as p
-from pdp.spki import Authority, Capability, Grant, InvalidCapability, Kind, Resource, Right, Use, Validity
-from pdp.spki.condition import EVERY_DAY, Rate, Window
-from pdp.spki.validity import Recheck
+from authz.spki import Authority, Capability, Grant, InvalidCapability, Kind, Resource, Right, Use, Validity
+from authz.spki.condition import EVERY_DAY, Rate, Window
+from authz.spki.validity import Recheck
 
 KEYS = [Identity.from_seed(bytes([n]) * 32) for n in range(8)]
 OWNER = KEYS[0]

@@ -16,9 +16,9 @@ import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidSignature
-from pdp.spki.authority import Authority
-from pdp.spki.errors import InvalidCapability, MalformedCertificate
-from pdp.spki.validity import ALWAYS, Validity
+from authz.spki.authority import Authority
+from authz.spki.errors import InvalidCapability, MalformedCertificate
+from authz.spki.validity import ALWAYS, Validity
 
 MAX_CAPABILITY_BYTES = 16 * 1024
 MAX_CHAIN_BYTES = 512 * 1024
