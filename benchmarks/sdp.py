@@ -152,30 +152,45 @@ def hit_rates(count: int = 100_000, share: float = 0.1) -> dict[str, float]:
     }.items():
         recycler = only(*ways)
         for request in known:
-            recycler.learn(request, workload.decide(request), 0, "an answer")
+            recycler.learn(request, workload.engine.evaluate(request), 0, "an answer")
         figures[name] = sum(recycler.infer(request, 0.0) is not None for request in future) / len(future)
     return {**figures, "saam_gain": figures["hit_rate_all"] / figures["hit_rate_precise"]}
 
 
 def memory(count: int = 20_000) -> dict[str, float]:
     """Bytes that one more decision costs, as it comes from the wire."""
-    encoded = [
-        (request, msgspec.msgpack.encode(decision))
-        for permission in range(count // 10)
-        for request, decision in answers(permission)
-    ]
+    by_roles = [each for permission in range(count // 10) for each in answers(permission)]
+    ways = {
+        "precise": by_roles,
+        "saam_rbac": by_roles,
+        "saam_blp": list(label_answers(count)),
+        "certificates": by_roles,
+    }
+    return {f"memory_per_decision_{way}": _memory(way, answered) for way, answered in ways.items()}
+
+
+def label_answers(count: int) -> Iterator[tuple[Request, Decision]]:
+    """Readers and documents at eight levels, each pair asked about once."""
+    for n in range(count):
+        reader, document = n % 500, n // 500
+        allowed = reader % 8 >= document % 8
+        decision = Decision(allowed, policies=("labels#dominance",), basis=Basis.LABELS)
+        yield Request.of(f"reader{reader}", f"/document/{document}", "read"), decision
+
+
+def _memory(way: str, answered: Sequence[tuple[Request, Decision]]) -> float:
+    encoded = [(request, msgspec.msgpack.encode(decision)) for request, decision in answered]
     decode = msgspec.msgpack.Decoder(Decision).decode
-    figures = {}
-    for way in ("precise", "saam_rbac", "certificates"):
-        recycler = only(way)
-        gc.collect()
-        tracemalloc.start()
-        for number, (request, decision) in enumerate(encoded):
-            recycler.learn(request, decode(decision), 0, f"answer {number}")
-        gc.collect()
-        figures[f"memory_per_decision_{way}"] = tracemalloc.get_traced_memory()[0] / len(encoded)
-        tracemalloc.stop()
-    return figures
+    recycler = only(way)
+    gc.collect()
+    tracemalloc.start()
+    for number, (request, decision) in enumerate(encoded):
+        recycler.learn(request, decode(decision), 0, f"answer {number}")
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert all(recycler.infer(request, 0.0) is not None for request, _ in answered[-100:])
+    return used / len(encoded)
 
 
 if __name__ == "__main__":
