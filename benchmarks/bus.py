@@ -15,10 +15,17 @@ from time import perf_counter
 import nats
 import uvloop
 
-from benchmarks.harness import main
+from benchmarks.harness import at_least, at_most, main
 from bus.server import NatsServer
 from pep import Enforcer, Strategy
 
+PROMISES = {
+    "rtt_ratio": at_most(1.1),
+    "throughput_ratio": at_least(6),
+    "hedge_load_ratio": at_most(1.1),
+    "frozen_failures": at_most(0),
+    "subscriptions_ratio": at_most(1.2),
+}
 ROUNDS = 7
 IN_FLIGHT = 256
 AREAS = ["sales", "hr", "legal", "ops"]

@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeAlias
 
@@ -14,6 +15,28 @@ Clock: TypeAlias = Callable[[], float]
 ROUNDS = 7
 PATIENCE = 5.0
 """A rival that has run for so many seconds is not run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The bound that a figure must keep. Figures without one only inform."""
+
+    bound: float
+    least: bool
+
+    def kept(self, value: float) -> bool:
+        return value >= self.bound if self.least else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"at {'least' if self.least else 'most'} {self.bound:g}"
+
+
+def at_most(bound: float) -> Promise:
+    return Promise(bound, least=False)
+
+
+def at_least(bound: float) -> Promise:
+    return Promise(bound, least=True)
 
 
 def best(work: Callable[[], object], rounds: int = ROUNDS, clock: Clock = perf_counter) -> float:

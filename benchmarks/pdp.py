@@ -9,13 +9,21 @@ from time import thread_time
 
 from authz import Request
 from benchmarks import harness, peers
-from benchmarks.harness import main
+from benchmarks.harness import at_least, at_most, main
 from benchmarks.workloads import Workload, projects, roles, unindexable
 from pdp.abac import Algorithm, Policy, read_policies, read_policy
 from pdp.abac.oracle import Oracle
 from pdp.abac.source import AbacSource
 from pdp.engine import Engine
 
+PROMISES = {
+    "vs_py_abac_1000": at_least(500),
+    "vs_best_peer_10": at_least(5),
+    "vs_best_peer_1000": at_least(30),
+    "vs_best_peer_rbac": at_least(4),
+    "growth_10_to_10000": at_most(5),
+    "certificate_cost": at_most(2),
+}
 REQUESTS = 100
 MANY = 40
 """Rounds for what takes milliseconds."""

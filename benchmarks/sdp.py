@@ -14,10 +14,16 @@ from authz import Basis, Decision, Entity, Reason, Request
 from authz.change import ROLES, Heartbeat
 from authz.predicate import Equal, Literal, Overlaps, Path
 from benchmarks import sdp_push
-from benchmarks.harness import main
+from benchmarks.harness import at_least, at_most, main
 from benchmarks.rbac_workload import RbacWorkload
 from sdp_cache import LeaseRules, Recycler, Recycling, SecondaryPoint
 
+PROMISES = {
+    "hit_vs_dict": at_most(12),
+    "approx_growth": at_most(2),
+    "hit_rate_all": at_least(0.7),
+    "saam_gain": at_least(1.8),
+}
 PLENTY = 2_000_000
 BATCH = 200
 BATCHES = 61
