@@ -16,13 +16,13 @@ from authz.predicate import REQUEST, Certificate, Literal, Predicate, consistent
 from authz.predicate.witness import Witness, compile_witness
 from authz.request import Request
 from pdp.exclusion import exclusions, reduced
-from pdp.refute import Refuter, compile_refuter, demands
+from pdp.refute import Refuter, TooManyRivals, compile_refuter, demands
 
 Plan: TypeAlias = Callable[[Request], Certificate | None]
 """The certificate for a request of which the determining condition holds, and no rival's; None if there is none."""
 
 MOST = 64
-"""Rivals to be refuted one by one for every request; with more there is no certificate."""
+"""Rivals to be refuted one by one for every request, and literals; with more there is no certificate."""
 
 
 class Certifier:
@@ -62,12 +62,16 @@ def _follow(
     if not witnesses and not refuters:
         return lambda request: known
 
-    def certify(request: Request) -> Certificate:
+    def certify(request: Request) -> Certificate | None:
         literals = list(known)
-        for witness in witnesses:
-            literals += witness(request)[1]
-        for refuter in refuters:
-            refuter(request, literals.append)
-        return tuple({id(each): each for each in literals}.values()) if repeats else tuple(literals)
+        try:
+            for witness in witnesses:
+                literals += witness(request)[1]
+            for refuter in refuters:
+                refuter(request, literals.append)
+        except TooManyRivals:
+            return None
+        certificate = tuple({id(each): each for each in literals}.values()) if repeats else tuple(literals)
+        return certificate if len(certificate) <= MOST else None
 
     return certify

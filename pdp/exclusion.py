@@ -33,16 +33,17 @@ from authz.predicate.compiler import compile_reader
 from authz.predicate.values import LISTS, key
 from authz.request import Request
 from pdp.guards import MANY_KEYS, Dimension, best_dimension, guards, settles
-from pdp.refute import Refuter, compile_refuter
+from pdp.refute import Refuter, TooManyRivals, compile_refuter
 
 Filed: TypeAlias = Mapping[Scalar, Sequence[Predicate]]
 Intern: TypeAlias = Callable[[Literal], Literal]
 """Gives the same object for equal literals."""
 FEW = 4
 """So few conditions are refuted one by one, which leaves the literals weaker."""
-_NOWHERE = (lambda request, add: None, None)
 SHORT = 16
 """A literal lists at most so many constants, if another will do."""
+LONG = 256
+"""No literal lists more constants than this, nor has one with more characters."""
 
 
 class Exclusion(ABC):
@@ -64,11 +65,11 @@ class Exclusion(ABC):
     def exclude(self, request: Request, add: Callable[[Literal], object]) -> None:
         """Hand over literals true of the request, such that where they hold none of the conditions does."""
 
-    def _refuter(self, found: Scalar, *reached: Scalar) -> Refuter:
-        """Of what is filed there; the first key stands for all that are reached with it."""
+    def _refuter(self, found: Scalar) -> Refuter:
+        """Of what is filed there."""
         refuter = self._refuters.get(found)
         if refuter is None:
-            conditions = [self._rest(each, one) for each in (found, *reached) for one in self.filed[each]]
+            conditions = [self._rest(found, one) for one in self.filed[found]]
             refuter = self._refuters[found] = compile_refuter(conditions, self.intern)
         return refuter
 
@@ -107,10 +108,12 @@ class _Is(Exclusion):
             return
         if not reached and len(self.filed) <= SHORT:
             add(self._none)
+        elif value is None:
+            add(Literal(Exists(self.path), False))
         elif _is_constant(value):
             add(Literal(Equal(self.path, value)))
         else:
-            add(self._none if value is not None else Literal(Exists(self.path), False))
+            add(_listed(self._none, len(self.filed)))
 
 
 class _Under(Exclusion):
@@ -123,7 +126,7 @@ class _Under(Exclusion):
         extended = {a for a, b in zip(self._sorted, self._sorted[1:], strict=False) if b.startswith(a)}
         self._last = {each for each in self._sorted if each not in extended}
         """The prefixes that no other one extends: whatever is under one of them is under nothing further."""
-        self._steps: dict[str, tuple[Refuter, Literal | None] | None] = dict.fromkeys(self._sorted)
+        self._steps = {each: self._step(each) for each in self._sorted}
 
     def narrow(self, known: Certificate) -> tuple[Filed, list[Predicate]]:
         for each in _held(known, self.path):
@@ -150,24 +153,33 @@ class _Under(Exclusion):
             add(Literal(Kind(self.path, "string"), False))
             return
         for length in self._lengths:
-            step = self._steps.get(longest := value[:length], _NOWHERE)
-            if step is not _NOWHERE:
-                refuter, literal = step or self._step(longest)
-                refuter(request, add)
-                break
-        else:
-            literal, longest = None, ""
-        if literal is not None:
-            add(literal)
-        elif len(reached := self._reached(longest)) < len(self.filed):
-            add(self._apart(value, reached))
+            step = self._steps.get(value[:length])
+            if step is not None:
+                step(request, add)
+                return
+        add(self._apart(value, []))
 
-    def _step(self, longest: str) -> tuple[Refuter, Literal | None]:
-        """How whatever is under this key, and under none longer, is kept from all conditions."""
-        literal = (
-            Literal(Prefix(self.path, longest)) if longest in self._last and len(self._last) > 1 else None
-        )
-        step = self._steps[longest] = (self._refuter(*self._reached(longest)), literal)
+    def _step(self, longest: str) -> Refuter:
+        """How whatever is under this key, and under none longer, is kept from all conditions; made when needed."""
+
+        def step(request: Request, add: Callable[[Literal], object]) -> None:
+            reached = self._reached(longest)
+            conditions = [self._rest(each, one) for each in reached for one in self.filed[each]]
+            if longest in self._last:
+                others = (Literal(Prefix(self.path, longest)),) if len(self._last) > 1 else ()
+                made = compile_refuter(conditions, self.intern, others)
+            else:
+                made = self._then_apart(compile_refuter(conditions, self.intern), reached)
+            self._steps[longest] = made
+            made(request, add)
+
+        return step
+
+    def _then_apart(self, refuter: Refuter, reached: list[str]) -> Refuter:
+        def step(request: Request, add: Callable[[Literal], object]) -> None:
+            refuter(request, add)
+            add(self._apart(str(self._read(request)), reached))
+
         return step
 
     def _apart(self, value: str, reached: list[str]) -> Literal:
@@ -183,6 +195,8 @@ class _Under(Exclusion):
             beside.append(self._sorted[place - 1])
         shared = max((_shared(value, each) for each in beside), default=0)
         if shared == len(value):
+            if not _is_constant(value):
+                raise TooManyRivals
             return Literal(Equal(self.path, value))
         return Literal(Prefix(self.path, value[: shared + 1]))
 
@@ -202,16 +216,16 @@ class _Has(Exclusion):
             add(Literal(Kind(self.path, "list"), False))
             return
         elements = {key(each) for each in value}
-        reached = [found for found in self.filed if found in elements]
+        reached = cast("set[Scalar]", elements & self.filed.keys())
         for found in reached:
             self._refuter(found)(request, add)
         if len(reached) == len(self.filed):
             return
-        if len(self.filed) > SHORT and all(map(_is_constant, value)):
+        if len(self.filed) > SHORT and len(value) <= SHORT and all(map(_is_constant, value)):
             add(Literal(Subset(self.path, tuple(value))))
         else:
             others = tuple(found for found in self.filed if found not in elements)
-            add(Literal(Overlaps(self.path, others), False))
+            add(_listed(Literal(Overlaps(self.path, others), False), len(others)))
 
 
 _KINDS: dict[str, type[Exclusion]] = {"is": _Is, "under": _Under, "has": _Has}
@@ -257,7 +271,16 @@ def _held(known: Certificate, path: Path) -> Iterable[object]:
 
 
 def _is_constant(value: object) -> TypeGuard[Scalar]:
-    return isinstance(value, (str, int, float)) and value == value  # NaN is equal to nothing
+    """Whether a literal can say that this is the value: it is short, and not NaN, which is equal to nothing."""
+    if isinstance(value, str):
+        return len(value) <= LONG
+    return isinstance(value, (int, float)) and value == value
+
+
+def _listed(literal: Literal, constants: int) -> Literal:
+    if constants > LONG:
+        raise TooManyRivals
+    return literal
 
 
 def _shared(one: str, other: str) -> int:

@@ -200,8 +200,27 @@ def test_a_decision_stands_without_its_certificate(monkeypatch):
     assert (decision.allowed, decision.certificate) == (True, None)
 
 
-def test_rivals_beyond_counting_leave_the_decision_without_certificate():
-    level = Path("context", ("level",))
-    denies = [deny(f"d{n}", Order(level, ">", n)) for n in range(MOST + 1)]
-    decision = certified([allow("p"), *denies], ASKED)
+LEVEL, NOTE = Path("context", ("level",)), Path("context", ("note",))
+
+
+@pytest.mark.parametrize(
+    ("denies", "context"),
+    [
+        ([deny(f"d{n}", Order(LEVEL, ">", n)) for n in range(MOST + 1)], {}),
+        (
+            [
+                deny(f"d{n}", Equal(ACTION, "read"), Equal(DEPT, "sales"), Order(LEVEL, ">", n))
+                for n in range(900)
+            ],
+            {},
+        ),
+        ([deny(f"d{n}", Equal(NOTE, f"{n}")) for n in range(300)], {"note": "x" * 1000}),
+        ([deny(f"d{n}", *(Order(LEVEL, ">", n * 10 + m) for m in range(10))) for n in range(60)], {}),
+    ],
+)
+def test_rivals_beyond_counting_leave_the_decision_without_certificate(denies, context):
+    request = Request(ASKED.subject, ASKED.object, ASKED.action, context)
+    decision = certified(
+        [allow("p"), *denies, *(deny(f"e{n}", Equal(ACTION, f"a{n}")) for n in range(99))], request
+    )
     assert (decision.allowed, decision.certificate) == (True, None)
