@@ -13,7 +13,7 @@ from typing import Self
 
 import msgspec
 
-from authz.change import Effect, Heartbeat, PolicyChange
+from authz.change import Effect, PolicyChange
 from authz.errors import AuthFabricError
 from authz.identity import Identity, PublicKey
 from authz.seal import Seal
@@ -99,8 +99,3 @@ class Released:
     def follows(self, earlier: Released) -> bool:
         """Whether this is the very next release after the other."""
         return self.release.before == earlier.hash and self.release.sequence == earlier.release.sequence + 1
-
-
-def heartbeat_seal(domain: str) -> Seal[Heartbeat]:
-    """How heartbeats of a domain's feed are signed by those who send them."""
-    return Seal(f"heartbeat of {domain}", Heartbeat)

@@ -3,7 +3,7 @@
 Content comes first, each piece under its own hash; then the release, whose revision is the epoch. So that entry is the
 one point at which anything changes, and whoever reads it finds everything it names.
 
-It is read from the stream's leader, never from a copy that may lag: a heartbeat says what was newest when the store was
+It is read from the stream's leader, never from a copy that may lag: leases rest on what was newest when the store was
 asked. And it is read entry by entry rather than watched: a consumer would have to survive everything that a reader does
 not notice. The server repeats each release on a subject as soon as it is stored; that tells readers when to look.
 """

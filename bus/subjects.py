@@ -124,11 +124,6 @@ def released(domain: str) -> str:
     return f"{RELEASED}.{token(domain)}"
 
 
-def heartbeat(domain: str) -> str:
-    """Where those who reach the store say which release of the domain is the newest."""
-    return f"{ROOT}.policy.{token(domain)}.heartbeat"
-
-
 def members(domain: str) -> str:
     """Where everyone who applies the domain's policies says how far they are."""
     return f"{ROOT}.policy.{token(domain)}.members"

@@ -11,20 +11,18 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from time import monotonic, time
+from time import monotonic
 from types import TracebackType
 from typing import Protocol, Self
 
-from authz import AuthFabricError, Decision, Identity, PublicKey, Request
-from authz.change import Heartbeat
-from authz.release import Released, ReleaseRefused, heartbeat_seal
+from authz import AuthFabricError, Decision, PublicKey, Request
+from authz.release import Released, ReleaseRefused
 from bus.connection import Connection
-from bus.errors import BusError, NotConnected
+from bus.errors import BusError
 from bus.feed import Entry, Feed
 from bus.membership import Membership
 from bus.messages import MemberStatus, SearchPage, SearchQuery
 from bus.roll_service import RollKeeper
-from bus.subjects import heartbeat
 from pdp.bundle import Bundle
 from pdp.bundle_store import BundleCache
 from pdp.explain import Explanation
@@ -56,7 +54,6 @@ class Following:
     domain: str
     trusted: Collection[PublicKey]
     member: str
-    identity: Identity
     cache: BundleCache
     max_age: float | None = None
     """Seconds after the store last confirmed the policies for which they are used; None: however long it takes."""
@@ -78,7 +75,6 @@ class Follower:
         self._following = following
         self._build = build
         self._feed = Feed(connection, following.domain, following.trusted)
-        self._seal = heartbeat_seal(following.domain)
         status = MemberStatus(following.member, "pdp", following.domain, 0, lease=following.max_age)
         self._membership = Membership(connection, status)
         self._stack = contextlib.AsyncExitStack()
@@ -150,22 +146,21 @@ class Follower:
             await self._look()
 
     async def _look(self) -> None:
-        """See what is newest, tell those who depend on it, and begin to apply it."""
-        asked, asked_monotonic = time(), monotonic()
+        """See what is newest, and begin to apply it."""
+        asked = monotonic()
         try:
             newest = await self._feed.newest()
         except BusError as error:
             self._say(str(error))
             return
-        self._heard_store = asked_monotonic
+        self._heard_store = asked
         if newest is None or newest.released is None:
             self._say(newest.problem if newest else f"`{self._following.domain}` has no release yet")
             return
-        self._beat(newest.released, asked)
         if newest.epoch == self.epoch:
             self._say(newest.problem)
         elif newest.epoch != self._refused and (self._applying is None or self._applying.done()):
-            # Compiling may take seconds; the heart goes on beating meanwhile.
+            # Compiling may take seconds; the store is heard meanwhile.
             self._applying = asyncio.create_task(self._apply(newest, newest.released))
 
     async def _apply(self, entry: Entry, released: Released, packed: bytes | None = None) -> None:
@@ -227,9 +222,3 @@ class Follower:
     def _say(self, problem: str) -> None:
         self.problem = problem
         self._membership.say(self.epoch, problem)
-
-    def _beat(self, newest: Released, asked: float) -> None:
-        beat = Heartbeat(newest.epoch, newest.release.sequence, asked)
-        with contextlib.suppress(NotConnected):
-            payload = self._seal.sign(beat, self._following.identity)
-            self._connection.send(heartbeat(self._following.domain), payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -78,16 +79,15 @@ class Publisher:
 
         After a release that cannot be verified nothing is pushed, unless told to `override` it.
         """
-        policies = PolicySet.read(bundle)
-        policies.engine()  # what cannot be compiled is refused here, not by every replica
+        policies = await asyncio.to_thread(_compiled, bundle)
         history = await self.history()
         if history and history[-1].released is None and not override:
             raise ReleaseRefused(history[-1].epoch, history[-1].problem)
         last = next((each.released for each in reversed(history) if each.released), None)
         if last is not None and last.release.bundle == bundle.hash and last.epoch == history[-1].epoch:
             return Published(last, Difference(), new=False)
-        difference = Difference.between(await self._policies(last), policies)
-        chunks = await self._store.put(bundle.pack())
+        difference = await asyncio.to_thread(Difference.between, await self._policies(last), policies)
+        chunks = await self._store.put(await asyncio.to_thread(bundle.pack))
         release = Release(
             self._domain,
             last.release.sequence + 1 if last else 1,
@@ -121,7 +121,7 @@ class Publisher:
         if released is None:
             return None
         try:
-            return PolicySet.read(await self.bundle(released))
+            return await asyncio.to_thread(PolicySet.read, await self.bundle(released))
         except (ContentMissing, BundleRefused, InvalidPolicies):
             return None
 
@@ -133,3 +133,10 @@ class Publisher:
             entry = (await self.history())[-1]
             raise ReleaseOvertaken(newest, entry.released, error.found) from None
         return Released.open(epoch, data, self._domain, self._trusted)
+
+
+def _compiled(bundle: Bundle) -> PolicySet:
+    """The policies of a bundle; what cannot be read or compiled is refused here, not by every replica."""
+    policies = PolicySet.read(bundle)
+    policies.engine()
+    return policies

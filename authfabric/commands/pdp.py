@@ -15,7 +15,7 @@ from authfabric.keys import Trust, trusted_keys
 from authfabric.replica import Serving
 from authfabric.settings import cache_folder, find_url
 from authfabric.terminal import Exit, Url, fail, run
-from authz import AuthFabricError, Identity
+from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.subjects import token
 from pdp.bundle_store import BundleCache, read_entities
@@ -106,7 +106,6 @@ def serve(
             domain,
             trusted_keys(trust),
             member,
-            Identity.generate(),
             BundleCache(cache or _cache_file(where, domain)),
             max_age,
         )

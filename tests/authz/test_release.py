@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from authz import Identity
-from authz.change import Heartbeat, PolicyChange, Touched
-from authz.errors import InvalidSignature
+from authz.change import PolicyChange, Touched
 from authz.predicate import Equal, Path
-from authz.release import Release, Released, ReleaseRefused, heartbeat_seal, sign_release
+from authz.release import Release, Released, ReleaseRefused, sign_release
 
 ANN, EVE = Identity.generate(), Identity.generate()
 
@@ -34,10 +33,3 @@ def test_a_release_follows_only_the_one_it_names():
     assert released(2, 9, before=first.hash).follows(first)
     assert not released(3, 9, before=first.hash).follows(first)
     assert not released(2, 9, before="0" * 64).follows(first)
-
-
-def test_a_heartbeat_of_one_domain_is_none_of_another():
-    beat = heartbeat_seal("shop").sign(Heartbeat(1, 1, 5.0), ANN)
-    assert heartbeat_seal("shop").open(beat, {ANN.public}).value == Heartbeat(1, 1, 5.0)
-    with pytest.raises(InvalidSignature):
-        heartbeat_seal("bank").open(beat, {ANN.public})

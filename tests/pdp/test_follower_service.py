@@ -12,12 +12,10 @@ import pytest
 
 import pdp.follower_service
 from authz import Entity, Identity, Request
-from authz.change import Heartbeat
-from authz.release import Release, heartbeat_seal, sign_release
+from authz.release import Release, sign_release
 from bus import Connection, NatsServer
-from bus.errors import StoreUnavailable
 from bus.messages import MemberStatus, unpack_member_status
-from bus.subjects import heartbeat, members
+from bus.subjects import members
 from pdp.bundle import Bundle, File
 from pdp.bundle_store import BundleCache
 from pdp.follower_service import Follower, Following
@@ -26,7 +24,7 @@ from pdp.publisher_service import NoSuchRelease, Publisher, ReleaseOvertaken
 from pdp.service import CannotDecide
 from tests.waiting import eventually
 
-ANN, EVE, REPLICA = Identity.generate(), Identity.generate(), Identity.generate()
+ANN, EVE = Identity.generate(), Identity.generate()
 QUESTION = Request.of("bob", "/x", "read")
 
 
@@ -49,7 +47,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def follower(self, max_age: float | None = None) -> AsyncIterator[Follower]:
-        following = Following("shop", {ANN.public}, "pdp-1", REPLICA, self.cache, max_age)
+        following = Following("shop", {ANN.public}, "pdp-1", self.cache, max_age)
         async with (
             Connection(self.server.url) as bus,
             Follower(bus, following, lambda *given: self.build(*given)) as follower,
@@ -218,35 +216,6 @@ async def test_with_a_maximum_age_nothing_is_decided_while_the_store_is_away(wor
         heard = follower._heard_store
         await eventually(lambda: follower._heard_store > heard)
         assert await decide(follower) == (True, published.released.epoch)
-
-
-async def test_heartbeats_say_what_is_newest_and_stop_when_the_store_is_away(world):
-    beats: list[Heartbeat] = []
-    seal = heartbeat_seal("shop")
-
-    def hear(subject: str, reply: str, data: bytes, headers: bytes) -> None:
-        beats.append(seal.open(data, {REPLICA.public}).value)
-
-    await world.bus.listen(heartbeat("shop"), hear)
-    await world.publisher().push(bundle("bob"))
-    second = await world.publisher().push(bundle("ann"))
-    async with world.follower() as follower:
-        await eventually(lambda: len(beats) > 1)
-        assert {(each.epoch, each.sequence) for each in beats} == {(second.released.epoch, 2)}
-        assert beats[0].at < beats[-1].at
-        asked: list[str] = []
-
-        async def away(domain: str) -> None:
-            asked.append(domain)
-            raise StoreUnavailable("it is away")
-
-        follower._feed.store.newest = away
-        await eventually(lambda: asked)
-        heard = len(beats)
-        await eventually(lambda: len(asked) > 2)
-        await world.bus.flush()
-        assert len(beats) == heard
-        assert "it is away" in follower.problem
 
 
 async def test_a_batch_is_decided_under_one_epoch_whatever_happens_meanwhile(world):

@@ -47,7 +47,7 @@ class World:
     @contextlib.asynccontextmanager
     async def replica(self) -> AsyncIterator[Follower]:
         cache = BundleCache(self.folder / "release")
-        following = Following("default", {ANN.public}, "pdp-1", Identity.generate(), cache)
+        following = Following("default", {ANN.public}, "pdp-1", cache)
         build = lambda policies, epoch: policies.engine(epoch, certify=True)  # noqa: E731
         async with (
             Connection(self.server.url) as bus,
