@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from authfabric.commands import ask, audit, cap, demo, doctor, pdp, policy, sdp, search, up
+from authfabric.commands import ask, audit, cap, demo, doctor, event_type, pdp, policy, sdp, search, up
 
 app = typer.Typer(
     name="authfabric",
@@ -20,6 +20,7 @@ app.command("demo")(demo.demo)
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(sdp.app, name="sdp")
 app.add_typer(cap.app, name="cap")
+app.add_typer(event_type.app, name="type")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.add_typer(search.app, name="search")

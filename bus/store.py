@@ -73,7 +73,7 @@ class ReleaseStore:
         bucket = await self._bucket(RELEASES, HISTORY)
         try:
             return int(await self._within(bucket.update(token(domain), data, last=previous)))
-        except (_WrongLast, StoreUnavailable) as error:
+        except (WrongLast, StoreUnavailable) as error:
             # The acknowledgement may have been lost and not the release: then ours is what stands there.
             newest = await self.newest(domain)
             if newest is not None and newest.data == data:
@@ -89,7 +89,7 @@ class ReleaseStore:
             name = hashlib.sha256(chunk).hexdigest()
             try:
                 await self._within(bucket.update(f"blob.{name}", chunk, last=0))
-            except _WrongLast:
+            except WrongLast:
                 continue
         return chunk_hashes(content)
 
@@ -150,7 +150,7 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
     try:
         return await asyncio.wait_for(work, seconds)
     except KeyWrongLastSequenceError:
-        raise _WrongLast from None
+        raise WrongLast from None
     except (NotFoundError, BadRequestError):
         raise
     except APIError as error:
@@ -160,7 +160,7 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
         raise StoreUnavailable(problem or f"no answer within {seconds:g} s") from None
 
 
-class _WrongLast(Exception):
+class WrongLast(Exception):
     """The entry is not as the writer thought it was."""
 
 

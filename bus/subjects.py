@@ -29,6 +29,8 @@ AUDIT = "authfabric-audit"
 """The stream of decisions given."""
 AUDITED = f"{ROOT}.audit"
 """Below this, everyone who gives decisions says which."""
+TYPES = "authfabric-types"
+"""The bucket of records with the definitions of event types."""
 
 _MANY = "=many"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -137,6 +139,11 @@ def roll(domain: str) -> str:
 def audit(domain: str, writer: str) -> str:
     """Where a writer says which decisions it has given."""
     return f"{AUDITED}.{token(domain)}.{token(writer)}"
+
+
+def recorded(bucket: str) -> str:
+    """Below this, the server itself repeats each record of a bucket as soon as it is stored."""
+    return f"{ROOT}.recorded.{token(bucket)}"
 
 
 def _prefix(path: str) -> list[str]:

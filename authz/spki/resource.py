@@ -18,6 +18,10 @@ class Right(enum.StrEnum):
     CONNECT = "connect"
     INSTALL = "install"
     EXTEND = "extend"
+    ADD_ATTRIBUTE = "addAttribute"
+    REMOVE_ATTRIBUTE = "removeAttribute"
+    EDIT_ATTRIBUTE_NAME = "editAttributeName"
+    EDIT_ATTRIBUTE_TYPE = "editAttributeType"
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"
     REPLAY = "replay"
@@ -49,6 +53,10 @@ _KIND = {
     Right.CONNECT: Kind.NETWORK,
     Right.INSTALL: Kind.NETWORK,
     Right.EXTEND: Kind.TYPE,
+    Right.ADD_ATTRIBUTE: Kind.TYPE,
+    Right.REMOVE_ATTRIBUTE: Kind.TYPE,
+    Right.EDIT_ATTRIBUTE_NAME: Kind.TYPE,
+    Right.EDIT_ATTRIBUTE_TYPE: Kind.TYPE,
     Right.PUBLISH: Kind.TYPE,
     Right.SUBSCRIBE: Kind.TYPE,
     Right.REPLAY: Kind.TYPE,

@@ -37,6 +37,11 @@ def test_the_page_about_policies(tmp_path, monkeypatch):
     assert run_examples(CONCEPTS / "policies.md", tmp_path) == 4
 
 
+def test_the_page_about_events(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_examples(CONCEPTS / "events.md", tmp_path) == 8
+
+
 @pytest.mark.parametrize(("page", "examples"), [("bundles.md", 6), ("search.md", 5)])
 async def test_the_pages_about_releases(page, examples, tmp_path, monkeypatch):
     async with up():

@@ -1,0 +1,44 @@
+"""What can go wrong in the event service."""
+
+from __future__ import annotations
+
+from authz.errors import AuthFabricError
+
+
+class EventError(AuthFabricError):
+    """The root of the event service's errors."""
+
+
+class InvalidType(EventError):
+    """A type that cannot be defined so: `field` says where, `problem` what would be right."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"`{field}` {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class TypeRefused(EventError):
+    """A definition that is forged, altered or made without the right to: `problem` says what it lacks."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the definition of `{name}` is refused: {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class UnknownType(EventError):
+    """A type, or a version of one, of which there is no definition here."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no event type `{name}` here: publish its definition first")
+        self.name = name
+
+
+class InvalidEvent(EventError):
+    """An event that does not fit its type: `attribute` says where, `problem` what would be right."""
+
+    def __init__(self, attribute: str, problem: str) -> None:
+        super().__init__(f"`{attribute}` {problem}")
+        self.attribute = attribute
+        self.problem = problem

@@ -1,0 +1,145 @@
+"""Secure event types: who owns them, what they are called, and which attributes their events have.
+
+A type is known everywhere by its UUID and each version of it by another; attributes keep theirs through every
+version and in every sub-type. So events and filters name attributes by UUID alone, a renamed attribute is
+still the same one, and the names that people use do not travel with events (Pesonen and Bacon, Secure event
+types in content-based, multi-domain publish/subscribe systems, SEM 2005).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+import msgspec
+
+from authz import PublicKey
+from authz.errors import InvalidKey
+from pubsub_core.errors import InvalidType
+
+MAX_ATTRIBUTES = 256
+MAX_NAME_BYTES = 512
+
+NewId = Callable[[], UUID]
+"""What draws UUIDs."""
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*")
+_ATTRIBUTE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
+
+
+class AttributeType(enum.StrEnum):
+    """What an attribute's values are."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+    """Unix time in seconds; written in filters as 2030-01-31T23:59:59Z."""
+    BYTES = "bytes"
+    GEO = "geopoint"
+    """An object with `lat` and `lon`, in degrees."""
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """One attribute. Only its UUID is what it is; its name and type may differ between versions."""
+
+    name: str
+    id: str
+    """A UUID, as 32 hexadecimal digits."""
+    type: AttributeType
+
+    def __post_init__(self) -> None:
+        if not _ATTRIBUTE_NAME.fullmatch(self.name) or len(self.name) > MAX_NAME_BYTES:
+            raise InvalidType("attributes", f"`{self.name}` must be a word of letters, digits, `_` and `-`")
+        check_id("attributes", self.id)
+
+
+class Parent(msgspec.Struct, frozen=True):
+    """The type that another extends: the version whose attributes it inherits."""
+
+    id: str
+    version: str
+
+    def __post_init__(self) -> None:
+        check_id("parent", self.id)
+        check_id("parent", self.version)
+
+
+class EventType(msgspec.Struct, frozen=True):
+    """One version of a type's definition. Its owner's key is part of its name, so names cannot be stolen."""
+
+    name: str
+    owner: str
+    """The owner's public key, as text."""
+    id: str
+    """The UUID of the type, the same in all its versions."""
+    version: str
+    """The UUID of this version."""
+    attributes: tuple[Attribute, ...]
+    """Those of its own; the parent's come before them."""
+    previous: str = ""
+    """The version that this one was edited from."""
+    parent: Parent | None = None
+    extend: bytes = b""
+    """The capability chain by which the parent's owner lets this one extend it, if they are not the same."""
+
+    def __post_init__(self) -> None:
+        if not _TYPE_NAME.fullmatch(self.name) or len(self.name) > MAX_NAME_BYTES:
+            raise InvalidType(
+                "name", f"`{self.name}` must be words joined by dots, such as `uk.gov.Sighting`"
+            )
+        check_id("id", self.id)
+        check_id("version", self.version)
+        if self.previous:
+            check_id("previous", self.previous)
+        if len(self.attributes) > MAX_ATTRIBUTES:
+            raise InvalidType("attributes", f"must be at most {MAX_ATTRIBUTES}")
+        check_distinct(self.attributes)
+        try:
+            PublicKey.parse(self.owner)
+        except InvalidKey as error:
+            raise InvalidType("owner", f"must be a public key: {error}") from None
+
+    @classmethod
+    def new(
+        cls,
+        name: str,
+        owner: PublicKey,
+        attributes: Iterable[tuple[str, AttributeType]],
+        new_id: NewId,
+        parent: EventType | None = None,
+        extend: bytes = b"",
+    ) -> EventType:
+        """The first version of a type, with UUIDs drawn for it and its attributes."""
+        own = tuple(Attribute(each, new_id().hex, AttributeType(type_)) for each, type_ in attributes)
+        inherits = Parent(parent.id, parent.version) if parent is not None else None
+        return cls(name, str(owner), new_id().hex, new_id().hex, own, "", inherits, extend)
+
+    @property
+    def owner_key(self) -> PublicKey:
+        return PublicKey.parse(self.owner)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def check_id(field: str, text: str) -> None:
+    """Raise InvalidType unless the text is a UUID in the one spelling there is."""
+    if not _ID.fullmatch(text):
+        raise InvalidType(field, f"`{text}` must be a UUID of 32 hexadecimal digits")
+
+
+def check_distinct(attributes: Iterable[Attribute]) -> None:
+    """Raise InvalidType if two attributes have one name, or one UUID."""
+    names, ids = set[str](), set[str]()
+    for each in attributes:
+        if each.name in names or each.id in ids:
+            raise InvalidType(
+                "attributes", f"`{each.name}` stands there twice: each name and UUID is used once"
+            )
+        names.add(each.name)
+        ids.add(each.id)

@@ -1,0 +1,143 @@
+"""Signed definitions: who signed one, and by what right if it was not the owner.
+
+A definition has one encoding, and that is what is signed. The owner's signature always holds. Somebody else's
+holds for an edit, if the capability chain that comes with it, rooted at the owner, grants this key the right to
+each single change (and, where the grant lists attributes, to each attribute changed) at the time it is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from authz import AuthFabricError, Identity, PublicKey
+from authz.errors import InvalidSignature
+from authz.spki import (
+    Certificate,
+    ChainRefused,
+    Kind,
+    MalformedCertificate,
+    Owners,
+    Reduced,
+    Resource,
+    Revocations,
+    Right,
+    decode_chain,
+    encode_chain,
+    verify,
+)
+from pubsub_core.errors import TypeRefused
+from pubsub_core.event_type import EventType
+from pubsub_core.type_edit import RIGHTS, Added, edits
+
+DOMAIN = b"authfabric event type 1\0"
+"""Goes before what is signed, so that no signature made for another purpose serves as one of these."""
+MAX_BYTES = 256 * 1024
+_NO_REVOCATIONS = Revocations()
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class SignedType(msgspec.Struct, frozen=True):
+    """A definition with its signature. Nothing of it is true before it is verified."""
+
+    definition: EventType
+    signer: str
+    signature: bytes
+    chain: bytes = b""
+    """The capability chain of a signer who is not the owner."""
+
+    @classmethod
+    def sign(cls, definition: EventType, signer: Identity, chain: Iterable[Certificate] = ()) -> SignedType:
+        links = tuple(chain)
+        signature = signer.sign(DOMAIN + _encode(definition))
+        return cls(definition, str(signer.public), signature, encode_chain(links) if links else b"")
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> SignedType:
+        """Read what `encode` wrote. Raises TypeRefused."""
+        if len(data) > MAX_BYTES:
+            raise TypeRefused("?", f"it has {len(data)} bytes, and at most {MAX_BYTES} are read")
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, AuthFabricError) as error:
+            raise TypeRefused("?", f"it cannot be read: {error}") from None
+
+    def verify(
+        self,
+        previous: EventType | None,
+        parent: EventType | None,
+        at: float,
+        revocations: Revocations = _NO_REVOCATIONS,
+    ) -> EventType:
+        """The definition, if it was rightly made. Raises TypeRefused.
+
+        `previous` and `parent` are the verified definitions that it names.
+        """
+        definition = self.definition
+        self._check_signature()
+        if definition.parent is not None:
+            _check_parent(definition, parent, at, revocations)
+        if self.signer != definition.owner:
+            self._check_edits(previous, at, revocations)
+        elif previous is not None:
+            edits(previous, definition)
+        return definition
+
+    def _check_signature(self) -> None:
+        try:
+            PublicKey.parse(self.signer).verify(self.signature, DOMAIN + _encode(self.definition))
+        except (InvalidSignature, AuthFabricError) as error:
+            raise TypeRefused(self.definition.name, str(error)) from None
+
+    def _check_edits(self, previous: EventType | None, at: float, revocations: Revocations) -> None:
+        """Each change needs its right, held by the signer at the owner's word."""
+        definition = self.definition
+        if previous is None:
+            raise TypeRefused(
+                definition.name, "only its owner can sign a first version, or an edit of one not known here"
+            )
+        reduced = _reduce(definition, self.chain, at, revocations)
+        if str(reduced.capability.subject) != self.signer:
+            raise TypeRefused(definition.name, "the capability chain is somebody else's")
+        for edit in edits(previous, definition):
+            names = {edit.attribute.name}
+            if not _granted(reduced, RIGHTS[type(edit)], definition.name, names):
+                word = "new " if isinstance(edit, Added) else ""
+                problem = (
+                    f"`{RIGHTS[type(edit)]}` of the {word}attribute `{edit.attribute.name}` is not granted"
+                )
+                raise TypeRefused(definition.name, problem)
+
+
+def _check_parent(
+    definition: EventType, parent: EventType | None, at: float, revocations: Revocations
+) -> None:
+    named = definition.parent
+    if parent is None or named is None or (parent.id, parent.version) != (named.id, named.version):
+        raise TypeRefused(definition.name, "the definition that it extends is not known here")
+    if parent.owner == definition.owner:
+        return
+    reduced = _reduce(parent, definition.extend, at, revocations)
+    if str(reduced.capability.subject) != definition.owner:
+        raise TypeRefused(definition.name, "the right to extend was granted to somebody else")
+    if not _granted(reduced, Right.EXTEND, parent.name, set()):
+        raise TypeRefused(definition.name, f"the right to extend `{parent.name}` is not granted")
+
+
+def _reduce(of: EventType, chain: bytes, at: float, revocations: Revocations) -> Reduced:
+    """What the chain proves about this type, whose owner is the root of all rights over it."""
+    owners = Owners([(Resource(Kind.TYPE, of.name), of.owner_key)])
+    try:
+        return verify(decode_chain(chain or encode_chain(())), owners, at, revocations)
+    except (ChainRefused, MalformedCertificate) as error:
+        raise TypeRefused(of.name, f"the capability chain does not hold: {error}") from None
+
+
+def _granted(reduced: Reduced, right: Right, name: str, attributes: set[str]) -> bool:
+    grants = reduced.capability.authority.select(right, name)
+    return any(grant.attributes is None or attributes <= grant.attributes for grant in grants)
