@@ -1,0 +1,223 @@
+"""`authfabric type`: define event types, sign and edit them, verify and publish their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+from rich.table import Table
+
+from authfabric import passphrase
+from authfabric.capability_files import FileRefused, read
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authfabric.type_files import read_all_signed, read_draft, read_signed, write
+from authz import AuthFabricError
+from authz.errors import InvalidKey
+from authz.spki import encode_chain, parse_chain
+from bus.connection import Connection
+from pdp.keystore import load_key, load_public_key
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.errors import InvalidType, TypeRefused
+from pubsub_core.event_type import Attribute, AttributeType, EventType
+from pubsub_core.type_edit import Added, Edit, Removed, Renamed, Retyped, apply, find
+from pubsub_core.type_signature import SignedType
+from pubsub_core.type_store import TypeStore
+
+app = typer.Typer(help="Event types: definitions that their owners sign.", no_args_is_help=True)
+
+Key = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
+Out = Annotated[Path, typer.Option("--out", help="The file to write.")]
+Chain = Annotated[
+    Path | None, typer.Option("--chain", help="The capability chain that lets you, if you are not the owner.")
+]
+Known = Annotated[
+    list[Path] | None,
+    typer.Option("--with", help="A signed definition that this one builds on. Repeat it for several."),
+]
+
+
+@app.command()
+def new(
+    name: Annotated[
+        str, typer.Argument(help="Its name: words joined by dots, such as uk.gov.pito.Sighting.")
+    ],
+    owner: Annotated[str, typer.Option("--owner", help="The owner's public key, or the file that holds it.")],
+    output: Out,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME:TYPE]...", help=f"Its attributes; types: {', '.join(AttributeType)}."),
+    ] = None,
+    extends: Annotated[
+        Path | None, typer.Option("--extends", help="The signed definition of the type it extends.")
+    ] = None,
+    chain: Chain = None,
+    json: Json = False,
+) -> None:
+    """Draft a type, with new UUIDs. Its owner signs it next."""
+    with _errors():
+        parent = read_signed(extends).definition if extends else None
+        right = encode_chain(read(chain, parse_chain)) if chain else b""
+        pairs = [_pair(each) for each in attributes or []]
+        draft = EventType.new(name, load_public_key(owner), pairs, uuid4, parent, right)
+        write(output, draft)
+    _show(draft, json)
+
+
+@app.command()
+def sign(
+    draft: Annotated[Path, typer.Argument(help="What `type new` wrote.")],
+    key: Key,
+    output: Out,
+    json: Json = False,
+) -> None:
+    """Sign a draft as its owner."""
+    with _errors():
+        definition, signer = read_draft(draft), load_key(key, passphrase.known)
+        if str(signer.public) != definition.owner:
+            raise TypeRefused(definition.name, f"only its owner `{definition.owner}` can sign a draft")
+        write(output, SignedType.sign(definition, signer))
+    _show(definition, json)
+
+
+@app.command()
+def edit(
+    signed: Annotated[Path, typer.Argument(help="The signed definition to begin from.")],
+    key: Key,
+    output: Out,
+    add: Annotated[list[str] | None, typer.Option("--add", metavar="NAME:TYPE")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", metavar="NAME")] = None,
+    rename: Annotated[list[str] | None, typer.Option("--rename", metavar="OLD=NEW")] = None,
+    retype: Annotated[list[str] | None, typer.Option("--retype", metavar="NAME:TYPE")] = None,
+    chain: Chain = None,
+    known: Known = None,
+    json: Json = False,
+) -> None:
+    """Make and sign the next version. Each change is a right of its own, which the owner has and can grant."""
+    with _errors():
+        catalogue = _catalogue(read_all_signed(known or []))
+        old = catalogue.accept(read_signed(signed), time())
+        changes = _changes(old, add or [], remove or [], rename or [], retype or [])
+        links = read(chain, parse_chain) if chain else ()
+        version = SignedType.sign(apply(old, changes, uuid4), load_key(key, passphrase.known), links)
+        catalogue.accept(version, time())
+        write(output, version)
+    _show(version.definition, json)
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="A draft or a signed definition.")], json: Json = False
+) -> None:
+    """Show what a file says. Nothing is verified."""
+    with _errors():
+        try:
+            definition = read_signed(file).definition
+        except FileRefused:
+            definition = read_draft(file)
+    _show(definition, json)
+
+
+@app.command()
+def verify(
+    files: Annotated[list[Path], typer.Argument(help="Signed definitions, each after those it builds on.")],
+    json: Json = False,
+) -> None:
+    """Verify definitions: signatures, the right to extend, and the right to each edit.
+
+    Exit code 0: all are sound. 1: one is not; it is named, with what it lacks.
+    """
+    with _errors(json):
+        _catalogue(read_all_signed(files))
+    if json:
+        print_json({"sound": True})
+    else:
+        out.print(f"{len(files)} sound", highlight=False)
+
+
+@app.command()
+def publish(
+    files: Annotated[list[Path], typer.Argument(help="Signed definitions, each after those it builds on.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Verify definitions and put them where every broker finds them."""
+    with _errors(json):
+        signed = read_all_signed(files)
+        run(_publish(find_url(url), signed))
+    if json:
+        print_json({"published": [each.definition.version for each in signed]})
+    else:
+        for each in signed:
+            out.print(f"published {each.definition.name}, version {each.definition.version}", highlight=False)
+
+
+async def _publish(url: str, signed: list[SignedType]) -> None:
+    async with Connection(url, name="type") as bus:
+        store = TypeStore(bus, Catalogue())
+        for each in signed:
+            await store.publish(each)
+
+
+@contextmanager
+def _errors(json: bool = False) -> Iterator[None]:
+    """End with one line and the exit code that says whose fault it is."""
+    try:
+        yield
+    except TypeRefused as error:
+        if json:
+            print_json({"sound": False, "type": error.name, "problem": error.problem})
+        fail(error, Exit.DENIED)
+    except (InvalidType, InvalidKey) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)
+
+
+def _catalogue(signed: list[SignedType]) -> Catalogue:
+    catalogue = Catalogue()
+    for each in signed:
+        catalogue.accept(each, time())
+    return catalogue
+
+
+def _pair(text: str) -> tuple[str, AttributeType]:
+    name, colon, type_ = text.partition(":")
+    if not colon or type_ not in set(AttributeType):
+        raise InvalidType(
+            "attributes", f"`{text}` must be NAME:TYPE, with a type of {', '.join(AttributeType)}"
+        )
+    return name, AttributeType(type_)
+
+
+def _changes(
+    old: EventType, add: list[str], remove: list[str], rename: list[str], retype: list[str]
+) -> list[Edit]:
+    changes: list[Edit] = [Removed(find(old, name)) for name in remove]
+    for text in rename:
+        name, equals, other = text.partition("=")
+        if not equals:
+            raise InvalidType("--rename", f"`{text}` must be OLD=NEW")
+        changes.append(Renamed(find(old, name), other))
+    changes += [Retyped(find(old, name), type_) for name, type_ in map(_pair, retype)]
+    changes += [Added(Attribute(name, uuid4().hex, type_)) for name, type_ in map(_pair, add)]
+    if not changes:
+        raise InvalidType("edit", "changes nothing: say what to add, remove, rename or retype")
+    return changes
+
+
+def _show(definition: EventType, json: bool) -> None:
+    if json:
+        print_json(definition)
+        return
+    table = Table(title=f"{definition.name}, version {definition.version}", title_justify="left")
+    for heading in ("attribute", "type", "UUID"):
+        table.add_column(heading)
+    for each in definition.attributes:
+        table.add_row(each.name, each.type, each.id)
+    out.print(table, highlight=False)

@@ -1,0 +1,46 @@
+"""Definitions of event types in files: JSON that people can read; what is signed is the content, not the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from authfabric.capability_files import FileRefused, read, write_new
+from authz import AuthFabricError
+from pubsub_core.event_type import EventType
+from pubsub_core.type_signature import SignedType
+
+T = TypeVar("T")
+
+
+def read_draft(path: Path) -> EventType:
+    """A definition that nobody has signed yet. Raises FileRefused."""
+    return _read(path, EventType)
+
+
+def read_signed(path: Path) -> SignedType:
+    """A signed definition, not yet verified. Raises FileRefused."""
+    return _read(path, SignedType)
+
+
+def read_all_signed(paths: Iterable[Path]) -> list[SignedType]:
+    return [read_signed(path) for path in paths]
+
+
+def write(path: Path, value: EventType | SignedType) -> None:
+    """Write a new file. Raises FileRefused if it is there."""
+    write_new(path, msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    def parse(text: str, source: str) -> T:
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except (msgspec.MsgspecError, AuthFabricError) as error:
+            wanted = "a signed type" if kind is SignedType else "a draft of a type"
+            raise FileRefused(path, f"is not {wanted}: {error}") from None
+
+    return read(path, parse)

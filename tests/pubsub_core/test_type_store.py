@@ -1,0 +1,65 @@
+"""Definitions in the store of a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from bus import Connection
+from bus.record_store import RecordExists, RecordStore
+from bus.subjects import TYPES
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.errors import TypeRefused, UnknownType
+from pubsub_core.event_type import EventType
+from pubsub_core.type_signature import SignedType
+from pubsub_core.type_store import TypeStore
+from tests.pubsub_core.kinds import PITO, THIEF
+
+
+def kind(name: str, **more) -> EventType:
+    return EventType.new(f"{name}.T{uuid4().hex}", PITO.public, [], uuid4, **more)
+
+
+@pytest.fixture
+async def bus(jetstream_server):
+    async with Connection(jetstream_server.url) as connection:
+        yield connection
+
+
+async def test_what_one_publishes_others_find_and_hear_of(bus):
+    mine, theirs = TypeStore(bus, Catalogue()), TypeStore(bus, Catalogue())
+    news = asyncio.Event()
+    await theirs.listen(news.set)
+    definition = kind("found")
+    await mine.publish(SignedType.sign(definition, PITO))
+    await asyncio.wait_for(news.wait(), 5)
+    assert await theirs.refresh()
+    assert theirs.catalogue.named(definition.name) == definition
+    assert not await theirs.refresh()
+    await mine.remove(definition.id)
+    assert await theirs.refresh()
+    with pytest.raises(UnknownType):
+        theirs.catalogue.named(definition.name)
+
+
+async def test_what_is_not_rightly_signed_is_neither_stored_nor_believed(bus):
+    forged = SignedType.sign(kind("forged"), THIEF)
+    with pytest.raises(TypeRefused):
+        await TypeStore(bus, Catalogue()).publish(forged)
+    records = RecordStore(bus, TYPES)
+    await records.put(f"{forged.definition.id}.{forged.definition.version}", forged.encode())
+    await records.put(f"junk.{uuid4().hex}", b"junk")
+    reader = TypeStore(bus, Catalogue())
+    await reader.refresh()
+    assert forged.definition.version not in reader.catalogue
+
+
+async def test_a_record_is_never_overwritten(bus):
+    records = RecordStore(bus, "authfabric-test-records")
+    await records.put("a.b", b"1")
+    await records.put("a.b", b"1")
+    with pytest.raises(RecordExists):
+        await records.put("a.b", b"2")
+    assert [each.data for each in await records.since(0)] == [b"1"]
