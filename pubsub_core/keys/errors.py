@@ -1,0 +1,30 @@
+"""What can go wrong with sealed events and the keys they need."""
+
+from __future__ import annotations
+
+from pubsub_core.errors import EventError
+
+
+class CannotOpen(EventError):
+    """Something sealed that this side cannot open. It never says why: cryptographic failures all read alike."""
+
+    def __init__(self) -> None:
+        super().__init__("what is sealed cannot be opened")
+
+
+class KeyMissing(EventError):
+    """A value is to be sealed for a key group of which this side is no member: `group` is its id."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"no key of the group `{group}` is held here: join the group before publishing to it"
+        )
+        self.group = group
+
+
+class InvalidPlan(EventError):
+    """A plan of key groups that cannot be meant: `problem` says what would be right."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the plan of key groups {problem}")
+        self.problem = problem

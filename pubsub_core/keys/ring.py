@@ -1,0 +1,151 @@
+"""The data keys that a broker holds: for each key group one for each epoch, tagged with the time at which it begins.
+
+An event's time selects its key. Clocks differ, and the news of a new key takes a while to reach a sender, so a key
+counts a little before it begins and a little after the next one has: `skew` bounds both. Keys that ended are
+kept for the destruction delay, for events under way, and are then overwritten.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from pubsub_core.keys.derivation import KEY_BYTES, derive, wipe
+
+SKEW = 5.0
+"""Seconds by which two brokers' clocks may differ."""
+MAX_CIPHERS = 1024
+"""So many senders' ciphers are kept ready for one key."""
+
+
+class DataKey:
+    """The key of one group for one epoch, and the ciphers derived from it for each sender."""
+
+    def __init__(self, group: str, epoch: int, start: float, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"a data key has {KEY_BYTES} bytes, not {len(secret)}")
+        self.group = group
+        self.epoch = epoch
+        self.start = start
+        """From this time on it is sealed with."""
+        self.until = math.inf
+        """The time at which the next one starts, as far as it is known."""
+        self.label = bytes.fromhex(group) + epoch.to_bytes(8, "big")
+        self._secret = bytearray(secret)
+        self.ciphers: dict[bytes, AESGCM] = {}
+        """Those kept ready, by their senders' salts."""
+
+    def cipher(self, salt: bytes) -> AESGCM:
+        """The cipher of whoever drew this salt."""
+        return AESGCM(derive(self._secret, "sender", self.label, salt))
+
+    def keep(self, salt: bytes, cipher: AESGCM) -> None:
+        """Keep a cipher ready: only once something was opened with it, or strangers could fill the table."""
+        if len(self.ciphers) >= MAX_CIPHERS:
+            self.ciphers.pop(next(iter(self.ciphers)))
+        self.ciphers[salt] = cipher
+
+    def reveal(self) -> bytes:
+        """The secret itself, to be handed to a member of the group."""
+        return bytes(self._secret)
+
+    def destroy(self) -> None:
+        wipe(self._secret)
+        self.ciphers.clear()
+
+    def __repr__(self) -> str:
+        return f"DataKey(group={self.group}, epoch={self.epoch}, start={self.start})"
+
+
+class GroupKeys:
+    """The keys of one group, by epoch."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, DataKey] = {}
+
+    def __iter__(self) -> Iterator[DataKey]:
+        """The oldest first."""
+        return iter(self._keys.values())
+
+    def add(self, key: DataKey) -> None:
+        """Hold one more key; one of an epoch that is held already is not needed again."""
+        if key.epoch not in self._keys:
+            self._keys[key.epoch] = key
+            self._arrange()
+
+    def sealing(self, at: float) -> DataKey | None:
+        """The key to seal with at this time: the newest that has begun."""
+        return next((key for key in reversed(self._keys.values()) if key.start <= at), None)
+
+    def opening(self, epoch: int, at: float, skew: float) -> DataKey | None:
+        """The key of an epoch, if an event of this time may have been sealed with it."""
+        key = self._keys.get(epoch)
+        return key if key is not None and key.start - skew <= at < key.until + skew else None
+
+    def expire(self, now: float, delay: float) -> int:
+        """Destroy the keys whose successor began longer ago than the destruction delay; returns how many."""
+        ended = [key for key in self if key.until + delay <= now]
+        for key in ended:
+            key.destroy()
+            del self._keys[key.epoch]
+        return len(ended)
+
+    def destroy(self) -> None:
+        for key in self:
+            key.destroy()
+        self._keys.clear()
+
+    def _arrange(self) -> None:
+        """Order by epoch; a key ends when the next one starts."""
+        ordered = sorted(self._keys.values(), key=lambda key: key.epoch)
+        for key, after in itertools.pairwise(ordered):
+            key.until = after.start
+        self._keys = {key.epoch: key for key in ordered}
+
+
+class KeyRing:
+    """All keys that a broker holds, by the id of their group."""
+
+    def __init__(self, skew: float = SKEW) -> None:
+        self.skew = skew
+        self.revision = 0
+        """Grows with every change, for those who keep what they found here."""
+        self._groups: dict[str, GroupKeys] = {}
+
+    def holds(self, group: str) -> bool:
+        return group in self._groups
+
+    @property
+    def groups(self) -> frozenset[str]:
+        return frozenset(self._groups)
+
+    def of(self, group: str) -> GroupKeys | None:
+        return self._groups.get(group)
+
+    def sealing(self, group: str, at: float) -> DataKey | None:
+        keys = self._groups.get(group)
+        return keys.sealing(at) if keys is not None else None
+
+    def opening(self, group: str, epoch: int, at: float) -> DataKey | None:
+        keys = self._groups.get(group)
+        return keys.opening(epoch, at, self.skew) if keys is not None else None
+
+    def add(self, key: DataKey) -> None:
+        self._groups.setdefault(key.group, GroupKeys()).add(key)
+        self.revision += 1
+
+    def drop(self, group: str) -> None:
+        """Destroy all keys of a group that was left."""
+        keys = self._groups.pop(group, None)
+        if keys is not None:
+            keys.destroy()
+            self.revision += 1
+
+    def expire(self, now: float, delay: float) -> int:
+        """Destroy what ended longer ago than the destruction delay; returns how many keys that were."""
+        expired = sum(keys.expire(now, delay) for keys in self._groups.values())
+        self.revision += bool(expired)
+        return expired
