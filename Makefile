@@ -32,7 +32,7 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 	$(BIN)/lint-imports --no-cache
 
 test: lint ## everything that must hold before a change lands
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performance.md
 	$(BIN)/python -m benchmarks

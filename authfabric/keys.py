@@ -13,7 +13,7 @@ from authfabric import passphrase
 from authfabric.settings import data_folder
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
-from pdp.keystore import create_key, load_key
+from bus.keystore import create_key, load_key
 from pep.trust_store import read_keys
 
 Trust = Annotated[

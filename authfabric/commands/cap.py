@@ -58,7 +58,7 @@ from authz.spki.reduction import arrange, combine, require
 from authz.spki.syntax import parse_time
 from authz.spki.text import parse_notice, unparse_capability, unparse_notice
 from authz.spki.validity import Recheck
-from pdp.keystore import create_key, load_key, load_public_key
+from bus.keystore import create_key, load_key, load_public_key
 
 app = typer.Typer(
     help="Capabilities: signed certificates of who may do what, and chains of them.", no_args_is_help=True

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from authz import PublicKey
 from authz.errors import InvalidSignature
@@ -50,6 +51,14 @@ class Link:
                 )
                 raise ChainRefused(number, Fault.REVOCATION_UNKNOWN, problem)
 
+    def until(self, revocations: Revocations) -> float:
+        """When it expires, or the news that it rests on grows too old."""
+        ends = [inf if self.validity.end is None else self.validity.end]
+        for recheck in self.validity.rechecks:
+            newest = revocations.lists.get(recheck.key)
+            ends.append(0.0 if newest is None else newest[1] + recheck.seconds)
+        return min(ends)
+
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
@@ -62,6 +71,10 @@ class Reduced:
         """Raise ChainRefused, naming the link, if one is not valid now or was taken back."""
         for number, link in enumerate(self.links, start=1):
             link.check(number, at, revocations)
+
+    def until(self, revocations: Revocations) -> float:
+        """From when on `check` must be asked again, even if nothing more is revoked."""
+        return min((link.until(revocations) for link in self.links), default=inf)
 
 
 def verify(

@@ -8,7 +8,7 @@ import pytest
 
 from authz import Identity
 from authz.errors import InvalidKey
-from pdp.keystore import KeyFileRefused, create_key, load_key, load_public_key
+from bus.keystore import KeyFileRefused, create_key, load_key, load_public_key
 
 KEY = Identity.from_seed(bytes(32))
 

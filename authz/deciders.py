@@ -1,0 +1,174 @@
+"""Who may decide what: the PDPs that have introduced themselves, by the word of the roots that are trusted.
+
+Invariant: a decider that `get` returns holds, at that time, a chain from a trusted root that neither expired
+nor was revoked as far as was heard, and owns the key it is found by. What no time can change is computed
+once; the rest is one comparison until a chain ends or a revocation is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from authz.agreement import AgreementKey, AnswerMac
+from authz.errors import AuthFabricError, InvalidSignature
+from authz.identity import PublicKey
+from authz.introduction import Introduction
+from authz.request import Request
+from authz.spki.authority import Grant
+from authz.spki.errors import ChainRefused, UseRefused
+from authz.spki.ownership import Owners
+from authz.spki.reduction import Reduced
+from authz.spki.resource import Kind, Resource, Right
+from authz.spki.revocation import Notice, Revocations
+from authz.spki.use import Spent, Use, permit
+from authz.spki.verifier import Verifier
+
+MAX_DECIDERS = 4096
+"""More than so many are not remembered: whoever may delegate could make up any number."""
+OBJECTS_KEPT = 65_536
+"""For so many objects a decider's authority is looked up rather than computed."""
+
+
+class Decider:
+    """A PDP that was found to be who it says, with what it may decide."""
+
+    __slots__ = (
+        "_conditional",
+        "_covered",
+        "_everything",
+        "_plain",
+        "_spent",
+        "introduction",
+        "mac",
+        "reduced",
+        "until",
+    )
+
+    def __init__(self, introduction: Introduction, reduced: Reduced, until: float, own: AgreementKey) -> None:
+        """Raises InvalidKey if no key can be agreed on with it."""
+        self.introduction = introduction
+        self.reduced = reduced
+        self.until = until
+        """From when on its chain must be looked at again."""
+        self.mac = AnswerMac.of_asker(own, introduction.agreement)
+        grants = reduced.capability.authority.grants
+        self._plain = [each for each in grants if not _conditions(each)]
+        self._conditional = len(self._plain) < len(grants)
+        self._everything = any(_is_everything(each) for each in self._plain)
+        self._covered: dict[str, bool] = {}
+        self._spent: Spent = {}
+
+    @property
+    def key(self) -> PublicKey:
+        return self.reduced.capability.subject
+
+    def may_decide(self, request: Request, at: float) -> bool:
+        """Whether its authority covers the request's object, now. Whoever asks makes use of it."""
+        if self._everything:
+            return True
+        name = request.object.id
+        covered = self._covered.get(name)
+        if covered is None:
+            if len(self._covered) >= OBJECTS_KEPT:
+                self._covered.clear()
+            covered = self._covered[name] = any(each.gives(Right.DECIDE, name) for each in self._plain)
+        return covered or (self._conditional and self._is_permitted(request, at))
+
+    def _is_permitted(self, request: Request, at: float) -> bool:
+        try:
+            use = Use(Right.DECIDE, request.object.id, at, request)
+            self._spent = permit(self.reduced.capability, use, self._spent).spent
+        except UseRefused:
+            return False
+        return True
+
+
+class Deciders:
+    """The deciders known to one asker. Each root owns all objects of the domain it is trusted for."""
+
+    def __init__(self, roots: Iterable[PublicKey], most: int = MAX_DECIDERS) -> None:
+        everything = Resource.of(Kind.OBJECT, "*")
+        self._verifiers = [Verifier(Owners([(everything, root)]), size=most) for root in roots]
+        self._most = most
+        self._known: dict[bytes, Decider] = {}
+        self._revocations = Revocations()
+        self._own = AgreementKey.generate()
+        self.asker = self._own.public
+        """The asker's agreement key, made for this process, so that no answer outlives it."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: bytes, at: float) -> Decider | None:
+        """The decider with this key, if its authority lasts."""
+        decider = self._known.get(key)
+        if decider is None or at < decider.until:
+            return decider
+        return decider if self._check(key, decider, at) else None
+
+    def introduce(self, data: bytes, at: float) -> Decider:
+        """Get to know a decider. Raises ChainRefused, MalformedCertificate, InvalidSignature or InvalidKey.
+
+        Of two introductions by one key the one that lasts longer counts: whoever repeats an older one
+        changes nothing.
+        """
+        introduction = Introduction.read(data)
+        known = self.get(introduction.key, at)
+        if known is not None and known.introduction == introduction:
+            return known
+        reduced, until = self._verify(introduction, at)
+        if known is None or until >= known.until:
+            self._make_room(introduction.key)
+            known = self._known[introduction.key] = Decider(introduction, reduced, until, self._own)
+        return known
+
+    def accept(self, notice: Notice, at: float) -> bool:
+        """Heed a revocation from now on; False if there is no room. Raises InvalidSignature if it is forged."""
+        if notice.issuer not in self._revocations.revoked and len(self._revocations.revoked) >= self._most:
+            return False
+        self._revocations = self._revocations.accept(notice).forget(at)
+        for verifier in self._verifiers:
+            verifier.revocations = self._revocations
+        for key, decider in list(self._known.items()):
+            self._check(key, decider, at)
+        return True
+
+    def _verify(self, introduction: Introduction, at: float) -> tuple[Reduced, float]:
+        problem: AuthFabricError = InvalidSignature()
+        for verifier in self._verifiers:
+            try:
+                reduced = introduction.verify(verifier, at)
+            except AuthFabricError as error:
+                problem = error
+            else:
+                return reduced, reduced.until(self._revocations)
+        raise problem
+
+    def _check(self, key: bytes, decider: Decider, at: float) -> bool:
+        """Look at a chain again, and forget whom it no longer empowers."""
+        try:
+            decider.reduced.check(at, self._revocations)
+        except ChainRefused:
+            self._known.pop(key, None)
+            return False
+        decider.until = decider.reduced.until(self._revocations)
+        return True
+
+    def _make_room(self, key: bytes) -> None:
+        """Where all places are taken, the one that was taken first is given up."""
+        if len(self._known) >= self._most and key not in self._known:
+            self._known.pop(next(iter(self._known)))
+
+
+def _conditions(grant: Grant) -> bool:
+    return bool(grant.where or grant.windows or grant.rates)
+
+
+def _is_everything(grant: Grant) -> bool:
+    resource = grant.resource
+    return (
+        resource.pattern == "*"
+        and not resource.exceptions
+        and resource.kind in (Kind.OBJECT, Kind.ANY)
+        and (grant.rights is None or Right.DECIDE in grant.rights)
+    )

@@ -1,0 +1,169 @@
+"""Whose answers count, and about what: only of those whom a trusted root empowered, as far, and as long."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from authz import AuthFabricError, Entity, Identity, Request
+from authz.deciders import Deciders
+from authz.errors import InvalidKey, InvalidSignature
+from authz.introduction import _DOMAIN, Introduction
+from authz.spki import Capability, Certificate, ChainRefused, Fault, Notice, Validity, parse_authority
+from authz.spki.validity import Recheck
+
+ROOT, OTHER_ROOT, MIDDLE, PDP, EVE = (Identity.generate() for _ in range(5))
+SALES = Request.of("ann", "/sales/q1", "read")
+HR = Request.of("ann", "/hr/pay", "read")
+
+
+def grant(
+    issuer: Identity,
+    to: Identity,
+    text: str = "object: *\naction: decide",
+    *,
+    delegate: bool = False,
+    **validity,
+) -> Certificate:
+    return Capability(issuer.public, to.public, delegate, parse_authority(text), Validity(**validity)).sign(
+        issuer
+    )
+
+
+def introduction(*chain: Certificate, identity: Identity = PDP) -> bytes:
+    return Introduction.of(identity, chain).encode()
+
+
+@pytest.fixture
+def deciders() -> Deciders:
+    return Deciders([OTHER_ROOT.public, ROOT.public])
+
+
+def test_whoever_a_root_empowered_may_decide_what_it_was_given(deciders):
+    decider = deciders.introduce(introduction(grant(ROOT, PDP, "object: /sales/*\naction: decide")), 0.0)
+    assert deciders.get(PDP.public.raw, 0.0) is decider
+    assert decider.key == PDP.public
+    assert decider.may_decide(SALES, 0.0)
+    assert decider.may_decide(SALES, 0.0)
+    assert not decider.may_decide(HR, 0.0)
+    assert not decider.may_decide(HR, 0.0)
+
+
+def test_everything_means_every_object(deciders):
+    decider = deciders.introduce(introduction(grant(ROOT, PDP)), 0.0)
+    assert decider.may_decide(SALES, 0.0)
+    assert decider.may_decide(Request.of("ann", "urn:x", "read"), 0.0)
+
+
+def test_a_right_over_something_else_is_none_to_decide(deciders):
+    with pytest.raises(ChainRefused) as refused:
+        deciders.introduce(introduction(grant(ROOT, PDP, "network: *\naction: connect")), 0.0)
+    assert refused.value.fault is Fault.WIDENED
+
+
+def test_conditions_are_looked_at_each_time(deciders):
+    text = 'object: *\naction: decide\nwhere: subject.department == "sales"'
+    decider = deciders.introduce(introduction(grant(ROOT, PDP, text)), 0.0)
+    assert decider.may_decide(Request.of(Entity("ann", {"department": "sales"}), "/x", "read"), 0.0)
+    assert not decider.may_decide(Request.of(Entity("ann", {"department": "hr"}), "/x", "read"), 0.0)
+
+
+def test_a_rate_is_used_up(deciders):
+    text = "object: *\naction: decide\nrate: 2 per hour"
+    decider = deciders.introduce(introduction(grant(ROOT, PDP, text)), 0.0)
+    assert [decider.may_decide(SALES, 1.0) for _ in range(3)] == [True, True, False]
+
+
+def test_a_strangers_word_counts_for_nothing(deciders):
+    with pytest.raises(ChainRefused) as refused:
+        deciders.introduce(introduction(grant(EVE, PDP)), 0.0)
+    assert refused.value.fault is Fault.NOT_AN_OWNER
+    assert deciders.get(PDP.public.raw, 0.0) is None
+
+
+def test_a_stolen_chain_introduces_nobody_but_its_holder(deciders):
+    chain = (grant(ROOT, PDP),)
+    with pytest.raises(ChainRefused) as refused:
+        deciders.introduce(introduction(*chain, identity=EVE), 0.0)
+    assert refused.value.fault is Fault.NOT_THE_HOLDER
+    mine = Introduction.of(EVE, chain)
+    with pytest.raises(InvalidSignature):
+        deciders.introduce(msgspec.structs.replace(mine, key=PDP.public.raw).encode(), 0.0)
+    assert len(deciders) == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", bytes(70_000), msgspec.msgpack.encode([b"", b"", b"", b""])])
+def test_what_is_no_introduction_is_refused(deciders, data):
+    with pytest.raises(AuthFabricError):
+        deciders.introduce(data, 0.0)
+
+
+def test_an_agreement_key_that_fixes_the_secret_is_refused(deciders):
+    weak = bytes(32)
+    mine = Introduction.of(PDP, (grant(ROOT, PDP),))
+    signed = msgspec.structs.replace(mine, agreement=weak, signature=PDP.sign(_DOMAIN + weak))
+    with pytest.raises(InvalidKey):
+        deciders.introduce(signed.encode(), 0.0)
+
+
+def test_authority_ends_when_the_chain_does(deciders):
+    deciders.introduce(introduction(grant(ROOT, PDP, end=100)), 50.0)
+    assert deciders.get(PDP.public.raw, 99.9) is not None
+    assert deciders.get(PDP.public.raw, 100.0) is None
+
+
+def test_a_revocation_ends_it_at_once_and_a_new_introduction_does_not_bring_it_back(deciders):
+    first, second = grant(ROOT, MIDDLE, delegate=True), grant(MIDDLE, PDP)
+    deciders.introduce(introduction(first, second), 0.0)
+    deciders.accept(Notice.event(MIDDLE, second, 1), 1.0)
+    assert deciders.get(PDP.public.raw, 1.0) is None
+    with pytest.raises(ChainRefused) as refused:
+        deciders.introduce(introduction(first, second), 1.0)
+    assert refused.value.fault is Fault.REVOKED
+
+
+def test_nobody_revokes_what_others_issued_and_forged_notices_are_refused(deciders):
+    chain = grant(ROOT, PDP)
+    deciders.introduce(introduction(chain), 0.0)
+    deciders.accept(Notice.event(EVE, chain, 1), 1.0)
+    forged = msgspec.structs.replace(Notice.event(EVE, chain, 1), issuer=ROOT.public)
+    with pytest.raises(InvalidSignature):
+        deciders.accept(forged, 1.0)
+    assert deciders.get(PDP.public.raw, 1.0) is not None
+
+
+def test_where_fresh_news_is_asked_for_authority_rests_on_it(deciders):
+    chain = grant(ROOT, PDP, rechecks=(Recheck(ROOT.public, 10),))
+    with pytest.raises(ChainRefused):
+        deciders.introduce(introduction(chain), 0.0)
+    first = Notice.first(ROOT, 0)
+    deciders.accept(first, 0.0)
+    deciders.introduce(introduction(chain), 0.0)
+    assert deciders.get(PDP.public.raw, 9.0) is not None
+    deciders.accept(first.following(ROOT, 8), 9.0)
+    assert deciders.get(PDP.public.raw, 17.0) is not None
+    assert deciders.get(PDP.public.raw, 18.5) is None
+
+
+def test_an_older_introduction_that_is_repeated_changes_nothing(deciders):
+    long = introduction(grant(ROOT, PDP, end=200))
+    short = introduction(grant(ROOT, PDP, "object: /sales/*\naction: decide", end=100))
+    deciders.introduce(short, 0.0)
+    deciders.introduce(long, 0.0)
+    deciders.introduce(short, 0.0)
+    assert deciders.get(PDP.public.raw, 150.0).may_decide(HR, 0.0)
+
+
+def test_there_is_room_for_so_many_and_no_more():
+    deciders = Deciders([ROOT.public], most=2)
+    several = [Identity.generate() for _ in range(3)]
+    for each in several:
+        deciders.introduce(introduction(grant(ROOT, each), identity=each), 0.0)
+        assert deciders.accept(Notice.first(each, 0), 0.0) is (each is not several[2])
+    assert len(deciders) == 2
+    assert deciders.get(several[2].public.raw, 0.0) is not None
+
+
+def test_with_no_root_nobody_counts():
+    with pytest.raises(InvalidSignature):
+        Deciders([]).introduce(introduction(grant(ROOT, PDP)), 0.0)
