@@ -21,7 +21,7 @@ from authz import AuthFabricError
 from authz.errors import InvalidKey
 from authz.spki import encode_chain, parse_chain
 from bus.connection import Connection
-from pdp.keystore import load_key, load_public_key
+from bus.keystore import load_key, load_public_key
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import InvalidType, TypeRefused
 from pubsub_core.event_type import Attribute, AttributeType, EventType
