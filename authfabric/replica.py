@@ -13,6 +13,7 @@ from time import time
 from prometheus_client.registry import Collector
 
 from authfabric.terminal import err, print_json
+from bus.attributes import hearing_changes
 from bus.connection import Connection
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from pdp.bundle_store import read_folder
@@ -102,7 +103,7 @@ async def _parts(bus: Connection, serving: Serving, stack: contextlib.AsyncExitS
     if serving.shadow:
         alarm = alarm_on(bus, serving.domain, serving.name)
         shadow = await stack.enter_async_context(Shadow(serving.shadow, alarm))
-    return _Parts([_provider(bus, each) for each in serving.providers], shadow)
+    return _Parts([await _provider(bus, each, stack) for each in serving.providers], shadow)
 
 
 async def _answering(
@@ -127,15 +128,19 @@ async def _wait_for_policies(follower: Follower, stop: asyncio.Event) -> None:
         each.cancel()
 
 
-def _provider(bus: Connection, text: ProviderText) -> Remembering:
-    """A provider with its memory, which outlives the policies that use it."""
+async def _provider(bus: Connection, text: ProviderText, stack: contextlib.AsyncExitStack) -> Remembering:
+    """A provider with its memory, which outlives the policies that use it, and is cut short by word of changes."""
     provider: Provider
     match text.origin:
         case FileText(path):
             provider = FileProvider(path, text.provides, time, text.lifetime)
         case ServiceText(name, key):
             provider = BusProvider(bus, name, key, text.provides, time, text.timeout)
-    return Remembering(provider, time, text.timeout, text.lifetime)
+    remembering = Remembering(provider, time, text.timeout, text.lifetime)
+    if isinstance(text.origin, ServiceText):
+        origin = text.origin
+        await stack.enter_async_context(hearing_changes(bus, origin.name, origin.key, remembering.forget))
+    return remembering
 
 
 def _say_ready(serving: Serving, replica: Replica, port: int) -> None:

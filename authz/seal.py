@@ -55,6 +55,13 @@ class Seal(Generic[T]):
 
     def open(self, data: bytes, trusted: Collection[PublicKey]) -> Opened[T]:
         """The value, if a trusted key signed it. Raises UntrustedSigner, or InvalidSignature for all else."""
+        opened = self.read(data)
+        if opened.signer not in trusted:
+            raise UntrustedSigner(self._purpose, str(opened.signer))
+        return opened
+
+    def read(self, data: bytes) -> Opened[T]:
+        """The value and whoever signed it: what that is worth is for the caller to say. Raises InvalidSignature."""
         try:
             signed = _decode_signed(data)
             signer = PublicKey.parse(signed.signer)
@@ -62,6 +69,4 @@ class Seal(Generic[T]):
             value = self._decode(signed.content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidKey):
             raise InvalidSignature from None
-        if signer not in trusted:
-            raise UntrustedSigner(self._purpose, signed.signer)
         return Opened(value, signer)

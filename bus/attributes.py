@@ -1,28 +1,31 @@
 """Attribute services on the bus: whoever knows something about subjects, objects or the context answers PDPs.
 
 Answers are signed, and repeat the question's nonce: a PDP takes attributes only from the key it was told to trust, and
-only as the answer to what it asked.
+only as the answer to what it asked. A service that knows when something changes may say so, and PDPs ask anew.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeAlias
 
 import msgspec
 
-from authz import Identity, PublicKey
+from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidSignature
 from authz.request import Attributes
 from authz.seal import Seal, UntrustedSigner
 from bus.connection import Connection
 from bus.envelope import Unpack, pack
-from bus.errors import BadMessage, BusError
+from bus.errors import BadMessage, BusError, NotConnected
 from bus.responder import responding
-from bus.subjects import QUEUE, attributes
+from bus.subjects import QUEUE, attributes, attributes_changed
+
+PER_MESSAGE = 500
+"""So many entities are spoken of in one message."""
 
 _log = logging.getLogger("authfabric.bus")
 
@@ -59,6 +62,11 @@ class _Answer(msgspec.Struct, frozen=True, array_like=True):
     problem: str = ""
 
 
+class _Changed(msgspec.Struct, frozen=True, array_like=True):
+    root: str
+    ids: list[str]
+
+
 class _Sealed(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
@@ -83,6 +91,8 @@ def serve_attributes(
             return packed(_Answer(question.nonce, dict(found)))
         except BadMessage:
             return packed(_Answer(question.nonce, problem="the answer is too large"))
+        except AuthFabricError as error:
+            return packed(_Answer(question.nonce, problem=str(error)))
         except Exception as error:
             _log.exception("attributes could not be looked up")
             return packed(_Answer(question.nonce, problem=f"{type(error).__name__} in the service"))
@@ -122,5 +132,38 @@ async def ask_attributes(
     return found.found
 
 
+def announce_changes(bus: Connection, name: str, identity: Identity, root: str, ids: Sequence[str]) -> None:
+    """Tell PDPs, in the name of the service, to ask anew about these entities. Who does not hear it asks later."""
+    seal = _changes_seal(name)
+    for start in range(0, len(ids), PER_MESSAGE):
+        said = _Changed(root, list(ids[start : start + PER_MESSAGE]))
+        with suppress(NotConnected):
+            bus.send(attributes_changed(name), pack(_Sealed(seal.sign(said, identity))))
+
+
+@asynccontextmanager
+async def hearing_changes(
+    bus: Connection, name: str, trusted: PublicKey, changed: Callable[[str, Sequence[str]], None]
+) -> AsyncIterator[None]:
+    """Call back with the root and ids of entities whose attributes have changed, for the length of the block."""
+    seal = _changes_seal(name)
+
+    def hear(subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        with suppress(BadMessage, InvalidSignature, UntrustedSigner):
+            said = seal.open(_unpack_sealed(payload).data, {trusted}).value
+            changed(said.root, said.ids)
+
+    subscription = await bus.listen(attributes_changed(name), hear)
+    try:
+        yield
+    finally:
+        with suppress(NotConnected):
+            await subscription.cancel()
+
+
 def _seal(name: str) -> Seal[_Answer]:
     return Seal(f"attributes of {name}", _Answer)
+
+
+def _changes_seal(name: str) -> Seal[_Changed]:
+    return Seal(f"changed attributes of {name}", _Changed)

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nats.js import api
-from nats.js.errors import BadRequestError, NotFoundError
 from nats.js.kv import KeyValue
 
 from bus.connection import Connection, Subscription
-from bus.errors import BusError, StoreUnavailable
-from bus.store import DIFFERENT_CONFIGURATION, WrongLast, within
+from bus.errors import BusError
+from bus.store import WrongLast, open_bucket, read_entry, within
 from bus.subjects import recorded
 
 
@@ -60,36 +58,14 @@ class RecordStore:
     async def since(self, number: int) -> list[Record]:
         """The records written after this number, oldest first; each name once, as it stands now."""
         found: list[Record] = []
-        prefix = f"$KV.{self._bucket}."
-        js = self._connection.jetstream()
-        while True:
-            reading = js.get_msg(f"KV_{self._bucket}", seq=number + 1, subject=f"{prefix}>", next=True)
-            try:
-                message = await within(reading)
-            except NotFoundError:
-                return found
-            number = message.seq or 0
-            name = (message.subject or "").removeprefix(prefix)
-            gone = "KV-Operation" in (message.headers or {})
-            found.append(Record(number, name, b"" if gone else message.data or b""))
+        while (entry := await read_entry(self._connection, self._bucket, ">", number + 1)) is not None:
+            number = entry.revision
+            found.append(Record(number, entry.key, entry.data))
+        return found
 
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
         """Call back whenever there may be a new record."""
         return await self._connection.listen(f"{recorded(self._bucket)}.>", lambda *_: on_news())
 
     async def _open(self) -> KeyValue:
-        js = self._connection.jetstream()
-        config = api.KeyValueConfig(
-            self._bucket,
-            history=1,
-            replicas=3 if self._connection.clustered else 1,
-            storage=api.StorageType.FILE,
-            republish=api.RePublish(src=f"$KV.{self._bucket}.>", dest=f"{recorded(self._bucket)}.>"),
-            direct=False,
-        )
-        try:
-            return await within(js.create_key_value(config))
-        except BadRequestError as error:
-            if error.err_code != DIFFERENT_CONFIGURATION:
-                raise StoreUnavailable(str(error)) from None
-        return await within(js.key_value(self._bucket))  # somebody has set it up in their own way
+        return await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))

@@ -111,35 +111,12 @@ class ReleaseStore:
         return await self._message(RELEASES, token(domain), start)
 
     async def _message(self, bucket: str, key: str, start: int | None = None) -> Stored | None:
-        """The newest entry of a key, or with `start` the first at that revision or later."""
-        stream, subject = f"KV_{bucket}", f"$KV.{bucket}.{key}"
-        reading = self._connection.jetstream().get_msg(
-            stream, seq=start, subject=subject, next=start is not None
-        )
-        try:
-            message = await self._within(reading)
-        except NotFoundError:
-            return None
-        return Stored(message.seq or 0, message.data or b"")
+        found = await read_entry(self._connection, bucket, key, start, self._seconds)
+        return None if found is None else Stored(found.revision, found.data)
 
     async def _bucket(self, name: str, history: int) -> KeyValue:
-        """The bucket, made if it is not there."""
-        js = self._connection.jetstream()
-        repeat = api.RePublish(src=f"$KV.{name}.>", dest=f"{RELEASED}.>") if name == RELEASES else None
-        config = api.KeyValueConfig(
-            name,
-            history=history,
-            replicas=3 if self._connection.clustered else 1,
-            storage=api.StorageType.FILE,
-            republish=repeat,
-            direct=False,
-        )
-        try:
-            return await self._within(js.create_key_value(config))
-        except BadRequestError as error:
-            if error.err_code != DIFFERENT_CONFIGURATION:
-                raise StoreUnavailable(str(error)) from None
-        return await self._within(js.key_value(name))  # somebody has set it up in their own way
+        repeat = RELEASED if name == RELEASES else ""
+        return await open_bucket(self._connection, name, history, repeat, self._seconds)
 
     async def _within(self, work: Coroutine[object, object, T]) -> T:
         return await within(work, self._seconds)
@@ -158,6 +135,52 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
     except (nats.errors.Error, NotConnected, OSError, TimeoutError) as error:
         problem = str(error).removeprefix("nats: ")
         raise StoreUnavailable(problem or f"no answer within {seconds:g} s") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry of a bucket, as it stands there."""
+
+    key: str
+    revision: int
+    data: bytes
+    """Nothing if it was taken out."""
+
+
+async def read_entry(
+    connection: Connection, bucket: str, key: str, start: int | None = None, seconds: float = SECONDS
+) -> Found | None:
+    """The newest entry of a key, or with `start` the first at that revision or later; the key may have wildcards."""
+    stream, keys = f"KV_{bucket}", f"$KV.{bucket}."
+    reading = connection.jetstream().get_msg(stream, seq=start, subject=keys + key, next=start is not None)
+    try:
+        message = await within(reading, seconds)
+    except NotFoundError:
+        return None
+    gone = "KV-Operation" in (message.headers or {})
+    data = b"" if gone else message.data or b""
+    return Found((message.subject or "").removeprefix(keys), message.seq or 0, data)
+
+
+async def open_bucket(
+    connection: Connection, name: str, history: int, repeat: str = "", seconds: float = SECONDS
+) -> KeyValue:
+    """The bucket, made if it is not there; the server repeats what is stored below the subject `repeat`."""
+    js = connection.jetstream()
+    config = api.KeyValueConfig(
+        name,
+        history=history,
+        replicas=3 if connection.clustered else 1,
+        storage=api.StorageType.FILE,
+        republish=api.RePublish(src=f"$KV.{name}.>", dest=f"{repeat}.>") if repeat else None,
+        direct=False,
+    )
+    try:
+        return await within(js.create_key_value(config), seconds)
+    except BadRequestError as error:
+        if error.err_code != DIFFERENT_CONFIGURATION:
+            raise StoreUnavailable(str(error)) from None
+    return await within(js.key_value(name), seconds)  # somebody has set it up in their own way
 
 
 class WrongLast(Exception):

@@ -25,6 +25,8 @@ CONTENT = "authfabric-content"
 """The key-value bucket of everything that is stored under its own hash."""
 RELEASED = f"{ROOT}.released"
 """Below this, the server itself repeats each release as soon as it is stored."""
+ROLES = "authfabric-roles"
+"""The key-value bucket of role sessions, and of what they rest on."""
 AUDIT = "authfabric-audit"
 """The stream of decisions given."""
 AUDITED = f"{ROOT}.audit"
@@ -114,6 +116,16 @@ def alarms(domain: str) -> str:
 def attributes(service: str) -> str:
     """Where an attribute service is asked."""
     return f"{ROOT}.attributes.{token(service)}"
+
+
+def attributes_changed(service: str) -> str:
+    """Where an attribute service says whose attributes have changed."""
+    return f"{attributes(service)}.changed"
+
+
+def roles(domain: str) -> str:
+    """Where the role service of a domain is spoken to."""
+    return f"{ROOT}.roles.{token(domain)}"
 
 
 def search(domain: str | None) -> str:

@@ -1,6 +1,6 @@
 """Requests with the attributes that only PDPs know, and decisions that say how long they rest on them.
 
-Attributes that the manifest declares as provided are taken from their providers alone; what an asker sends in their
+Attributes that the policies declare as provided are taken from their providers alone; what an asker sends in their
 place is dropped, or an asker could choose them. They are looked up for a request only if a policy that could apply to
 it uses them. Invariant: a decision, its certificate and its expiry are right for everyone who can see what was sent,
 and not what was looked up.
@@ -44,7 +44,7 @@ class Enricher:
     """Looks up what policies need to know."""
 
     def __init__(self, policies: PolicySet, providers: Sequence[Remembering]) -> None:
-        self._hidden = policies.manifest.provided_paths
+        self._hidden = policies.provided
         self._provider = {path: each for each in providers for path in each.provides}
         unseen = attributes(self._hidden)
         self._needs = Index(

@@ -75,7 +75,7 @@ def _named(policies: PolicySet) -> dict[str, object]:
 
 
 def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:
-    hidden = old.manifest.provided_paths | new.manifest.provided_paths
+    hidden = old.provided | new.provided
     unseen = attributes(hidden)
     before, after = ({each.id: each for each in several.policies} for several in (old, new))
     for name in (*before, *after):
@@ -91,7 +91,7 @@ def _bears_on_everything(old: PolicySet, new: PolicySet) -> bool:
     """How policies combine, which attributes count as sent, how labels compare, and which roles imply others."""
     return (
         old.manifest.algorithm is not new.manifest.algorithm
-        or old.manifest.provided_paths != new.manifest.provided_paths
+        or old.provided != new.provided
         or labels_restructured(old.labels, new.labels)
         or seniorities_differ(_rulebook(old), _rulebook(new))
     )

@@ -34,7 +34,7 @@ class PolicyPoint:
         """`entities` are known besides those of the bundle; `observe` sees what the engine was asked and said."""
         self._observe = observe
         self.engine = policies.engine(epoch, certify)
-        hidden = policies.manifest.provided_paths
+        hidden = policies.provided
         for path in sorted({path for each in providers for path in each.provides} - hidden, key=str):
             _log.warning("`%s` is not looked up: the policies do not declare it under `provided`", path)
         self._enricher = Enricher(policies, providers) if hidden else None

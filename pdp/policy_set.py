@@ -61,6 +61,15 @@ class PolicySet:
         """Raises InvalidPolicies with all that is wrong."""
         return _Reader(bundle).read()
 
+    @property
+    def provided(self) -> frozenset[Path]:
+        """The attributes that count only if a PDP has looked them up.
+
+        Where rules say who may activate a role, sessions say who has; so the roles that an asker lists do not count.
+        """
+        governed = self.roles is not None and bool(self.roles.everything().activations)
+        return self.manifest.provided_paths | ({ROLES} if governed else set())
+
     def sources(self) -> tuple[PolicySource, ...]:
         """What judges requests, compiled."""
         found: list[PolicySource] = []

@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from authz import PublicKey
 from authz.predicate import Path
-from bus.attributes import EntityAttributes, ask_attributes
+from bus.attributes import PER_MESSAGE, EntityAttributes, ask_attributes
 from bus.connection import Connection
 from bus.errors import BusError
 from pdp.manifest import Root
 from pdp.providers import Known, ProviderFailed
-
-PER_QUESTION = 500
-"""So many entities are asked about in one message."""
 
 
 class BusProvider:
@@ -59,4 +56,4 @@ class BusProvider:
 
 
 def _parts(ids: list[str]) -> Iterator[list[str]]:
-    return (ids[start : start + PER_QUESTION] for start in range(0, len(ids), PER_QUESTION))
+    return (ids[start : start + PER_MESSAGE] for start in range(0, len(ids), PER_MESSAGE))

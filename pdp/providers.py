@@ -69,8 +69,8 @@ class Remembering:
         self._clock = clock
         self._seconds = seconds
         self._lifetime = lifetime
-        self._memory: LRUCache[tuple[Root, str], Known] = LRUCache(REMEMBERED)
-        self._asked: dict[tuple[Root, str], asyncio.Task[Mapping[str, Known]]] = {}
+        self._memory: LRUCache[tuple[str, str], Known] = LRUCache(REMEMBERED)
+        self._asked: dict[tuple[str, str], asyncio.Task[Mapping[str, Known]]] = {}
         self._paused_until = float("-inf")
         self._problem = ""
         self.lookups = 0
@@ -98,6 +98,12 @@ class Remembering:
             found[each] = (await asyncio.shield(task))[each]
         return found
 
+    def forget(self, root: str, ids: Iterable[str]) -> None:
+        """Ask anew about these entities. What is being asked about them now is not remembered."""
+        for each in ids:
+            self._memory.pop((root, each), None)
+            self._asked.pop((root, each), None)
+
     def _ask(self, root: Root, ids: frozenset[str], now: float) -> asyncio.Task[Mapping[str, Known]]:
         if now < self._paused_until:
             raise ProviderFailed(self.name, self._problem)
@@ -119,8 +125,9 @@ class Remembering:
         return {each: _until(answer.get(each, nothing), latest) for each in ids}
 
     def _end(self, root: Root, ids: frozenset[str], task: asyncio.Task[Mapping[str, Known]]) -> None:
-        for each in ids:
-            self._asked.pop((root, each), None)
+        current = {each for each in ids if self._asked.get((root, each)) is task}
+        for each in current:
+            del self._asked[root, each]
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
@@ -128,8 +135,8 @@ class Remembering:
             self._problem = error.problem if isinstance(error, ProviderFailed) else type(error).__name__
             self._paused_until = self._clock() + PAUSE_SECONDS
             return
-        for each, known in task.result().items():
-            self._memory[root, each] = known
+        for each in current:  # of the others it was said meanwhile that they have changed
+            self._memory[root, each] = task.result()[each]
 
 
 def _until(known: Known, latest: float) -> Known:

@@ -151,6 +151,18 @@ async def test_what_was_not_looked_up_certifies_nothing():
     )
 
 
+@pytest.mark.parametrize("provides", [(), ("subject.roles",)])
+async def test_where_rules_say_who_may_activate_a_role_nobody_is_believed_to_be_in_it(provides):
+    rules = '[principal(u)] |- clerk(u)\nclerk(u) |- privilege(read, "/x")'
+    its = point("[]", Table({"subject": {"ann": {"roles": ["clerk(ann)"]}}}, *provides), [], r_oasis=rules)
+    claims = await decide(its, Request.of(Entity("eve", {"roles": ["clerk(eve)"]}), "/x", "read"))
+    assert (claims.allowed, claims.reason) == (
+        False,
+        Reason.NO_POLICY if provides else Reason.ATTRIBUTE_UNAVAILABLE,
+    )
+    assert (await decide(its, Request.of("ann", "/x", "read"))).allowed is bool(provides)
+
+
 async def test_roles_that_are_looked_up_are_no_basis_for_what_is_sent():
     rules = 'role clerk\nclerk |- privilege(read, "/x")'
     table = Table({"subject": {"ann": {"roles": ["clerk"]}}}, "subject.roles")

@@ -10,10 +10,10 @@ import pytest
 from authz import Identity
 from authz.errors import InvalidSyntax
 from authz.predicate import Path
-from bus.attributes import EntityAttributes, serve_attributes
+from bus.attributes import PER_MESSAGE, EntityAttributes, announce_changes, hearing_changes, serve_attributes
 from bus.connection import Connection
 from pdp.provider_reader import FileText, ServiceText, read_providers
-from pdp.provider_service import PER_QUESTION, BusProvider
+from pdp.provider_service import BusProvider
 from pdp.provider_store import FileProvider
 from pdp.providers import PAUSE_SECONDS, Known, ProviderFailed, Remembering
 
@@ -125,6 +125,22 @@ async def test_after_a_failure_nobody_is_asked_for_a_while(clock):
     assert (memory.lookups, memory.failures) == (2, 1)
 
 
+async def test_what_is_said_to_have_changed_is_asked_anew_and_no_older_answer_is_remembered(clock):
+    table = Table(ann=Known({"department": "a"}, float("inf")), bob=Known({}, float("inf")))
+    memory = remembering(table, clock)
+    await memory.look_up("subject", ["ann", "bob"])
+    memory.forget("subject", ["ann", "nobody"])
+    table.gate.clear()
+    under_way = asyncio.create_task(memory.look_up("subject", ["ann", "bob"]))
+    await asyncio.sleep(0)
+    table.known["ann"] = Known({"department": "b"}, float("inf"))
+    memory.forget("subject", ["ann"])
+    table.gate.set()
+    await under_way
+    assert (await memory.look_up("subject", ["ann"]))["ann"].attributes == {"department": "b"}
+    assert table.asked == [["ann", "bob"], ["ann"], ["ann"]]
+
+
 class TestFile:
     TEXT = "subjects: {ann: {department: %s}}\ncontext: {alert: true}\n"
 
@@ -160,12 +176,12 @@ class TestService:
             asked.append((root, len(ids), list(names)))
             return {each: EntityAttributes({"department": each.upper()}, 5.0) for each in ids}
 
-        ids = frozenset(f"u{n}" for n in range(PER_QUESTION + 1))
+        ids = frozenset(f"u{n}" for n in range(PER_MESSAGE + 1))
         async with serve_attributes(bus, "hr", SERVICE, look_up):
             found = await self.provider(bus, clock).look_up("subject", ids)
         assert found["u7"] == Known({"department": "U7"}, clock.now + 5)
         assert len(found) == len(ids)
-        assert sorted(asked) == [("subject", 1, ["department"]), ("subject", PER_QUESTION, ["department"])]
+        assert sorted(asked) == [("subject", 1, ["department"]), ("subject", PER_MESSAGE, ["department"])]
 
     async def test_a_service_that_fails_or_is_not_there_is_a_failure(self, bus, clock):
         with pytest.raises(ProviderFailed, match="nobody listens"):
@@ -203,6 +219,16 @@ class TestService:
         await bus.listen("af.attributes.hr", lambda s, reply, d, h: bus.send(reply, heard[0]))
         with pytest.raises(ProviderFailed, match="no valid answer"):
             await self.provider(bus, clock, 0.2).look_up("subject", frozenset({"ann"}))
+
+    async def test_a_service_says_what_has_changed_and_a_stranger_cannot(self, bus):
+        heard: list[tuple[str, list[str]]] = []
+        ids = [f"u{n}" for n in range(PER_MESSAGE + 1)]
+        async with hearing_changes(bus, "hr", SERVICE.public, lambda *said: heard.append(said)):
+            announce_changes(bus, "hr", EVE, "subject", ["ann"])
+            bus.send("af.attributes.hr.changed", b"junk")
+            announce_changes(bus, "hr", SERVICE, "subject", ids)
+            await bus.flush()
+        assert heard == [("subject", ids[:PER_MESSAGE]), ("subject", ids[PER_MESSAGE:])]
 
 
 def test_providers_are_read_from_a_file(tmp_path):
