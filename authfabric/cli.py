@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from authfabric.commands import ask, audit, cap, demo, doctor, event_type, pdp, policy, sdp, search, up
+from authfabric.commands import ask, audit, cap, demo, doctor, event_type, pdp, policy, sdp, search, spark, up
 
 app = typer.Typer(
     name="authfabric",
@@ -24,6 +24,7 @@ app.add_typer(event_type.app, name="type")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.add_typer(search.app, name="search")
+app.add_typer(spark.app, name="spark")
 
 
 def main() -> None:

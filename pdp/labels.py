@@ -93,6 +93,7 @@ class Labelling:
         self._id = Path(root)
         self.attribute = attribute
         self._lattice = lattice
+        self.table = table
         self._exact = {key: label for key, label in table.items() if not key.endswith("*")}
         self._prefixes = {key[:-1]: label for key, label in table.items() if key.endswith("*")}
         self._lengths = sorted(set(map(len, self._prefixes)), reverse=True)

@@ -17,7 +17,9 @@ import enum
 import hashlib
 import struct
 import sys
-from collections.abc import Collection, Iterator
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -114,7 +116,7 @@ def message(data: Buffer) -> bytes:
     return b"authfabric snapshot\0" + hashlib.blake2b(data).digest()
 
 
-class _Names:
+class Names:
     """Where the rows of ids are."""
 
     __slots__ = ("_ends", "_slots", "_table", "_text")
@@ -124,6 +126,13 @@ class _Names:
         self._ends = sections[f"{kind}.ends"].cast("I")
         self._text = sections[f"{kind}.text"]
         self._slots = sections[f"{kind}.slots"].cast("I")
+
+    def sections(self, names: Sequence[str]) -> tuple[NameTable, list[bytes]] | None:
+        """The table as it lies, if it is of exactly these names in this order; None otherwise."""
+        encoded = [each.encode() for each in names]
+        if b"".join(encoded) != self._text or array("I", accumulate(map(len, encoded))) != self._ends:
+            return None
+        return self._table, [self._ends.tobytes(), self._text.tobytes(), self._slots.tobytes()]
 
     def row(self, name: str) -> int | None:
         try:
@@ -161,8 +170,8 @@ class Snapshot:
         sections = dict(_divide(header, body))
         self.header = header
         self.signer = signer
-        self._subjects = _Names(header.subjects, "subject", sections)
-        self._objects = _Names(header.objects, "object", sections)
+        self.subjects = Names(header.subjects, "subject", sections)
+        self.objects = Names(header.objects, "object", sections)
         self._actions = {action: at for at, action in enumerate(header.actions)}
         self._of_subject = _Masks(header.width, "subject", sections)
         self._of_permission = _Masks(header.width, "permission", sections)
@@ -206,13 +215,13 @@ class Snapshot:
         return tuple(dict.fromkeys(found)) if matched else ()
 
     def _subject_mask(self, subject: str) -> int:
-        row = self._subjects.row(subject)
+        row = self.subjects.row(subject)
         if row is None:
             return -1
         return _remember(self._seen_subjects, subject, self._of_subject[row])
 
     def _permission_mask(self, object_: str, action: str) -> int:
-        row, column = self._objects.row(object_), self._actions.get(action)
+        row, column = self.objects.row(object_), self._actions.get(action)
         if row is None or column is None:
             return -1
         mask = self._of_permission[row * len(self._actions) + column]

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 import msgspec
 
 from authz import Identity
-from sdp_cache.snapshot import MAGIC, PREAMBLE, Header, NameTable, Tier, message, padded, slot_of
+from sdp_cache.snapshot import (
+    MAGIC,
+    PREAMBLE,
+    Header,
+    Names,
+    NameTable,
+    Snapshot,
+    Tier,
+    message,
+    padded,
+    slot_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +42,15 @@ class Precomputation:
     expires: float | None = None
 
 
-def write_snapshot(computed: Precomputation, signer: Identity) -> bytes:
-    """The snapshot of what was computed, signed. Raises ValueError if the parts do not fit together."""
+def write_snapshot(computed: Precomputation, signer: Identity, previous: Snapshot | None = None) -> bytes:
+    """The snapshot of what was computed, signed. Raises ValueError if the parts do not fit together.
+
+    A `previous` one of the same subjects or objects lends its tables of names, which take the longest to make.
+    """
     _check(computed)
-    subjects, subject_sections = _names(computed.subjects)
-    objects, object_sections = _names(computed.objects)
+    known = (previous.subjects, previous.objects) if previous is not None else (None, None)
+    subjects, subject_sections = _names(computed.subjects, known[0])
+    objects, object_sections = _names(computed.objects, known[1])
     subject_numbers, subject_masks = _shared(computed.subject_masks, computed.width)
     permission_numbers, permission_masks = _shared(computed.permission_masks, computed.width)
     header = Header(
@@ -76,8 +91,10 @@ def _check(computed: Precomputation) -> None:
             raise ValueError(f"the {what} are not distinct")
 
 
-def _names(ids: Sequence[str]) -> tuple[NameTable, list[bytes]]:
+def _names(ids: Sequence[str], known: Names | None) -> tuple[NameTable, list[bytes]]:
     """The ids in their order as one text with its ends, and a hash table at most three quarters full."""
+    if known is not None and (found := known.sections(ids)) is not None:
+        return found
     encoded = [each.encode() for each in ids]
     text = b"".join(encoded)
     modulus = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") | 1 << 63 | 1

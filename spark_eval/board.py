@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from authz.predicate import TRUE
+from authz.predicate import TRUE, And, Predicate
 from pdp.source import Effect
 from sdp_cache.snapshot import Ruling
 from spark_eval.column import Codes, Outcomes
@@ -86,18 +86,24 @@ class Board:
         self._keys = [PLAIN if bit in asking else keys[bit] for bit in bits]
         self._joins = [-1 if bit in asking else joins[bit] for bit in bits]
         self._count = subjects.count
+        self.plan = plan
+        self.owners = [bit for bit, each in enumerate(self._keys) for _ in each]
+        """The bit of the plan that each row belongs to."""
         self.asking = frozenset(asking)
         """Bits that the PDP must be asked about, though their policies do not look at the context."""
         self._first = np.cumsum([0, *map(len, self._keys)])
         self.tiers = plan.tiers(self.asking)
-        self._words = self._fill(subjects, relations)
-        self._nobody = np.zeros(self._words.shape[1], np.uint64)
+        self.words = self._fill(subjects, relations)
+        self._nobody = np.zeros(self.words.shape[1], np.uint64)
         self._file_rows(self._find_rows(held, permissions))
 
-    @property
-    def bits(self) -> list[int]:
-        """The bit of the plan that each row belongs to."""
-        return [bit for bit, keys in enumerate(self._keys) for _ in keys]
+    def condition(self, row: int) -> Predicate:
+        """What a row that asks depends on."""
+        bit = self.owners[row]
+        clause = self.plan.bits[bit].clause
+        if bit not in self.asking:
+            return clause.ask
+        return clause.join if clause.ask == TRUE else And((clause.join, clause.ask))
 
     def steps(self, permission: int) -> list[Step]:
         """The rows that count for a permission, in order."""
@@ -126,15 +132,15 @@ class Board:
 
     def matching(self, rows: Codes) -> Words:
         """The subjects in one of the rows."""
-        found: Words = self._words[rows[0]].copy()
+        found: Words = self.words[rows[0]].copy()
         for row in rows[1:]:
-            found |= self._words[row]
+            found |= self.words[row]
         return found
 
     def subject_masks(self) -> Masks:
         """For each subject the rows it is in, as a mask."""
-        masks = np.zeros((width(len(self._words)), self._count), np.uint8)
-        for row, words in enumerate(self._words):
+        masks = np.zeros((width(len(self.words)), self._count), np.uint8)
+        for row, words in enumerate(self.words):
             held = np.unpackbits(words.view(np.uint8), count=self._count, bitorder="little")
             masks[row >> 3] |= held << (row & 7)
         return masks.T

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from authz import Entity
 from authz.predicate import Path
 from authz.predicate.values import is_number
 from authz.request import Attributes
@@ -38,6 +39,12 @@ class Entry:
     names: Sequence[str]
     source: Source
     problems: Sequence[str] = ()
+
+
+def line_batch(entities: Iterable[Entity]) -> pa.RecordBatch:
+    """Entities that are at hand, as lines of JSON."""
+    lines = [msgspec.json.encode({**each.attributes, ID: each.id}).decode() for each in entities]
+    return pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=[LINE])
 
 
 def read_batch(batch: pa.RecordBatch, form: Form) -> Entry:
@@ -140,9 +147,9 @@ class MaskWork:
 
     plan: Plan
     part: Part
-    form: Form
+    form: Form = "json"
     derivations: Mapping[str, Derivation] = field(default_factory=dict)
-    actions: Sequence[tuple[str, Attributes]] = ()
+    actions: Sequence[Entity] = ()
     """With objects: the actions that each of them is crossed with."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,7 +183,7 @@ class MaskWork:
         present = [bool((table.column(path).codes >= 0).any()) for path in self.paths()]
         each = 1
         if self.part is Part.PERMISSION:
-            names, attributes = [name for name, _ in self.actions], [each for _, each in self.actions]
+            attributes, names = [each.attributes for each in self.actions], [each.id for each in self.actions]
             table = table.cross(Table(len(names), {"action": JsonSource(attributes, names)}))
             each = len(names)
         side = evaluate(self.plan, table, self.part)
@@ -208,15 +215,14 @@ class RoleWork:
 
 def _batch(names: Sequence[str], each: int, side: Side, present: Sequence[bool]) -> pa.RecordBatch:
     """A row for each mask; what is present in any of them is said in the first."""
-    rows, width = side.masks.shape
-    found = np.packbits(present, bitorder="little").tobytes()
-    masks = pa.Array.from_buffers(pa.binary(width), rows, [None, pa.py_buffer(side.masks)])
+    rows = side.rows
+    found = np.packbits(np.array(present, np.bool_), bitorder="little").tobytes()
     return pa.RecordBatch.from_arrays(
         [
             pa.array(names, pa.string()).take(pa.array(np.arange(rows) // each)),
             pa.array(np.arange(rows) % each, pa.int32()),
-            masks.cast(pa.binary()),
-            _keys(side),
+            encode_masks(side),
+            encode_keys(side),
             pa.array([found, *[None] * (rows - 1)], pa.binary()),
             pa.nulls(rows, pa.string()),
         ],
@@ -224,7 +230,13 @@ def _batch(names: Sequence[str], each: int, side: Side, present: Sequence[bool])
     )
 
 
-def _keys(side: Side) -> pa.Array:
+def encode_masks(side: Side) -> pa.Array:
+    rows, width = side.masks.shape
+    fixed = pa.Array.from_buffers(pa.binary(width), rows, [None, pa.py_buffer(side.masks)])
+    return fixed.cast(pa.binary())
+
+
+def encode_keys(side: Side) -> pa.Array:
     """What the joins compare, one text for each row."""
     if not side.keys:
         return pa.nulls(side.rows, pa.binary())

@@ -2,23 +2,103 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from spark_eval.entities import BROKEN, CSV_KINDS, LINE, Form, MaskWork, RoleWork, csv_column
+from authz import Entity
+from spark_eval.entities import (
+    BROKEN,
+    CSV_KINDS,
+    LINE,
+    Form,
+    MaskWork,
+    RoleWork,
+    csv_column,
+    line_batch,
+)
 from spark_eval.gathered import Gathered, InvalidEntities, gather
 from spark_eval.schemas import MASKS, ROLES
+from spark_eval.session import Sessions
 from spark_eval.table import ID
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 _JSON = (".json", ".jsonl", ".ndjson")
+
+
+class Entities(Protocol):
+    """Where the subjects, or the objects, come from."""
+
+    @property
+    def source(self) -> str: ...
+
+    def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
+        """The entities under a plan. Raises InvalidEntities and UnreadableColumn."""
+        ...
+
+    def roles(self) -> frozenset[str]:
+        """The roles that any of them has."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Equal for two exactly if nothing has changed in between; empty if that cannot be known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BundledEntities:
+    """Those that the policies bring along."""
+
+    source: str
+    entities: Sequence[Entity]
+
+    def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
+        batches = list(replace(work, form="json")([line_batch(self.entities)]))
+        return gather(pa.Table.from_batches(batches, MASKS), work, self.source, may_lack)
+
+    def roles(self) -> frozenset[str]:
+        (found,) = RoleWork("json")([line_batch(self.entities)])
+        return frozenset(found.column("role").to_pylist())
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(line_batch(self.entities).serialize()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntities:
+    """Those in a file, a folder of files, or a table of the catalog: a name tells which."""
+
+    source: str
+    session: Sessions
+    """Starts Spark, or gives the session that runs: it is not called before it is needed."""
+
+    def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
+        opened = open_entities(self.session(), self.source)
+        if opened.form == "columns":
+            work.check(to_arrow_schema(opened.frame.schema))
+        found = opened.gather(replace(work, form=opened.form), MASKS)
+        return gather(found, work, self.source, may_lack)
+
+    def roles(self) -> frozenset[str]:
+        opened = open_entities(self.session(), self.source)
+        return frozenset(opened.gather(RoleWork(opened.form), ROLES).column("role").to_pylist())
+
+    def fingerprint(self) -> str:
+        path = Path(self.source)
+        if "://" in self.source or not path.exists():
+            return ""
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        seen = [(str(each), (stat := each.stat()).st_size, stat.st_mtime_ns) for each in files]
+        return hashlib.sha256(repr(seen).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +109,12 @@ class EntityFrame:
     form: Form
     frame: DataFrame
 
-    def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
-        """The entities under a plan. Raises InvalidEntities and UnreadableColumn."""
-        if self.form == "columns":
-            work.check(to_arrow_schema(self.frame.schema))
+    def gather(self, work: MaskWork | RoleWork, schema: pa.Schema) -> pa.Table:
+        """What the tasks hand back."""
         try:
-            found = self.frame.mapInArrow(work, from_arrow_schema(MASKS)).toArrow()
+            return self.frame.mapInArrow(work, from_arrow_schema(schema)).toArrow()
         except SPARK_ERRORS as error:
             raise InvalidEntities(self.source, 0, _first_line(error)) from error
-        return gather(found, work, self.source, may_lack)
-
-    def roles(self) -> frozenset[str]:
-        """The roles that any of them has."""
-        found = self.frame.mapInArrow(RoleWork(self.form), from_arrow_schema(ROLES)).distinct().toArrow()
-        return frozenset(found.column("role").to_pylist())
 
 
 def open_entities(spark: SparkSession, source: str) -> EntityFrame:

@@ -60,9 +60,7 @@ def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str]
         twice = next(name for name, after in itertools.pairwise(names) if name == after)
         problem = f"{_count(len(names) - len(set(names)), 'name')} stand there twice, such as `{twice}`"
         raise InvalidEntities(source, rows, problem, "id")
-    return Gathered(
-        names, Side(_masks(found.column("mask")), _keys(found.column("keys"), len(work.plan.joins)))
-    )
+    return Gathered(names, decode(found, len(work.plan.joins)))
 
 
 def _check_present(found: pa.Table, work: MaskWork, source: str, rows: int, may_lack: frozenset[str]) -> None:
@@ -73,7 +71,12 @@ def _check_present(found: pa.Table, work: MaskWork, source: str, rows: int, may_
     for number, path in enumerate(work.paths()):
         if not held[number] and str(path) not in may_lack:
             problem = f"no row has this attribute, which {_users(work, path)} looks at"
-            raise InvalidEntities(source, rows, problem, ".".join(map(str, path.keys)))
+            raise InvalidEntities(source, rows, problem, column_of(path))
+
+
+def column_of(path: Path) -> str:
+    """The column in which an attribute stands."""
+    return ".".join(map(str, path.keys))
 
 
 def _users(work: MaskWork, path: Path) -> str:
@@ -82,6 +85,11 @@ def _users(work: MaskWork, path: Path) -> str:
         if path in {*paths(bit.clause.subject), *paths(bit.clause.permission), *paths(bit.clause.join)}:
             return f"the policy `{bit.policies[0]}`"
     return "the label policy"
+
+
+def decode(found: pa.Table, joins: int) -> Side:
+    """The side that stands in the columns `mask` and `keys`."""
+    return Side(_masks(found.column("mask")), _keys(found.column("keys"), joins))
 
 
 def _masks(column: pa.ChunkedArray) -> Masks:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from authz.predicate import Path, Predicate
-from spark_eval.column import Codes
+from spark_eval.column import Codes, Outcomes
 from spark_eval.columnar import Evaluator
 from spark_eval.plan import Plan
 from spark_eval.split import Part, part_of, paths
@@ -46,13 +46,23 @@ class Side:
     def take(self, rows: Codes | slice) -> Side:
         return Side(self.masks[rows], tuple(each.take(rows) for each in self.keys))
 
-    def classes(self) -> Classes:
-        """The rows that differ."""
-        codes = [each.codes.astype("<i8")[:, None].view(np.uint8) for each in self.keys]
+    def classes(self, plan: Plan) -> Classes:
+        """The rows that differ in what decides about them."""
+        codes = [
+            np.where(self._joined(plan, join), each.codes, 0).astype("<i8")[:, None].view(np.uint8)
+            for join, each in zip(plan.joins, self.keys, strict=True)
+        ]
         rows = np.ascontiguousarray(np.hstack([self.masks, *codes]))
         whole = rows.view(np.dtype((np.void, rows.shape[1]))).ravel()
         _, first, members = np.unique(whole, return_index=True, return_inverse=True)
         return Classes(self.take(first), members)
+
+    def _joined(self, plan: Plan, join: Predicate) -> Outcomes:
+        """The rows with a bit that compares by this join."""
+        bits = [bit.clause.join == join for bit in plan.bits]
+        mask = np.packbits(np.array(bits), bitorder="little")
+        joined: Outcomes = np.any(self.masks & mask, axis=1)
+        return joined
 
 
 @dataclass(frozen=True, slots=True)

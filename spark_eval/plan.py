@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from authz.predicate import TRUE, And, Equal, In, Or, Path, Predicate, Scalar
 from pdp.abac.policy import Algorithm, Policy
@@ -104,6 +105,11 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         )
         return tuple(dict.fromkeys(path for path in found if path.root in roots))
 
+    def bare(self) -> Plan:
+        """The plan without what was evaluated over entities already: all that a board needs, and small."""
+        done = {"subject": TRUE, "permission": TRUE}
+        return Plan(tuple(replace(bit, clause=replace(bit.clause, **done)) for bit in self.bits))
+
     def tiers(self, asking: frozenset[int] = frozenset()) -> tuple[Tier, ...]:
         """The tiers in order. `asking` are bits that turned out to need the PDP besides those that say so."""
         members: dict[tuple[Rank, bool, Effect], list[int]] = {}
@@ -147,12 +153,12 @@ def _merge(bits: Iterable[Bit]) -> Iterator[Bit]:
     """Bits that match the same subjects with the same consequence become one, for any of their permissions."""
     alike: dict[tuple[Effect, Rank, Clause], list[Bit]] = {}
     for bit in bits:
-        key = msgspec.structs.replace(bit.clause, permission=TRUE)
+        key = replace(bit.clause, permission=TRUE)
         alike.setdefault((bit.effect, bit.rank, key), []).append(bit)
     for (effect, rank, clause), several in alike.items():
         permission = _any_of([bit.clause.permission for bit in several])
         policies = tuple(dict.fromkeys(policy for bit in several for policy in bit.policies))
-        yield Bit(policies, effect, rank, msgspec.structs.replace(clause, permission=permission))
+        yield Bit(policies, effect, rank, replace(clause, permission=permission))
 
 
 def _any_of(permissions: Sequence[Predicate]) -> Predicate:

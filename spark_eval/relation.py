@@ -35,6 +35,11 @@ def relate(join: Predicate, subjects: Values, permissions: Values) -> Relation |
     return _Tried(join, subjects, permissions)
 
 
+def meet(subjects: Values, permissions: Values) -> bool:
+    """Whether any value of the one side equals one of the other."""
+    return _Equality([each[0] for each in subjects], [each[0] for each in permissions]).meet()
+
+
 class _Tried:
     """Any comparison: the compiled closure, asked about each pair."""
 
@@ -73,6 +78,16 @@ class _Equality:
         )
         found[rows] = True
         return found
+
+    def meet(self) -> bool:
+        """Whether any two are equal."""
+        return any(
+            key(value) in self._rows
+            if _is_scalar(value)
+            else any(same(value, each) for each in self._subjects)
+            for value in self._permissions
+            if value is not None
+        )
 
 
 def _is_scalar(value: object) -> bool:

@@ -1,11 +1,12 @@
 """Every policy source as rules over entities: role rules and label policies in the words of the one algebra.
 
 Role rules have variables, so they are written out for the roles that subjects really have. Labels are read by the label
-policy itself, into columns of their own (`subject:labels`, `object:labels`), and compared like any other attribute.
+policy itself, into columns of roots of their own (`subject:...`), and compared like any other attribute.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -70,8 +71,8 @@ def derivations(sources: Sequence[PolicySource]) -> Mapping[str, Derivation]:
     found: dict[str, Derivation] = {}
     for source in sources:
         if isinstance(source, LabelSource):
-            found[f"subject:{source.name}"] = _reader(source.policy.subjects)
-            found[f"object:{source.name}"] = _reader(source.policy.objects)
+            for root, labelling in _labellings(source.policy).items():
+                found[root] = _reader(labelling)
     return found
 
 
@@ -152,8 +153,17 @@ def _reader(labelling: Labelling) -> Derivation:
     return Derivation(() if labelling.attribute is None else (labelling.attribute,), read)
 
 
+def _labellings(policy: LabelPolicy) -> dict[str, Labelling]:
+    """Where the labels of subjects and of objects are found, by root. Labels that are read otherwise have another."""
+    found = {}
+    for root, each in (("subject", policy.subjects), ("object", policy.objects)):
+        meaning = repr((policy.lattice, each.attribute, sorted(each.table.items())))
+        found[f"{root}:{hashlib.sha256(meaning.encode()).hexdigest()[:16]}"] = each
+    return found
+
+
 def _label_policies(policy: LabelPolicy, name: str) -> Iterator[Policy]:
-    subject, object_ = f"subject:{name}", f"object:{name}"
+    subject, object_ = _labellings(policy)
     listed = _having(policy, *Access)
     reads, appends = _having(policy, Access.READ, Access.WRITE), _having(policy, Access.APPEND, Access.WRITE)
     classified, cleared = Exists(Path(object_, ("rank",))), Exists(Path(subject, ("rank",)))

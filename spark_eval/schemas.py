@@ -61,7 +61,8 @@ DECISIONS = pa.schema(
             "allowed", pa.binary(), nullable=False
         ),  # a bit for each of them, as Spark's bitmap functions have it
         pa.field("asking", pa.binary()),  # who must ask a PDP; null if nobody must
-        pa.field("count", pa.int64(), nullable=False),  # how many are allowed
+        pa.field("allows", pa.int64(), nullable=False),  # how many are allowed
+        pa.field("asks", pa.int64(), nullable=False),  # how many must ask
     ]
 )
 """Decisions, 32,768 in a row. Who is neither allowed nor asking is denied."""
@@ -69,8 +70,8 @@ DECISIONS = pa.schema(
 COUNTS = pa.schema(
     [
         pa.field("class", pa.int64(), nullable=False),
-        pa.field("allowed", pa.int64(), nullable=False),
-        pa.field("asking", pa.int64(), nullable=False),
+        pa.field("allows", pa.int64(), nullable=False),
+        pa.field("asks", pa.int64(), nullable=False),
     ]
 )
 """How many subjects a class of permissions is allowed to."""
@@ -107,3 +108,24 @@ REQUESTS = pa.schema(
     ]
 )
 """Requests that were asked: one row each, as the audit log has them."""
+
+ROWS = pa.schema(
+    [
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("object", pa.string(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("effect", pa.string(), nullable=False),  # allow or ask; what is not there is denied
+    ]
+)
+"""Decisions, one in a row."""
+
+TALLIES = pa.schema(
+    [
+        pa.field("what", pa.string(), nullable=False),  # class, subject or bit
+        pa.field("kind", pa.int8(), nullable=False),  # which change
+        pa.field("key", pa.int64(), nullable=False),  # number of the class or bit; of subjects, the first
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),  # whole numbers: examples, or a count for each subject
+    ]
+)
+"""What changes between two sets of policies, counted."""

@@ -8,13 +8,15 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark_eval.errors import SessionFailed
@@ -22,6 +24,8 @@ from spark_eval.java import find_java, make_home
 from spark_eval.store import cache_folder
 
 LOCAL = "local[*]"
+Sessions: TypeAlias = Callable[[], SparkSession]
+"""Gives the session; the first call starts it."""
 PACKAGES = ("authz", "bus", "sdp_cache", "pdp", "pep", "spark_eval")
 """What tasks may import. On clusters it is shipped with the job."""
 SETTLED_SECONDS = 30.0
@@ -53,7 +57,7 @@ class SparkOptions:
 @contextlib.contextmanager
 def open_session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
     """A session for the length of a block; one that already runs is used as it is and left running."""
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None:
         yield running
         return
@@ -62,6 +66,21 @@ def open_session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+def _running() -> SparkSession | None:
+    """The session of this thread, or else of the process."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+@contextlib.contextmanager
+def lazy_session(options: SparkOptions | None = None) -> Iterator[Sessions]:
+    """A session for the length of a block, started when it is needed."""
+    with contextlib.ExitStack() as stack:
+        yield cache(lambda: stack.enter_context(open_session(options)))
 
 
 def start_session(options: SparkOptions) -> SparkSession:

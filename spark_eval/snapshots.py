@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,28 +18,28 @@ MAX_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Population:
-    """Whom decisions are computed for: the names behind the two sides."""
+class Names:
+    """Whom decisions are about."""
 
-    subjects: list[str]
-    objects: list[str]
-    actions: list[str]
+    subjects: Sequence[str]
+    objects: Sequence[str]
+    actions: Sequence[str]
 
 
 def precomputation(
-    plan: Plan, people: Population, subjects: Turned, permissions: Classes, epoch: int
+    plan: Plan, names: Names, subjects: Turned, permissions: Classes, epoch: int
 ) -> Precomputation:
     """What goes into a snapshot: each row of the board is a bit there."""
     board = Board(plan, subjects, permissions.side, MAX_ROWS)
-    owners = board.bits
+    owners = board.owners
     size = width(len(owners))
     return Precomputation(
         epoch=epoch,
         width=size,
-        subjects=people.subjects,
+        subjects=names.subjects,
         subject_masks=board.subject_masks().tobytes(),
-        objects=people.objects,
-        actions=people.actions,
+        objects=names.objects,
+        actions=names.actions,
         permission_masks=board.permission_masks()[permissions.members].tobytes(),
         tiers=[Tier(tier.ruling, _mask(owners, tier.bits, size)) for tier in plan.tiers(board.asking)],
         policies=[plan.bits[bit].policies[0] for bit in owners] if plan.named else (),

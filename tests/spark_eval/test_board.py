@@ -19,7 +19,7 @@ from spark_eval import relation, snapshots
 from spark_eval.board import Board, turn
 from spark_eval.masks import evaluate
 from spark_eval.plan import CannotCombine, Rules, make_plan
-from spark_eval.snapshots import Population, precomputation
+from spark_eval.snapshots import Names, precomputation
 from spark_eval.split import Part
 from tests.spark_eval import worlds
 
@@ -40,7 +40,7 @@ class World:
         side = evaluate(self.plan, worlds.table_of("subject", subjects), Part.SUBJECT)
         self.side = turn(side, len(self.plan.bits))
         permissions = evaluate(self.plan, worlds.table_of("object", objects).cross(actions), Part.PERMISSION)
-        self.classes = permissions.classes()
+        self.classes = permissions.classes(self.plan)
         self.board = Board(self.plan, self.side, self.classes.side, most)
 
     def cases(self):
@@ -100,7 +100,7 @@ def test_nothing_is_asked_that_does_not_depend_on_the_context(policies, algorith
 @given(worlds.policies(), worlds.algorithms, worlds.entities, worlds.entities, st.sampled_from([0, 4096]))
 def test_the_snapshot_says_the_same_to_caches(policies, algorithm, some, more, most):
     world = World([Rules(tuple(policies), algorithm)], worlds.named("s", some), worlds.named("o", more))
-    people = Population(
+    people = Names(
         [each.id for each in world.subjects],
         [each.id for each in world.objects],
         [each.id for each in ACTIONS],

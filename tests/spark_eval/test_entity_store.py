@@ -10,11 +10,12 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from authz import Entity
 from authz.predicate import And, Equal, Order, Overlaps, Path, Relate
 from pdp.abac.policy import Policy
 from pdp.source import Effect
 from spark_eval.entities import MaskWork
-from spark_eval.entity_store import open_entities
+from spark_eval.entity_store import BundledEntities, StoredEntities
 from spark_eval.gathered import InvalidEntities
 from spark_eval.plan import Rules, make_plan
 from spark_eval.split import Part
@@ -40,8 +41,12 @@ PEOPLE = [
 CSV = 'id,level:number,roles:json,dept\neve,1,,x\nann,3,"[""clerk"", ""chief""]",y\nbob,,[],\n'
 
 
-def masks(frame, form, may_lack=()):
-    return frame.masks(MaskWork(PLAN, Part.SUBJECT, form), may_lack)
+def stored(spark, source):
+    return StoredEntities(str(source), lambda: spark)
+
+
+def masks(entities, may_lack=()):
+    return entities.masks(MaskWork(PLAN, Part.SUBJECT), may_lack)
 
 
 def check(found):
@@ -61,27 +66,36 @@ def files(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "form"), [("people.parquet", "columns"), ("people.jsonl", "json"), ("people.csv", "csv")]
-)
-def test_every_form_gives_the_same_masks(spark, files, name, form):
-    frame = open_entities(spark, str(files / name))
-    assert frame.form == form
-    check(masks(frame, form))
-    assert frame.roles() == {"clerk", "chief"}
+@pytest.mark.parametrize("name", ["people.parquet", "people.jsonl", "people.csv"])
+def test_every_form_gives_the_same_masks(spark, files, name):
+    entities = stored(spark, files / name)
+    check(masks(entities))
+    assert entities.roles() == {"clerk", "chief"}
+
+
+def test_entities_that_the_policies_bring_along_need_no_spark():
+    entities = BundledEntities("here", [Entity(each["id"], each) for each in PEOPLE])
+    check(masks(entities))
+    assert entities.roles() == {"clerk", "chief"}
+    assert entities.fingerprint() != BundledEntities("here", entities.entities[1:]).fingerprint()
 
 
 def test_a_table_of_the_catalog_will_do(spark, files):
     spark.read.parquet(str(files / "people.parquet")).createOrReplaceTempView("people")
-    check(masks(open_entities(spark, "people"), "columns"))
+    check(masks(stored(spark, "people")))
+    assert stored(spark, "people").fingerprint() == ""
 
 
 def test_a_folder_of_files_is_read_whole(spark, tmp_path):
+    folder = tmp_path / "people"
+    folder.mkdir()
     for number, person in enumerate(PEOPLE):
-        path = tmp_path / "people" / f"{number}.jsonl"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(person))
-    check(masks(open_entities(spark, str(tmp_path / "people")), "json"))
+        (folder / f"{number}.jsonl").write_text(json.dumps(person))
+    entities = stored(spark, folder)
+    check(masks(entities))
+    before = entities.fingerprint()
+    (folder / "4.jsonl").write_text("")
+    assert entities.fingerprint() != before
 
 
 def test_values_of_several_types_in_one_json_file_stay_what_they_are(spark, tmp_path):
@@ -91,14 +105,14 @@ def test_values_of_several_types_in_one_json_file_stay_what_they_are(spark, tmp_
         {"id": "c", "level": [3], "roles": 1, "dept": 1},
     ]
     (tmp_path / "people.json").write_text("\n".join(map(json.dumps, people)))
-    found = masks(open_entities(spark, str(tmp_path / "people.json")), "json")
+    found = masks(stored(spark, tmp_path / "people.json"))
     assert (found.side.masks[:, 0] & 1).tolist() == [1, 0, 0]
 
 
 def test_objects_have_a_mask_for_each_action(spark, tmp_path):
     (tmp_path / "things.csv").write_text("id,dept\n/b,x\n/a,y\n")
-    frame = open_entities(spark, str(tmp_path / "things.csv"))
-    found = frame.masks(MaskWork(PLAN, Part.PERMISSION, "csv", actions=[("read", {}), ("write", {})]))
+    work = MaskWork(PLAN, Part.PERMISSION, actions=[Entity("read"), Entity("write")])
+    found = stored(spark, tmp_path / "things.csv").masks(work)
     assert found.names == ["/a", "/b"]
     assert found.side.masks.tolist() == [[7], [6], [7], [6]]
 
@@ -148,40 +162,32 @@ BAD = [
 def test_what_cannot_be_used_is_refused_by_name(spark, tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(InvalidEntities, match=re.escape(message)):
-        read(spark, tmp_path / name)
-
-
-def read(spark, path):
-    frame = open_entities(spark, str(path))
-    return masks(frame, frame.form)
+        masks(stored(spark, tmp_path / name))
 
 
 def test_an_attribute_that_may_be_missing_is_not_missed(spark, tmp_path):
     (tmp_path / "people.jsonl").write_text('{"id": "a", "level": 3, "dept": 1}')
-    found = masks(open_entities(spark, str(tmp_path / "people.jsonl")), "json", ["subject.roles"])
-    assert found.names == ["a"]
+    assert masks(stored(spark, tmp_path / "people.jsonl"), ["subject.roles"]).names == ["a"]
 
 
 def test_a_file_that_is_not_there_or_not_what_its_name_says_is_refused(spark, tmp_path):
     with pytest.raises(InvalidEntities, match=r"x.csv`: there is no such file"):
-        open_entities(spark, str(tmp_path / "x.csv"))
+        masks(stored(spark, tmp_path / "x.csv"))
     with pytest.raises(InvalidEntities, match="`nothing`: no such table, and no file"):
-        open_entities(spark, "nothing")
+        masks(stored(spark, "nothing"))
     (tmp_path / "x.parquet").write_text("no parquet at all")
     with pytest.raises(InvalidEntities, match=r"x.parquet`: that is no Parquet file \(0 rows"):
-        open_entities(spark, str(tmp_path / "x.parquet"))
+        masks(stored(spark, tmp_path / "x.parquet"))
 
 
 def test_columns_of_a_wrong_type_are_refused(spark, tmp_path):
     born = pa.table({"id": ["a"], "level": pa.array([0], pa.timestamp("us"))})
     pa.parquet.write_table(born, tmp_path / "a.parquet")
     with pytest.raises(UnreadableColumn, match="`level` is of the type timestamp"):
-        masks(open_entities(spark, str(tmp_path / "a.parquet")), "columns")
+        masks(stored(spark, tmp_path / "a.parquet"))
     pa.parquet.write_table(pa.table({"id": [1, 2]}), tmp_path / "b.parquet")
     with pytest.raises(InvalidEntities, match=r"column `id`: names are text, not bigint \(2 rows read\)"):
-        open_entities(spark, str(tmp_path / "b.parquet"))
+        masks(stored(spark, tmp_path / "b.parquet"))
     pa.parquet.write_table(pa.table({"id": ["a", None, ""]}), tmp_path / "c.parquet")
-    with pytest.raises(
-        InvalidEntities, match=r"2 rows cannot be read, such as a row without `id` \(3 rows read\)"
-    ):
-        masks(open_entities(spark, str(tmp_path / "c.parquet")), "columns")
+    with pytest.raises(InvalidEntities, match=r"2 rows cannot be read, such as a row without `id` \(3 rows"):
+        masks(stored(spark, tmp_path / "c.parquet"))

@@ -1,0 +1,170 @@
+"""Precompute: entities and policies in, decisions out, for caches and for whoever wants to ask many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from authz import Identity
+from pdp.policy_set import PolicySet
+from sdp_cache.snapshot import Snapshot
+from sdp_cache.snapshot_writer import write_snapshot
+from sdp_cache.store import open_snapshot, save_snapshot
+from spark_eval.board import turn
+from spark_eval.decisions import BUCKET, Decisions, class_ids, workers_of
+from spark_eval.errors import EvaluationError
+from spark_eval.masks import Classes
+from spark_eval.population import Inputs, Population, populate
+from spark_eval.precomputed_store import (
+    DECIDED,
+    MANIFEST,
+    SNAPSHOT,
+    Earlier,
+    Manifest,
+    changed_buckets,
+    read_earlier,
+    totals,
+    write_changes,
+    write_names,
+)
+from spark_eval.progress import Steps
+from spark_eval.session import Sessions
+from spark_eval.snapshots import Names, precomputation
+from spark_eval.split import Part, part_of
+from spark_eval.store import whole_folder
+
+ROWS_IN_PART = 256
+MAX_PARTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to compute, under which epoch, signed by whom, and where it goes."""
+
+    inputs: Inputs
+    policies: str
+    """The hash of the bundle."""
+    epoch: int
+    signer: Identity
+    output: Path
+    full: bool = False
+    """Whether to compute everything anew, even if an earlier output could be gone on from."""
+    expires: float | None = None
+    """When caches must stop using the snapshot."""
+    assume_provided: bool = False
+    """Whether PDPs know all attributes of entities, though the manifest does not say that they look them up."""
+
+
+class NotProvided(EvaluationError):
+    """Attributes that policies look at and requests bring: nobody can decide in advance what those will say."""
+
+    def __init__(self, attributes: Sequence[str]) -> None:
+        listed = ", ".join(f"`{each}`" for each in attributes)
+        super().__init__(
+            f"PDPs do not look up {listed}, so a snapshot would answer otherwise than they do: list what they"
+            " look up as `provided` in bundle.yaml, or say `--assume-provided` if they know what the entities say"
+        )
+        self.attributes = tuple(attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was computed, and how much of it was taken over from an earlier run."""
+
+    manifest: Manifest
+    incremental: bool
+    snapshot_bytes: int
+
+
+def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
+    """Compute all decisions. The output appears whole or not at all; Spark is started when it is needed."""
+    if not order.assume_provided:
+        _check_provided(order.inputs.policies)
+    earlier = None if order.full else read_earlier(order.output)
+    with steps.step("evaluating policies over entities", 1) as advance:
+        population = populate(order.inputs, earlier.before if earlier else None)
+        advance(1)
+    classes = population.permissions.side.classes(population.plan)
+    ids = class_ids(population.plan, classes.side)
+    subjects = turn(population.subjects.side, len(population.plan.bits))
+    decisions = Decisions(population.plan, subjects, classes.side, ids)
+    previous = _previous_snapshot(order, earlier)
+    with whole_folder(order.output, MANIFEST) as folder:
+        parts = earlier.manifest.parts if earlier else _parts(decisions)
+        taken_over = earlier is not None and write_changes(
+            folder, decisions, earlier, changed_buckets(population, earlier.before)
+        )
+        if not taken_over:
+            parts = _parts(decisions)
+            _write_all(folder / DECIDED, decisions, parts, session(), steps)
+        snapshot = _write_snapshot(folder / SNAPSHOT, order, population, decisions, classes, previous)
+        write_names(folder, population, ids[classes.members])
+        manifest = _manifest(order, population, decisions, parts, totals(folder, ids[classes.members]))
+        (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+    return Done(manifest, taken_over, snapshot)
+
+
+def _check_provided(policies: PolicySet) -> None:
+    """Raise NotProvided if the decision about a request without attributes is not the decision about the entities."""
+    used = {path for _, paths in policies.uses() for path in paths if part_of(path) is not Part.ASK}
+    missing = sorted(map(str, used - policies.manifest.provided_paths))
+    if missing:
+        raise NotProvided(missing)
+
+
+def _parts(decisions: Decisions) -> int:
+    """Into how many parts the decisions go: so many that a change touches little, but none is tiny."""
+    rows = decisions.classes.rows * -(-decisions.subjects.count // BUCKET)
+    return max(1, min(MAX_PARTS, rows // ROWS_IN_PART))
+
+
+def _write_all(place: Path, decisions: Decisions, parts: int, spark: SparkSession, steps: Steps) -> None:
+    workers = workers_of(spark)
+    frame = decisions.frame(spark, "bitmaps", workers).selectExpr("*", f"pmod(class, {parts}) as part")
+    # A file for each part at once, instead of sorting the rows by part first.
+    spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(MAX_PARTS))
+    with steps.watch(spark, "computing decisions", len(decisions.tiles(workers))):
+        frame.write.partitionBy("part").option("compression", "zstd").parquet(str(place))
+
+
+def _previous_snapshot(order: Order, earlier: Earlier | None) -> Snapshot | None:
+    """The snapshot beside the earlier decisions. Raises SnapshotRefused if it is not of their epoch."""
+    if earlier is None:
+        return None
+    path = earlier.folder / SNAPSHOT
+    return open_snapshot(path, [order.signer.public], earlier.manifest.epoch)
+
+
+def _write_snapshot(
+    path: Path,
+    order: Order,
+    population: Population,
+    decisions: Decisions,
+    classes: Classes,
+    previous: Snapshot | None,
+) -> int:
+    names = Names(population.subjects.names, population.permissions.names, population.actions)
+    computed = precomputation(population.plan, names, decisions.subjects, classes, order.epoch)
+    data = write_snapshot(replace(computed, expires=order.expires), order.signer, previous)
+    save_snapshot(path, data)
+    return len(data)
+
+
+def _manifest(
+    order: Order, population: Population, decisions: Decisions, parts: int, sums: tuple[int, int]
+) -> Manifest:
+    return Manifest(
+        order.epoch,
+        order.policies,
+        len(population.subjects.names),
+        len(population.permissions.names),
+        population.actions,
+        decisions.classes.rows,
+        parts,
+        *sums,
+        population.marks,
+    )
