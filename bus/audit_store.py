@@ -13,10 +13,21 @@ from bus.envelope import pack
 from bus.errors import BadMessage, StoreUnavailable
 from bus.messages import AuditPage, unpack_audit_page
 from bus.store import DIFFERENT_CONFIGURATION, within
-from bus.subjects import AUDIT, AUDITED, audit, token, untoken
+from bus.subjects import (
+    AUDIT,
+    AUDIT_HEADS,
+    AUDITED,
+    AUDITED_UP_TO,
+    audit,
+    audit_head,
+    token,
+    untoken,
+)
 
 MAX_BYTES = 4 * 1024**3
 """Beyond so much the oldest pages are discarded, unless the stream was set up otherwise."""
+MAX_HEAD_BYTES = 64 * 1024**2
+"""Beyond so much the heads of the writers that were silent longest are discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +47,53 @@ class AuditStore:
         self._domain = domain
         self._created = False
 
-    async def append(self, writer: str, records: Sequence[bytes], key: str) -> None:
-        """Store a page, once, however often it is tried with the same key. Raises StoreUnavailable."""
+    async def append(self, writer: str, records: Sequence[bytes], key: str) -> int:
+        """Store a page, once, however often it is tried with the same key; returns its number.
+
+        Raises StoreUnavailable.
+        """
+        payload = pack(AuditPage(list(records)))
+        return await self._publish(audit(self._domain, writer), payload, AUDIT, f"{token(writer)}.{key}")
+
+    async def put_head(self, writer: str, head: bytes) -> None:
+        """Store where a writer's chain stands, in place of what stood there. Raises StoreUnavailable."""
+        await self._publish(audit_head(self._domain, writer), head, AUDIT_HEADS)
+
+    async def heads(self) -> AsyncIterator[tuple[str, bytes]]:
+        """The writers of the domain, each with the head it stored last. Raises StoreUnavailable."""
+        subject, after = f"{AUDITED_UP_TO}.{token(self._domain)}.*", 0
+        while (message := await self._next(AUDIT_HEADS, subject, after)) is not None:
+            after = message.seq or 0
+            yield untoken((message.subject or "").rpartition(".")[2]), message.data or b""
+
+    async def exists(self) -> bool:
+        """Whether anybody has set the stream up. Raises StoreUnavailable."""
         try:
-            if not self._created:
-                await self._create()
-            await self._publish(writer, records, key)
-        except StoreUnavailable:
-            self._created = False
-            raise
+            await within(self._connection.jetstream().stream_info(AUDIT))
+        except NotFoundError:
+            return False
+        return True
+
+    async def create(self) -> None:
+        """Set the streams up, unless they are. Raises StoreUnavailable."""
+        config = api.StreamConfig(
+            AUDIT,
+            subjects=[f"{AUDITED}.>"],
+            max_bytes=MAX_BYTES,
+            deny_delete=True,
+            deny_purge=True,
+        )
+        await self._add_stream(config)
+        heads = api.StreamConfig(
+            AUDIT_HEADS, subjects=[f"{AUDITED_UP_TO}.>"], max_bytes=MAX_HEAD_BYTES, max_msgs_per_subject=1
+        )
+        await self._add_stream(heads)
+        self._created = True
 
     async def read(self, after: int = 0) -> AsyncIterator[Page]:
         """The pages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
         subject = f"{AUDITED}.{token(self._domain)}.*"
-        while True:
-            reading = self._connection.jetstream().get_msg(AUDIT, seq=after + 1, subject=subject, next=True)
-            try:
-                message = await within(reading)
-            except NotFoundError:
-                return
+        while (message := await self._next(AUDIT, subject, after)) is not None:
             after = message.seq or 0
             writer = untoken((message.subject or "").rpartition(".")[2])
             yield Page(after, writer, _records(message.data or b""))
@@ -71,31 +110,33 @@ class AuditStore:
         """Call back whenever there may be a new page."""
         return await self._connection.listen(f"{AUDITED}.{token(self._domain)}.*", lambda *_: on_news())
 
-    async def _publish(self, writer: str, records: Sequence[bytes], key: str) -> None:
-        payload = pack(AuditPage(list(records)))
-        headers = {"Nats-Msg-Id": f"{token(writer)}.{key}", "Nats-Expected-Stream": AUDIT}
-        publishing = self._connection.jetstream().publish(
-            audit(self._domain, writer), payload, headers=headers
-        )
-        await within(publishing)
+    async def _next(self, stream: str, subject: str, after: int) -> api.RawStreamMsg | None:
+        reading = self._connection.jetstream().get_msg(stream, seq=after + 1, subject=subject, next=True)
+        try:
+            return await within(reading)
+        except NotFoundError:
+            return None
 
-    async def _create(self) -> None:
-        config = api.StreamConfig(
-            AUDIT,
-            subjects=[f"{AUDITED}.>"],
-            storage=api.StorageType.FILE,
-            num_replicas=3 if self._connection.clustered else 1,
-            max_bytes=MAX_BYTES,
-            discard=api.DiscardPolicy.OLD,
-            deny_delete=True,
-            deny_purge=True,
-        )
+    async def _publish(self, subject: str, payload: bytes, stream: str, key: str = "") -> int:
+        headers = {"Nats-Expected-Stream": stream} | ({"Nats-Msg-Id": key} if key else {})
+        try:
+            if not self._created:
+                await self.create()
+            publishing = self._connection.jetstream().publish(subject, payload, headers=headers)
+            return int((await within(publishing)).seq)
+        except StoreUnavailable:
+            self._created = False
+            raise
+
+    async def _add_stream(self, config: api.StreamConfig) -> None:
+        config.storage = api.StorageType.FILE
+        config.discard = api.DiscardPolicy.OLD
+        config.num_replicas = 3 if self._connection.clustered else 1
         try:
             await within(self._connection.jetstream().add_stream(config))
         except BadRequestError as error:
             if error.err_code != DIFFERENT_CONFIGURATION:
                 raise StoreUnavailable(str(error)) from None
-        self._created = True
 
 
 def _records(payload: bytes) -> Sequence[bytes]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import enum
 import re
 
+from authz import Request
 from bus.errors import InvalidScope
 from bus.scopes import Kind, Scope
+from bus.topics import Topic, request_roles
 
 ROOT = "af"
 ANNOUNCE = f"{ROOT}.scopes"
@@ -33,6 +35,10 @@ AUDITED = f"{ROOT}.audit"
 """Below this, everyone who gives decisions says which."""
 TYPES = "authfabric-types"
 """The bucket of records with the definitions of event types."""
+AUDIT_HEADS = "authfabric-audit-heads"
+"""The stream in which each who gives decisions says, again and again, how many it has given."""
+AUDITED_UP_TO = f"{ROOT}.audited-up-to"
+"""Below this, they say so."""
 
 _MANY = "=many"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -156,6 +162,36 @@ def audit(domain: str, writer: str) -> str:
 def recorded(bucket: str) -> str:
     """Below this, the server itself repeats each record of a bucket as soon as it is stored."""
     return f"{ROOT}.recorded.{token(bucket)}"
+
+
+def audit_head(domain: str, writer: str) -> str:
+    """Where a writer says where its chain stands."""
+    return f"{AUDITED_UP_TO}.{token(domain)}.{token(writer)}"
+
+
+def wishes(domain: str) -> str:
+    """Where those who would learn from decisions say from which."""
+    return f"{ROOT}.wishes.{token(domain)}"
+
+
+def lesson(domain: str, request: Request) -> str:
+    """Where a signed decision about a request is published."""
+    words = (token(domain), request_roles(request), path_tokens(request.object.id), token(request.action.id))
+    return ".".join((ROOT, "said", *words))
+
+
+def lessons(topic: Topic) -> str:
+    """What someone who would learn from a topic subscribes to."""
+    scope, roles = topic.scope, topic.roles or "*"
+    words = [ROOT, "said", token(scope.domain), roles]
+    match scope.kind:
+        case Kind.PREFIX:
+            words += [*_prefix(scope.object), ">"]
+        case Kind.OBJECT:
+            words += [path_tokens(scope.object), "*"]
+        case _:
+            words += [">"]
+    return ".".join(words)
 
 
 def _prefix(path: str) -> list[str]:

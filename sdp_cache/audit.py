@@ -1,7 +1,8 @@
 """The audit trail of one writer: every decision, in a chain of hashes in which a loss cannot hide.
 
 Each record carries its number and the hash of the record before it. So a record that was altered, left out
-or put in is seen where it happened; what is missing at the end is seen by whoever knows the newest head.
+or put in is seen where it happened; what is missing at the end is seen against the head that its writer
+signs now and then. A writer's name ends with a mark of its key, so no other key can sign a head for it.
 Writing never waits: when the buffer is full, decisions are counted instead of kept, and the count is a
 record like any other.
 """
@@ -12,15 +13,30 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from authz import Decision, Request
+from authz import Decision, Identity, PublicKey, Request
+from authz.errors import AuthFabricError
+from authz.seal import Seal
+from authz.statement import Statement
+
+_MARK = slice(1, 21)
+"""So much of a key's text says whose it is: a hundred bits."""
+
+
+class Vouched(msgspec.Struct, frozen=True, array_like=True):
+    """A PDP's signed statement about decisions it has made, by their hashes; others recorded what they were."""
+
+    statement: Statement
+    leaves: tuple[bytes, ...]
+    introduction: bytes
+    """By whose word it could make it."""
 
 
 class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One decision that was given, or how many were given and not recorded."""
+    """One decision that was given, how many were given and not recorded, or what a PDP states about some."""
 
     writer: str
     sequence: int
@@ -30,6 +46,7 @@ class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
     request: Request | None = None
     decision: Decision | None = None
     dropped: int = 0
+    vouched: Vouched | None = None
 
 
 class Head(NamedTuple):
@@ -37,6 +54,39 @@ class Head(NamedTuple):
 
     sequence: int = 0
     digest: bytes = bytes(32)
+
+
+class SignedHead(msgspec.Struct, frozen=True, array_like=True):
+    """Where a writer says that its chain stands."""
+
+    writer: str
+    sequence: int
+    digest: bytes
+    page: int
+    """The number in the stream of the page with its newest record."""
+    closed: bool = False
+    """Whether nothing comes after it."""
+
+
+_HEAD = Seal("audit head", SignedHead)
+
+
+def writer_name(name: str, key: PublicKey) -> str:
+    """The name under which a key writes."""
+    return f"{name}-{str(key)[_MARK]}"
+
+
+def sign_head(head: SignedHead, identity: Identity) -> bytes:
+    return _HEAD.sign(head, identity)
+
+
+def read_head(data: bytes, writer: str) -> SignedHead | None:
+    """A writer's head; None if it is none, or not by that writer's key."""
+    try:
+        head, signer = _HEAD.read(data)
+    except AuthFabricError:
+        return None
+    return head if head.writer == writer and writer.endswith("-" + str(signer)[_MARK]) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +106,11 @@ class Verified:
     head: Head
     dropped: int = 0
     broken: Break | None = None
+    closed: bool | None = None
+    """Whether its writer has ended it, by its own word; None if it said nothing."""
 
+
+_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(AuditRecord).decode
@@ -75,22 +129,30 @@ class AuditTrail:
         self.dropped = 0
         """Decisions not recorded so far, in all."""
         self._limit = limit
-        self._waiting: deque[tuple[float, Request, Decision]] = deque()
+        self._waiting: deque[_Noted] = deque()
         self._unreported = 0
 
     def record(self, request: Request, decision: Decision, at: float) -> None:
         """Take note of a decision; hashing and encoding wait for `drain`, so that the caller does not."""
         if len(self._waiting) < self._limit:
-            self._waiting.append((at, request, decision))
+            self._waiting.append((at, request, decision, None))
         else:
             self._drop()
+
+    def vouch(self, vouched: Vouched, at: float) -> None:
+        """Take note of what was stated about decisions."""
+        if len(self._waiting) < self._limit:
+            self._waiting.append((at, None, None, vouched))
+        else:
+            self._drop(vouched.statement.count)
 
     def drain(self, now: float, most: int | None = None) -> list[bytes]:
         """What was noted since the last time, or the first so many of it, encoded and chained, in order."""
         records: list[bytes] = []
         for _ in range(min(len(self._waiting), most or self._limit)):
+            at, request, decision, vouched = self._waiting.popleft()
             try:
-                records.append(self._chain(*self._waiting.popleft()))
+                records.append(self._chain(at, request, decision, vouched=vouched))
             except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
                 self._drop()
         if self._unreported and not self._waiting:
@@ -102,15 +164,20 @@ class AuditTrail:
         """How many decisions have yet to be handed over."""
         return len(self._waiting)
 
-    def _drop(self) -> None:
-        self.dropped += 1
-        self._unreported += 1
+    def _drop(self, count: int = 1) -> None:
+        self.dropped += count
+        self._unreported += count
 
     def _chain(
-        self, at: float, request: Request | None = None, decision: Decision | None = None, dropped: int = 0
+        self,
+        at: float,
+        request: Request | None = None,
+        decision: Decision | None = None,
+        dropped: int = 0,
+        vouched: Vouched | None = None,
     ) -> bytes:
         number, previous = self.head.sequence + 1, self.head.digest
-        encoded = _encode(AuditRecord(self.writer, number, previous, at, request, decision, dropped))
+        encoded = _encode(AuditRecord(self.writer, number, previous, at, request, decision, dropped, vouched))
         self.head = Head(number, digest(encoded))
         return encoded
 

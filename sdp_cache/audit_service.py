@@ -13,17 +13,19 @@ from time import time
 from types import TracebackType
 from typing import Self
 
-from authz import Decision, Request
+from authz import Decision, Identity, Request
 from bus.audit_store import AuditStore
 from bus.connection import Connection
 from bus.errors import BusError
-from sdp_cache.audit import AuditTrail
+from sdp_cache.audit import AuditTrail, Head, SignedHead, Vouched, sign_head, writer_name
 
 GATHER_SECONDS = 0.05
 """How long records are gathered into one page."""
 PAGE_RECORDS = 128
 PAGE_BYTES = 256 * 1024
 AGAIN_SECONDS = 1.0
+HEAD_SECONDS = 1.0
+"""How often a writer says at most where its chain stands."""
 FINISH_SECONDS = 2.0
 """How long leaving waits for what is not stored yet."""
 
@@ -31,20 +33,23 @@ _log = logging.getLogger("authfabric.audit")
 
 
 class AuditWriter:
-    """`async with AuditWriter(bus, domain, writer) as audit`, then `audit.record(request, decision)`."""
+    """`async with AuditWriter(bus, domain, name) as audit`, then `audit.record(request, decision)`."""
 
-    def __init__(self, connection: Connection, domain: str, writer: str, limit: int = 10_000) -> None:
-        """`writer` is a name that was never used before; `limit` bounds the decisions waiting to be stored."""
-        self.trail = AuditTrail(writer, limit)
+    def __init__(self, connection: Connection, domain: str, name: str, limit: int = 10_000) -> None:
+        """The writer's name is this one, with the mark of a new key; `limit` bounds what waits to be stored."""
+        self._identity = Identity.generate()
+        self.trail = AuditTrail(writer_name(name, self._identity.public), limit)
         self.stored = 0
         """The number of the newest record that the store has acknowledged."""
         self.problem = ""
+        self._page = 0
+        self._kept = self._said = Head()
         self._store = AuditStore(connection, domain)
         self._waiting = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._write())
+        self._tasks = [asyncio.create_task(each) for each in (self._write(), self._keep_saying())]
         return self
 
     async def __aexit__(
@@ -58,14 +63,21 @@ class AuditWriter:
         lost = len(self.trail) + self.trail.head.sequence - self.stored
         if lost:
             _log.error("%d audit records of `%s` were not stored: %s", lost, self.trail.writer, self.problem)
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self.stored:
+            await self._say_head(closed=not lost)
 
     def record(self, request: Request, decision: Decision) -> None:
         """Take note of a decision that is being given."""
         self.trail.record(request, decision, time())
         if not self._waiting.is_set():
             self._waiting.set()
+
+    def vouch(self, vouched: Vouched) -> None:
+        """Take note of what a PDP states about decisions."""
+        self.trail.vouch(vouched, time())
+        self._waiting.set()
 
     async def _write(self) -> None:
         while True:
@@ -77,12 +89,13 @@ class AuditWriter:
                 for page in _pages(records):
                     await self._append(page, first)
                     first += len(page)
+                self._kept = self.trail.head
 
     async def _append(self, page: list[bytes], first: int) -> None:
         """Store a page, however long it takes; callers do not wait for it."""
         while True:
             try:
-                await self._store.append(self.trail.writer, page, str(first))
+                self._page = await self._store.append(self.trail.writer, page, str(first))
             except BusError as error:
                 self._say(str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -90,6 +103,20 @@ class AuditWriter:
                 self._say("")
                 self.stored = first + len(page) - 1
                 return
+
+    async def _keep_saying(self) -> None:
+        while True:
+            await asyncio.sleep(HEAD_SECONDS)
+            if self._said != self._kept:
+                await self._say_head()
+
+    async def _say_head(self, *, closed: bool = False) -> None:
+        """Sign where the chain stands in the store, so that nothing before that is cut off unseen."""
+        kept = self._kept
+        signed = SignedHead(self.trail.writer, *kept, self._page, closed)
+        with contextlib.suppress(BusError):  # the next one says as much, and more
+            await self._store.put_head(self.trail.writer, sign_head(signed, self._identity))
+            self._said = kept
 
     def _say(self, problem: str) -> None:
         if problem and not self.problem:

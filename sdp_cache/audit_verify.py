@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from sdp_cache.audit import Break, Head, Verified, read_record, verify_chain
+from sdp_cache.audit import Break, Head, SignedHead, Verified, read_record, verify_chain
 
 
 class ChainVerifier:
@@ -32,6 +33,21 @@ class ChainVerifier:
         found = verify_chain(records, writer, known.head)
         self.writers[writer] = Verified(found.head, known.dropped + found.dropped, found.broken)
 
+    def finish(self, heads: Iterable[SignedHead], first: int) -> None:
+        """See whether anything is missing at the end, once every page from number `first` on was taken.
+
+        The heads must have been read before the pages: writers go on meanwhile.
+        """
+        for head in heads:
+            known = self.writers.get(head.writer)
+            if known is not None:
+                missing = None if known.broken else _missing(known.head, head)
+                self.writers[head.writer] = replace(known, broken=known.broken or missing, closed=head.closed)
+            elif head.page >= first:
+                self.starts[head.writer] = 1
+                missing = Break(1, f"is missing, and all others up to number {head.sequence}")
+                self.writers[head.writer] = Verified(Head(), broken=missing, closed=head.closed)
+
     @property
     def broken(self) -> dict[str, Break]:
         """Where chains break, by writer."""
@@ -42,3 +58,14 @@ class ChainVerifier:
         head = Head() if self._whole or first is None else Head(first.sequence - 1, first.previous)
         self.starts[writer] = head.sequence + 1
         return head
+
+
+def _missing(found: Head, said: SignedHead) -> Break | None:
+    """What a writer's own word says is missing, or too much, at the end."""
+    if found.sequence < said.sequence:
+        return Break(found.sequence + 1, f"is missing: its writer has written {said.sequence}")
+    if found.sequence == said.sequence and found.digest != said.digest:
+        return Break(found.sequence, "is not what its writer wrote")
+    if said.closed and found.sequence > said.sequence:
+        return Break(said.sequence + 1, "was added after its writer had ended")
+    return None

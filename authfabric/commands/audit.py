@@ -11,13 +11,16 @@ import typer
 from rich.markup import escape
 
 from authfabric.commands.ask import decision_document
+from authfabric.keys import Trust, trusted_keys
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authz import AuthFabricError, PublicKey
 from bus.audit_store import AuditStore
 from bus.connection import Connection
 from bus.scopes import DEFAULT_DOMAIN
-from sdp_cache.audit import AuditRecord, read_record
+from sdp_cache.audit import AuditRecord, read_head, read_record
 from sdp_cache.audit_verify import ChainVerifier
+from sdp_cache.audit_vouchers import Vouchers
 
 LOOK_SECONDS = 1.0
 
@@ -27,20 +30,35 @@ Domain = Annotated[str, typer.Option(help="The domain in which they were given."
 
 
 @app.command()
-def verify(domain: Domain = DEFAULT_DOMAIN, url: Url = None, json: Json = False) -> None:
+def verify(
+    signed: Annotated[
+        bool,
+        typer.Option("--signed", help="Also see whether PDPs have signed the decisions said to be theirs."),
+    ] = False,
+    trust: Trust = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    url: Url = None,
+    json: Json = False,
+) -> None:
     """Follow every writer's chain through the audit stream; exit code 1 if one breaks.
 
-    The first record that is missing, altered or foreign is named for each writer. What was cut off at the end, after
-    the newest record, cannot be seen.
+    The first record that is missing, altered or foreign is named for each writer, at the end of a chain too. With
+    --signed, exit code 1 also if a decision was recorded as a PDP's and no PDP that may make it has signed it.
     """
-    chains = run(_verify(find_url(url), domain))
+    try:
+        vouchers = Vouchers(trusted_keys(trust)) if signed else None
+    except AuthFabricError as error:
+        fail(error, Exit.USAGE)
+    chains = run(_verify(find_url(url), domain, vouchers))
     if json:
-        print_json(_document(chains))
+        print_json(_document(chains) | (_vouchers_document(vouchers) if vouchers else {}))
     elif not chains.writers:
         out.print(f"no decision in `{domain}` was audited yet")
     else:
         _show_chains(chains)
-    if chains.broken:
+        if vouchers is not None:
+            _show_vouchers(vouchers)
+    if chains.broken or (vouchers is not None and vouchers.missing):
         raise typer.Exit(Exit.DENIED)
 
 
@@ -58,13 +76,18 @@ def tail(
     run(_tail(find_url(url), domain, count, follow, json))
 
 
-async def _verify(url: str, domain: str) -> ChainVerifier:
+async def _verify(url: str, domain: str, vouchers: Vouchers | None) -> ChainVerifier:
     async with Connection(url, name="audit", connect_seconds=2.0) as bus:
         store = AuditStore(bus, domain)
+        heads = [read_head(data, writer) async for writer, data in store.heads()]
         kept = await store.kept()
         chains = ChainVerifier(whole=kept.start == 1)
         async for page in store.read(kept.start - 1):
             chains.take(page.writer, page.records)
+            for record in map(read_record, page.records if vouchers else ()):
+                if record is not None and vouchers is not None:
+                    vouchers.take(record)
+    chains.finish((head for head in heads if head is not None), kept.start)
     return chains
 
 
@@ -102,6 +125,8 @@ def _show(record: AuditRecord | None, json: bool) -> None:
 
 
 def _words(record: AuditRecord) -> str:
+    if record.vouched is not None:
+        return f"[dim]signed {record.vouched.statement.count} decisions[/]"
     if record.request is None or record.decision is None:
         return f"[yellow]{record.dropped} decisions were not recorded[/]"
     decision = record.decision
@@ -116,6 +141,10 @@ def _words(record: AuditRecord) -> str:
 
 def _record_document(record: AuditRecord) -> dict[str, object]:
     document: dict[str, object] = {"writer": record.writer, "sequence": record.sequence, "at": record.at}
+    if record.vouched is not None:
+        statement = record.vouched.statement
+        signer = str(PublicKey(statement.signer))
+        return document | {"signed": statement.count, "signer": signer, "root": statement.root.hex()}
     if record.request is None or record.decision is None:
         return document | {"dropped": record.dropped}
     return (
@@ -132,6 +161,7 @@ def _document(chains: ChainVerifier) -> dict[str, object]:
                 "to": each.head.sequence,
                 "dropped": each.dropped,
                 "broken": each.broken,
+                "closed": each.closed,
             }
             for name, each in chains.writers.items()
         },
@@ -142,7 +172,30 @@ def _show_chains(chains: ChainVerifier) -> None:
     for name, each in chains.writers.items():
         dropped = f", [yellow]{each.dropped} decisions not recorded[/]" if each.dropped else ""
         if each.broken is None:
-            state = f"[green]holds[/] from {chains.starts[name]} to {each.head.sequence}"
+            ended = {True: ", where it ended", False: "", None: ", if nothing was cut off after it"}[
+                each.closed
+            ]
+            state = f"[green]holds[/] from {chains.starts[name]} to {each.head.sequence}{ended}"
         else:
             state = f"[red]breaks[/]: record {each.broken.sequence} {escape(each.broken.problem)}"
         out.print(f"[bold]{escape(name)}[/]: {state}{dropped}", highlight=False)
+
+
+def _vouchers_document(vouchers: Vouchers) -> dict[str, object]:
+    return {
+        "signed": vouchers.vouched,
+        "unsigned": vouchers.missing,
+        "refused_statements": vouchers.refused,
+    }
+
+
+def _show_vouchers(vouchers: Vouchers) -> None:
+    out.print(f"{vouchers.vouched} decisions were signed by PDPs that may make them", highlight=False)
+    if vouchers.refused:
+        out.print(f"[red]{vouchers.refused} statements do not hold[/]", highlight=False)
+    for writer, numbers in vouchers.missing.items():
+        first = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
+        out.print(
+            f"[bold]{escape(writer)}[/]: [red]{len(numbers)} decisions that no PDP signed[/]: {first}",
+            highlight=False,
+        )

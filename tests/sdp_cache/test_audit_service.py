@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from authz import Decision, Request
+from authz import Decision, Identity, Request
 from bus import Connection, NatsServer
 from bus.audit_store import AuditStore
 from bus.envelope import pack
 from bus.messages import AuditPage
 from bus.subjects import audit
-from sdp_cache.audit import AuditTrail, Break, read_record
+from sdp_cache.audit import AuditTrail, Break, SignedHead, read_head, read_record, sign_head, writer_name
 from sdp_cache.audit_service import AuditWriter
 from sdp_cache.audit_verify import ChainVerifier
 from tests.waiting import eventually
@@ -38,10 +38,12 @@ async def bus(server) -> AsyncIterator[Connection]:
 
 async def verify(bus: Connection) -> ChainVerifier:
     store = AuditStore(bus, "shop")
+    heads = [read_head(data, writer) async for writer, data in store.heads()]
     kept = await store.kept()
     chains = ChainVerifier(whole=kept.start == 1)
     async for page in store.read():
         chains.take(page.writer, page.records)
+    chains.finish([head for head in heads if head is not None], kept.start)
     return chains
 
 
@@ -53,11 +55,14 @@ async def test_everything_recorded_is_stored_in_order_by_the_time_the_writer_lea
     chains = await verify(bus)
     assert not chains.broken
     assert {name: each.head for name, each in chains.writers.items()} == {
-        "pep-1": one.trail.head,
-        "pep-2": two.trail.head,
+        one.trail.writer: one.trail.head,
+        two.trail.writer: two.trail.head,
     }
+    assert all(each.closed for each in chains.writers.values())
     pages = [page async for page in AuditStore(bus, "shop").read()]
-    records = [read_record(each) for page in pages if page.writer == "pep-1" for each in page.records]
+    records = [
+        read_record(each) for page in pages if page.writer == one.trail.writer for each in page.records
+    ]
     assert [each.request for each in records] == [asked(number) for number in range(300)]
     assert len(pages) < 20
 
@@ -83,7 +88,7 @@ async def test_while_the_store_is_away_records_wait_and_beyond_the_limit_they_ar
         await server.start()
         await eventually(lambda: writer.stored == writer.trail.head.sequence and not len(writer.trail))
     chains = await verify(bus)
-    verified = chains.writers["pep-1"]
+    verified = chains.writers[writer.trail.writer]
     assert (verified.broken, verified.dropped, verified.head) == (None, 88, writer.trail.head)
     assert len([each for each in caplog.records if "wait to be audited" in each.message]) == 1
 
@@ -137,3 +142,66 @@ def test_where_the_oldest_were_discarded_a_chain_may_begin_later():
     chains = ChainVerifier(whole=False)
     chains.take("pep-1", records[2:])
     assert (chains.broken, chains.starts) == ({}, {"pep-1": 3})
+
+
+class Writer:
+    """Someone who stores a chain of five, or part of it, and says where it ends."""
+
+    def __init__(self, bus: Connection) -> None:
+        self.identity = Identity.generate()
+        self.name = writer_name("pep", self.identity.public)
+        self._store = AuditStore(bus, "shop")
+        self.trail = AuditTrail(self.name)
+        for number in range(5):
+            self.trail.record(asked(number), ALLOW, 0.0)
+        self.records = self.trail.drain(1.0)
+
+    async def store(self, count: int) -> None:
+        if count:
+            await self._store.append(self.name, self.records[:count], "1")
+
+    async def say(self, signer: Identity | None = None, **altered) -> None:
+        said = {"sequence": 5, "digest": self.trail.head.digest, "page": 1, "closed": True} | altered
+        head = SignedHead(self.name, **said)
+        await self._store.put_head(self.name, sign_head(head, signer or self.identity))
+
+
+@pytest.mark.parametrize(
+    ("stored", "said", "broken"),
+    [
+        (5, {}, None),
+        (5, {"sequence": 4, "closed": False}, None),
+        (3, {}, Break(4, "is missing: its writer has written 5")),
+        (3, {"closed": False}, Break(4, "is missing: its writer has written 5")),
+        (0, {}, Break(1, "is missing, and all others up to number 5")),
+        (0, {"page": 0}, None),
+        (5, {"digest": bytes(32)}, Break(5, "is not what its writer wrote")),
+        (5, {"sequence": 4}, Break(5, "was added after its writer had ended")),
+    ],
+)
+async def test_what_is_missing_at_the_end_shows_against_what_the_writer_said(bus, stored, said, broken):
+    writer = Writer(bus)
+    await writer.store(stored)
+    await writer.say(**said)
+    assert (await verify(bus)).broken == ({} if broken is None else {writer.name: broken})
+
+
+async def test_nobody_else_can_say_where_a_chain_ends(bus):
+    writer = Writer(bus)
+    await writer.store(3)
+    await writer.say(Identity.generate(), sequence=3)
+    verified = (await verify(bus)).writers[writer.name]
+    assert (verified.broken, verified.closed) == (None, None)
+
+
+async def test_a_writer_that_crashes_has_said_where_it_stood_a_moment_ago(bus, monkeypatch):
+    monkeypatch.setattr("sdp_cache.audit_service.HEAD_SECONDS", 0.01)
+    async with AuditWriter(bus, "shop", "pep-1") as writer:
+        writer.record(asked(0), ALLOW)
+        store = AuditStore(bus, "shop")
+        await eventually(lambda: writer.stored)
+        while not (heads := [read_head(data, name) async for name, data in store.heads()]):
+            pass
+        assert [(head.sequence, head.digest, head.closed) for head in heads if head] == [
+            (*writer.trail.head, False)
+        ]

@@ -1,0 +1,42 @@
+"""What PDPs teach: decisions that anyone can verify, published for those who wish to learn from them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from authz import Decision, Request
+from authz.statement import Statement
+from bus.envelope import Unpack
+
+WISH_SECONDS = 2.0
+"""How often a wish is repeated."""
+WISH_TTL = 7.0
+"""How long a wish is remembered."""
+MAX_WISHES = 1024
+"""So many different wishes are remembered in a domain."""
+
+
+class Taught(msgspec.Struct, frozen=True, array_like=True):
+    """A decision, and the proof that it is number `index` of a statement."""
+
+    request: Request
+    decision: Decision
+    index: int
+    proof: tuple[bytes, ...]
+
+
+class Lesson(msgspec.Struct, frozen=True, array_like=True):
+    """Some of what was decided under one signature."""
+
+    statement: Statement
+    decisions: list[Taught]
+
+
+class Wish(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody, never who, would learn from decisions on these topics, in text form."""
+
+    topics: list[str]
+
+
+unpack_lesson = Unpack(Lesson)
+unpack_wish = Unpack(Wish)

@@ -1,0 +1,98 @@
+"""Whether PDPs really said what others recorded: recorded decisions against the statements that PDPs signed.
+
+A PEP records what was decided; a PDP records the hashes of what it decided, under its signature. Invariant: a
+decision counts as vouched for only if a key that a trusted root had empowered to decide about its object
+signed that very request with that very decision.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from authz import AuthFabricError, PublicKey, Request
+from authz.deciders import Decider, Deciders
+from authz.errors import InvalidSignature
+from authz.merkle import Tree
+from authz.statement import decision_hash
+from sdp_cache.audit import AuditRecord, Vouched
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    writer: str
+    sequence: int
+    request: Request
+    at: float
+
+
+class Vouchers:
+    """Fed record after record, from all writers and in any order."""
+
+    def __init__(self, roots: Iterable[PublicKey]) -> None:
+        self._roots = frozenset(roots)
+        self._deciders: dict[bytes, Decider | None] = {}
+        self._signed: dict[bytes, Decider] = {}
+        self._open: defaultdict[bytes, list[_Recorded]] = defaultdict(list)
+        self.vouched = 0
+        """How many decisions that a PDP is said to have made it has signed."""
+        self.refused = 0
+        """How many statements do not hold, or are by nobody who may decide."""
+
+    def take(self, record: AuditRecord) -> None:
+        request, decision = record.request, record.decision
+        if record.vouched is not None:
+            self._hear(record.vouched)
+        # What was inferred, or denied because nobody answered, no PDP has said.
+        elif request is not None and decision is not None and decision.decided and decision.inferred is None:
+            recorded = _Recorded(record.writer, record.sequence, request, record.at)
+            self._match(decision_hash(request, decision), recorded)
+
+    @property
+    def missing(self) -> dict[str, list[int]]:
+        """The numbers of the decisions that nobody vouches for, by writer."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for several in self._open.values():
+            for each in several:
+                found[each.writer].append(each.sequence)
+        return {writer: sorted(numbers) for writer, numbers in sorted(found.items())}
+
+    def _hear(self, vouched: Vouched) -> None:
+        decider = self._verify(vouched)
+        if decider is None:
+            self.refused += 1
+            return
+        for leaf in vouched.leaves:
+            self._signed[leaf] = decider
+            for recorded in self._open.pop(leaf, ()):
+                self._match(leaf, recorded)
+
+    def _match(self, leaf: bytes, recorded: _Recorded) -> None:
+        decider = self._signed.get(leaf)
+        if decider is not None and decider.may_decide(recorded.request, recorded.at):
+            self.vouched += 1
+        else:
+            self._open[leaf].append(recorded)
+
+    def _verify(self, vouched: Vouched) -> Decider | None:
+        statement = vouched.statement
+        decider = self._introduced(vouched.introduction, statement.at)
+        if decider is None or decider.key.raw != statement.signer:
+            return None
+        if (Tree(vouched.leaves).root, len(vouched.leaves)) != (statement.root, statement.count):
+            return None
+        try:
+            statement.verify()
+        except InvalidSignature:
+            return None
+        return decider
+
+    def _introduced(self, introduction: bytes, at: float) -> Decider | None:
+        """Whom an introduction was good for, at that time."""
+        if introduction not in self._deciders:
+            try:
+                self._deciders[introduction] = Deciders(self._roots).introduce(introduction, at)
+            except AuthFabricError:
+                self._deciders[introduction] = None
+        return self._deciders[introduction]

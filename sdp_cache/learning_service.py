@@ -1,0 +1,75 @@
+"""An SDP's ear for what PDPs teach: it says what it would learn from, and hears it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from time import time
+from types import TracebackType
+from typing import Self
+
+from authz.deciders import Deciders
+from bus.connection import Connection, Subscription
+from bus.envelope import pack
+from bus.errors import NotConnected
+from bus.lessons import WISH_SECONDS, Wish, unpack_lesson
+from bus.subjects import lessons, wishes
+from bus.topics import Topic
+from sdp_cache.learning import Learner, Refusal
+from sdp_cache.point import SecondaryPoint
+
+_log = logging.getLogger("authfabric.sdp")
+
+
+class Learning:
+    """`async with Learning(bus, point, deciders, domain, ["prefix:/sales", "roles:clerk"])`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        point: SecondaryPoint,
+        deciders: Deciders,
+        domain: str,
+        topics: Sequence[str],
+    ) -> None:
+        """Raises InvalidTopic."""
+        self._connection = connection
+        self._domain = domain
+        self._topics = [Topic.parse(text, domain) for text in topics]
+        self._wish = pack(Wish(list(topics)))
+        self._stack = contextlib.AsyncExitStack()
+        self.learner = Learner(point, deciders, domain, self._topics)
+
+    async def __aenter__(self) -> Self:
+        subscriptions = [
+            await self._connection.listen(subject, lambda s, r, data, h: self._hear(data))
+            for subject in {lessons(topic) for topic in self._topics}
+        ]
+        self._stack.push_async_callback(self._forget, subscriptions)
+        wishing = asyncio.create_task(self._keep_wishing())
+        self._stack.callback(wishing.cancel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def _hear(self, payload: bytes) -> None:
+        refused = self.learner.refused
+        before = refused[Refusal.FORGED]
+        self.learner.hear(unpack_lesson(payload), time())
+        if not before and refused[Refusal.FORGED]:
+            _log.warning("a forged lesson was heard in `%s`; more of them are only counted", self._domain)
+
+    async def _keep_wishing(self) -> None:
+        while True:
+            with contextlib.suppress(NotConnected):
+                self._connection.send(wishes(self._domain), self._wish)
+            await asyncio.sleep(WISH_SECONDS)
+
+    async def _forget(self, subscriptions: list[Subscription]) -> None:
+        with contextlib.suppress(NotConnected):
+            await self._connection.cancel(subscriptions)
