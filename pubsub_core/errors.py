@@ -42,3 +42,12 @@ class InvalidEvent(EventError):
         super().__init__(f"`{attribute}` {problem}")
         self.attribute = attribute
         self.problem = problem
+
+
+class InvalidFilter(EventError):
+    """A filter that cannot be meant about this type: `text` is the part at fault, `problem` what would be right."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        super().__init__(f"`{text}` {problem}")
+        self.text = text
+        self.problem = problem
