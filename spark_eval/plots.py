@@ -31,7 +31,10 @@ _VARIABLES = {
     **{colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, 1)},
 }
 _STYLE = Path(__file__).with_name("plots.mplstyle")
+HIDDEN = "_nolegend_"
 _SIZE = (7.2, 3.6)
+ROW, MARK = 79, 6
+"""Characters in a row of a legend, and those that the mark before each name takes."""
 LABEL = 48
 """Characters of a bar's name that are shown."""
 _DECLARATIONS = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
@@ -51,7 +54,7 @@ class Mark(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values over x, with the bounds of their intervals if they have any."""
+    """Values over x, with the bounds of their intervals if they have any. Without a name it is not in the legend."""
 
     name: str
     x: Sequence[float]
@@ -117,11 +120,11 @@ def _draw_series(axes: Axes, series: Series, colour: str) -> None:
             ]
         axes.errorbar(
             series.x, series.y, yerr=bounds, fmt="o", color=colour, markersize=5.5, capsize=3.5, elinewidth=1.3,
-            markeredgecolor=PAPER, markeredgewidth=0.8, label=series.name, zorder=3,
+            markeredgecolor=PAPER, markeredgewidth=0.8, label=series.name or HIDDEN, zorder=3,
         )  # fmt: skip
         return
     style = "--" if series.mark is Mark.DASHES else "-"
-    axes.plot(series.x, series.y, style, color=colour, linewidth=1.7, label=series.name)
+    axes.plot(series.x, series.y, style, color=colour, linewidth=1.7, label=series.name or HIDDEN)
     if series.low:
         axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.16, linewidth=0)
 
@@ -139,8 +142,10 @@ def _draw_axes(axes: Axes, chart: Chart) -> None:
     axes.set_ylim(bottom=0, top=chart.top)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
-    if len(chart.series) > 1:
-        _legend(axes, min(len(chart.series), 3))
+    names = [series.name for series in chart.series if series.name]
+    if len(names) > 1:
+        # As many in a row as fit, or the legend would push the plot aside.
+        _legend(axes, max(1, min(len(names), ROW // (max(map(len, names)) + MARK))))
 
 
 def _legend(axes: Axes, columns: int) -> None:

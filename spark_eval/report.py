@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CODE = re.compile(r"`([^`]+)`")
+_UNIT = re.compile(r"(\d) (?=%|µs|ms|s\b)")
 _NUMBER = re.compile(r"[-+]?[\d,.]+(\s?(%|ms|µs|s|MB|points))?( ?± ?[\d,.]+)?( ?%)?")
 
 
@@ -166,4 +167,4 @@ def _value(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    return _CODE.sub(r"<code>\1</code>", html.escape(text))
+    return _CODE.sub(r"<code>\1</code>", _UNIT.sub("\\1&nbsp;", html.escape(text)))

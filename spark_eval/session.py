@@ -14,10 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_eval.errors import SessionFailed
 from spark_eval.java import find_java, make_home
@@ -100,6 +101,11 @@ def ship(session: SparkSession) -> None:
     session.addArtifacts(str(archive), pyfile=True)
 
 
+def to_frame(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A table as a DataFrame. Its parts are joined first: Spark would stop reading at the first that is empty."""
+    return session.createDataFrame(table.combine_chunks())
+
+
 def settings(options: SparkOptions, java_options: str) -> dict[str, str]:
     """What Spark is told, without the choice of master."""
     ours = {
@@ -111,6 +117,9 @@ def settings(options: SparkOptions, java_options: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        # Tables by name are not used: two runs started in one folder must not meet in a metastore there.
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(cache_folder() / "spark" / "warehouse"),
     }
     if options.is_local:
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import zipfile
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_eval.errors import SessionFailed
-from spark_eval.session import PACKAGES, SparkOptions, open_session, pack, settings, start_session
+from spark_eval.session import PACKAGES, SparkOptions, open_session, pack, settings, start_session, to_frame
 
 
 def test_a_session_that_runs_is_used_and_left_running(spark):
@@ -48,6 +49,12 @@ def test_local_masters_stay_on_the_loopback_interface():
 def test_a_master_that_makes_no_sense_is_a_clear_error():
     with pytest.raises(SessionFailed, match="no Spark session on `sc://`"):
         start_session(SparkOptions("sc://"))
+
+
+def test_a_table_with_an_empty_part_is_read_to_the_end(spark):
+    part = pa.table({"n": [1, 2]})
+    table = pa.concat_tables([part.slice(0, 0), part, part.slice(0, 0), part])
+    assert [row.n for row in to_frame(spark, table).collect()] == [1, 2, 1, 2]
 
 
 def test_what_is_shipped_holds_every_package_that_tasks_import(tmp_path):
