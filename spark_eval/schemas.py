@@ -38,6 +38,11 @@ TRACE = pa.schema(
 CELL = ("pdps", "overlap", "mttf", "mttr", "common", "strategy", "cache")
 """The columns that tell one cell from another."""
 
+LIVE, SIMULATION = "live", "simulation"
+"""The sources of a trace."""
+P2P, PUBSUB = "p2p", "pubsub"
+"""The variants of the availability experiment: each request to the PEP's own PDP, or to whoever serves its object."""
+
 MASKS = pa.schema(
     [
         pa.field("id", pa.string()),

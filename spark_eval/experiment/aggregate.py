@@ -7,14 +7,13 @@ times have long tails, so there it is medians, and their intervals by order stat
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import log
 from statistics import NormalDist
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark_eval.experiment.simulation import P2P, PUBSUB
-from spark_eval.schemas import CELL
+from spark_eval.schemas import CELL, LIVE, P2P, PUBSUB, SIMULATION
 
 CONFIDENCE = 0.95
 
@@ -58,23 +57,39 @@ def availability(trace: DataFrame, points: int = 1) -> DataFrame:
     )
 
 
-def response_times(trace: DataFrame, window: int) -> DataFrame:
-    """For each figure, variant and window of so many requests: the median time, with its interval."""
-    low, high = median_ranks(window)
-    spread = f.percentile("seconds", f.array(*map(f.lit, (0.5, low, high))))
+def twins(trace: DataFrame) -> DataFrame:
+    """Each live run beside the simulated run of the same world: its requests, and whether as many of them failed."""
+    key = [*CELL, "run", "variant"]
+    runs = trace.groupBy("source", *key).agg(
+        f.sum("requests").alias("requests"), f.sum("failed").alias("failed")
+    )
+    live, simulated = (runs.where(f.col("source") == source).drop("source") for source in (LIVE, SIMULATION))
+    return live.join(simulated.withColumnRenamed("failed", "expected").drop("requests"), key).select(
+        "requests", (f.col("failed") == f.col("expected")).alias("alike")
+    )
+
+
+def response_times(trace: DataFrame, windows: int) -> DataFrame:
+    """For each figure and variant, in so many windows of consecutive requests: the median time, with its interval."""
+    last = f.max("request").over(Window.partitionBy("figure"))
+    window = f.floor(f.col("request") * windows / (last + 1))
+    times, count = f.col("times"), f.size("times")
+    spread = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / 2 * f.sqrt(count)
+    low, high = (
+        f.greatest(f.floor(count / 2 - spread), f.lit(1)),
+        f.least(f.ceil(count / 2 + spread) + 1, count),
+    )
     return (
-        trace.withColumn("window", f.floor(f.col("request") / window))
+        trace.withColumn("window", window)
         .groupBy("figure", "variant", "window")
-        .agg(spread.alias("spread"), f.sum("requests").alias("requests"), f.sum("recycled").alias("recycled"))
-        .select(
-            "figure",
-            "variant",
-            ((f.col("window") + 1) * window).alias("request"),
-            f.col("spread")[0].alias("median"),
-            f.col("spread")[1].alias("low"),
-            f.col("spread")[2].alias("high"),
-            (f.col("recycled") / f.col("requests")).alias("recycled"),
+        .agg(
+            (f.max("request") + 1).alias("request"),
+            f.median("seconds").alias("median"),
+            f.sort_array(f.collect_list("seconds")).alias("times"),
+            (f.sum("recycled") / f.sum("requests")).alias("recycled"),
         )
+        .withColumns({"low": f.get(times, low - 1), "high": f.get(times, high - 1)})
+        .drop("times", "window")
     )
 
 
@@ -93,12 +108,6 @@ def response_summary(trace: DataFrame) -> DataFrame:
         .withColumns({"median": f.col("spread")[0], "p99": f.col("spread")[1]})
         .drop("spread")
     )
-
-
-def median_ranks(count: int) -> tuple[float, float]:
-    """Between which quantiles of so many values the true median lies, with the confidence (normal approximation)."""
-    half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / 2 / sqrt(count)
-    return max(0.5 - half, 0.0), min(0.5 + half, 1.0)
 
 
 def student_t(points: int, freedom: Column) -> Column:

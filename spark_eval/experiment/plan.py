@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import re
 from collections.abc import Iterable
@@ -16,6 +17,13 @@ from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cache, Cell, Count, Population, Share, Span
 
 _WHERE = re.compile(r" - at `\$\.?(.*)`$")
+
+
+class Part(enum.StrEnum):
+    """What can be run by itself."""
+
+    AVAILABILITY = "availability"
+    RESPONSE_TIME = "response-time"
 
 
 class InvalidExperiment(EvaluationError):

@@ -14,10 +14,8 @@ from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.outcome import Outcome, point_to_point, publish_subscribe
 from spark_eval.experiment.plan import Availability
 from spark_eval.experiment.world import World, draw_world
-from spark_eval.schemas import TRACE
-
-P2P, PUBSUB = "p2p", "pubsub"
-SIMULATION = "simulation"
+from spark_eval.schemas import P2P, PUBSUB, SIMULATION, TRACE
+from spark_eval.session import to_frame
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +42,7 @@ def tasks(plan: Availability, seed: int) -> list[Task]:
 def simulate(spark: SparkSession, todo: Sequence[Task], partitions: int) -> DataFrame:
     """The trace of the tasks: two rows for each run, by whatever partitioning the same."""
     encoded = pa.table({"task": [msgspec.msgpack.encode(task) for task in todo]})
-    frame = spark.createDataFrame(encoded).repartition(partitions)
+    frame = to_frame(spark, encoded).repartition(partitions)
     return frame.mapInArrow(_simulate_batches, from_arrow_schema(TRACE))
 
 

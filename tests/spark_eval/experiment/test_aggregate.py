@@ -7,10 +7,10 @@ import pytest
 
 from spark_eval.experiment.aggregate import (
     availability,
-    median_ranks,
     response_summary,
     response_times,
     student_t,
+    twins,
 )
 from spark_eval.schemas import TRACE
 
@@ -77,6 +77,15 @@ def test_cells_and_sources_are_kept_apart(spark):
     }
 
 
+def test_live_runs_are_compared_with_the_simulated_run_of_the_same_number(spark):
+    live = pairs(spark, [(2, 1), (3, 1)])
+    simulated = pairs(spark, [(2, 1), (3, 2), (9, 9)], source="simulation")
+    other = pairs(spark, [(2, 1)], source="simulation", pdps=7)
+    rows = twins(live.union(simulated).union(other)).collect()
+    assert sorted(row.alike for row in rows) == [False, True, True, True]
+    assert {row.requests for row in rows} == {10}
+
+
 @pytest.mark.parametrize(
     ("freedom", "points", "quantile"), [(9, 1, 2.2622), (199, 1, 1.9720), (9, 10, 3.6897), (30, 5, 2.7500)]
 )
@@ -87,18 +96,34 @@ def test_the_quantile_of_student_is_that_of_the_tables(spark, freedom, points, q
     assert value == pytest.approx(quantile, rel=2e-3)
 
 
-def test_response_times_are_medians_of_consecutive_requests(spark):
-    rows = [
-        {"figure": "a", "variant": "x", "request": n, "requests": 1, "seconds": float(n)} for n in range(200)
+def timed(count, **fields):
+    return [
+        {"figure": "a", "variant": "x", "request": n, "requests": 1, "seconds": float(n), **fields}
+        for n in range(count)
     ]
-    windows = response_times(frame(spark, rows), window=100).orderBy("request").collect()
-    assert [(w.request, w.median) for w in windows] == [(100, 49.5), (200, 149.5)]
-    assert windows[0].low < 49.5 < windows[0].high
 
 
-def test_the_interval_of_a_median_covers_about_the_middle_ranks():
-    low, high = median_ranks(100)
-    assert (low, high) == (pytest.approx(0.402, abs=0.001), pytest.approx(0.598, abs=0.001))
+def test_response_times_are_medians_of_consecutive_requests(spark):
+    """The interval holds the 40th to the 61st of 100 values: with 95 % probability the true median is between them."""
+    windows = response_times(frame(spark, timed(200)), windows=2).orderBy("request").collect()
+    assert [(w.request, w.median, w.low, w.high) for w in windows] == [
+        (100, 49.5, 39, 60),
+        (200, 149.5, 139, 160),
+    ]
+
+
+def test_figures_with_more_requests_have_as_many_windows(spark):
+    both = frame(spark, [*timed(40), *timed(80, figure="b")])
+    rows = response_times(both, windows=4).collect()
+    assert {(r.figure, r.request) for r in rows} == {
+        *(("a", n) for n in (10, 20, 30, 40)),
+        *(("b", n) for n in (20, 40, 60, 80)),
+    }
+
+
+def test_few_values_have_the_widest_interval_there_is(spark):
+    (row,) = response_times(frame(spark, timed(3)), windows=1).collect()
+    assert (row.low, row.median, row.high) == (0, 1, 2)
 
 
 def test_the_summary_counts_what_failed_and_what_was_recycled(spark):

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_eval.experiment.cell import Cell, Population
+from spark_eval.experiment.live_service import find_places, replica_tasks, run_live, spans
+from spark_eval.experiment.outcome import point_to_point, publish_subscribe
+from spark_eval.experiment.plan import Availability, Sweep
+
+SEED = 11
+PLAN = Availability(
+    population=Population(requests=300, objects=20, deadline=1.0),
+    simulated_runs=4,
+    block=2,
+    live_runs=1,
+    sweeps={"pdps": Sweep(live=True, pdps=(1, 3), overlap=(0.5,), mttf=(20.0,), mttr=(10.0,))},
+)
+
+
+def column(trace, place, variant):
+    rows = [r for r in trace.to_pylist() if r["pdps"] == place.cell.pdps and r["variant"] == variant]
+    return [r["failed"] == 0 for r in sorted(rows, key=lambda r: r["request"])]
+
+
+async def test_a_live_run_is_its_simulated_twin_request_by_request():
+    """Real NATS, real processes: what fails, and only that, is what the simulation says."""
+    done = 0
+
+    def advance(count):
+        nonlocal done
+        done += count
+
+    trace = await run_live(PLAN, SEED, advance)
+    assert done == trace.num_rows == 2 * 2 * 300
+    for place in find_places(PLAN, SEED, 0):
+        own = point_to_point(place.world, PLAN.population).answered[place.row]
+        fabric = publish_subscribe(place.world, place.cell, PLAN.population).answered[place.row]
+        assert not own.all()
+        assert column(trace, place, "p2p") == own.tolist()
+        assert column(trace, place, "pubsub") == fabric.tolist()
+    times = [row["seconds"] is None for row in trace.to_pylist()]
+    assert times == [row["failed"] == 1 for row in trace.to_pylist()]
+
+
+def test_later_runs_live_in_the_worlds_that_the_simulation_gives_them():
+    first, third = (find_places(PLAN, SEED, run)[0] for run in (0, 2))
+    assert (first.row, third.row) == (0, 0)
+    assert not (first.world.up == third.world.up).all()
+
+
+def test_a_replica_serves_its_objects_and_the_first_alone_the_baseline():
+    places = find_places(PLAN, SEED, 0)
+    tasks = replica_tasks(places, "[]")
+    assert len(tasks) == 3
+    assert [sum(scope.startswith("domain:") for scope in task.scopes) for task in tasks] == [2, 0, 0]
+    assert [sum(scope.startswith("object@") for scope in task.scopes) for task in tasks] == [40, 10, 10]
+    assert [len(task.failures) for task in tasks] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [([], []), ([1], [(0, 1)]), ([0, 1, 1, 0, 1], [(1, 3), (4, 5)]), ([0, 0], [])],
+)
+def test_spans_are_half_open(flags, expected):
+    import numpy as np
+
+    assert spans(np.array(flags, np.bool_)) == expected
+
+
+def test_cells_that_are_not_live_are_not_run():
+    plan = Availability(sweeps={"x": Sweep(pdps=(2,))}, live_runs=1)
+    assert find_places(plan, SEED, 0) == []
+    assert plan.cells() == [Cell(2)]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from authz import Basis, Entity, Request
+from bus.envelope import pack
+from bus.messages import Announcement, Questions
+from spark_eval.experiment.cell import Population
+from spark_eval.experiment.fabric_service import (
+    ReplicaFailed,
+    make_request,
+    role_policies,
+    run_fabric,
+    start_replica,
+    wait_ready,
+)
+from spark_eval.experiment.replica_service import NUMBER, RUN, ReplicaTask, RoleEngine, Schedule
+from spark_eval.experiment.world import draw_grants
+
+SCHEDULE = Schedule({"a": [(2, 4), (7, 8)], "b": []})
+
+
+def question(run, number):
+    return Request.of("alice", "/x", "read", {RUN: run, NUMBER: number})
+
+
+def test_a_replica_fails_within_its_failures_only():
+    assert [SCHEDULE.fails("a", number) for number in range(10)] == [n in (2, 3, 7) for n in range(10)]
+    assert not any(SCHEDULE.fails("b", number) for number in range(10))
+
+
+@pytest.mark.parametrize(("run", "number"), [("c", 2), ("a", "2"), (None, 2), ("a", None), (["a"], 2)])
+def test_what_belongs_to_no_run_never_fails(run, number):
+    assert not SCHEDULE.fails(run, number)
+
+
+def test_questions_that_fall_into_a_failure_are_lost():
+    assert SCHEDULE.loses(pack(Questions([question("a", 2)])))
+    assert not SCHEDULE.loses(pack(Questions([question("a", 4)])))
+
+
+def test_other_messages_are_never_lost():
+    assert not SCHEDULE.loses(pack(Announcement(["broadcast"], 1.0)))
+    assert not SCHEDULE.loses(b"")
+
+
+async def test_the_policies_allow_what_the_roles_are_granted():
+    population = Population(objects=12, subjects=6, roles=3)
+    grants = draw_grants(population, seed=1)
+    engine = RoleEngine(role_policies(grants))
+    asked = [(subject, thing) for subject in range(6) for thing in range(12)]
+    decisions = await engine.decide_many([make_request(population, *each, {}) for each in asked])
+    assert [d.allowed for d in decisions] == [bool(grants[s % 3, thing]) for s, thing in asked]
+    assert all(d.decided and d.basis is Basis.ROLES for d in decisions)
+
+
+async def test_a_role_that_is_granted_nothing_needs_no_policy():
+    engine = RoleEngine(role_policies(np.array([[False, False], [True, False]])))
+    population = Population(objects=2, subjects=2, roles=2)
+    decisions = await engine.decide_many([make_request(population, each, 0, {}) for each in (0, 1)])
+    assert [decision.allowed for decision in decisions] == [False, True]
+
+
+async def test_whoever_has_no_role_is_denied():
+    population = Population(objects=12, subjects=6, roles=3)
+    engine = RoleEngine(role_policies(draw_grants(population, seed=1)))
+    (decision,) = await engine.decide_many([Request.of(Entity("nobody"), "/objects/1", "read")])
+    assert not decision.allowed
+
+
+async def test_a_replica_that_cannot_start_says_why():
+    with pytest.raises(ReplicaFailed, match=r"not connected to `nats://127\.0\.0\.1:1`"):
+        async with start_replica(ReplicaTask("nats://127.0.0.1:1", ["broadcast"], "[]")) as replica:
+            await wait_ready(replica)
+
+
+async def test_of_several_replicas_that_cannot_start_one_is_named_and_none_is_left():
+    with pytest.raises(ReplicaFailed, match="required field `uid`"):
+        async with run_fabric(
+            [ReplicaTask("", ["broadcast"], policies) for policies in ("[]", "[{}]", "[{}]")]
+        ):
+            pytest.fail("the block must not begin")
