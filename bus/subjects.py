@@ -93,6 +93,11 @@ def question(mode: Mode, scope: Scope) -> str:
             return _asked(mode, scope, domain, token(scope.subject), path_tokens(scope.object), action)
 
 
+def response(asker: str, number: int) -> str:
+    """Where one asker waits for one response alone, as the experiments' PEPs do that subscribe to each."""
+    return f"_INBOX.{token(asker)}.{number}"
+
+
 def interest(mode: Mode, scope: Scope) -> str:
     """What a replica that serves the scope subscribes to."""
     domain = token(scope.domain)
