@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from authfabric.commands import ask, audit, cap, demo, doctor, event_type, pdp, policy, sdp, search, spark, up
+from authfabric.commands import (
+    ask,
+    audit,
+    cap,
+    demo,
+    doctor,
+    event_type,
+    experiment,
+    pdp,
+    policy,
+    sdp,
+    search,
+    spark,
+    up,
+)
 
 app = typer.Typer(
     name="authfabric",
@@ -25,6 +39,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.add_typer(search.app, name="search")
 app.add_typer(spark.app, name="spark")
+app.add_typer(experiment.app, name="experiment")
 
 
 def main() -> None:

@@ -1,0 +1,93 @@
+"""The points of the experiments' figures, as the aggregation gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from pyspark.sql import Row
+
+from spark_eval.experiment.cell import Cell, Population
+from spark_eval.experiment.formula import decrease
+
+
+class AvailabilityPoint(msgspec.Struct, frozen=True):
+    """What one source says of one cell. Shares are of requests; the margin is half the interval's width."""
+
+    source: str
+    cell: Cell
+    observations: int
+    requests: int
+    failing: float
+    failing_p2p: float
+    decrease: float
+    margin: float
+    expected: float
+    """What the formula says the decrease is."""
+    recycled: float = 0.0
+    asked: float | None = None
+    """Replicas asked for each request, repetitions included."""
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.decrease - self.expected) <= self.margin
+
+
+class TimePoint(msgspec.Struct, frozen=True):
+    """The median response time of consecutive requests up to this one, with its interval, in seconds."""
+
+    figure: str
+    variant: str
+    request: int
+    median: float
+    low: float
+    high: float
+    recycled: float
+
+
+class TimeSummary(msgspec.Struct, frozen=True):
+    """The response times of one variant over all its requests, in seconds."""
+
+    figure: str
+    variant: str
+    requests: int
+    recycled: float
+    mean: float
+    median: float
+    p99: float
+
+
+class Twins(msgspec.Struct, frozen=True):
+    """Live runs beside the simulated runs of the same worlds: how many there are, and how many failed alike."""
+
+    runs: int = 0
+    alike: int = 0
+    requests: int = 0
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came out of an experiment."""
+
+    availability: list[AvailabilityPoint] = []
+    twins: Twins = Twins()
+    response_time: list[TimeSummary] = []
+    curves: list[TimePoint] = []
+
+
+def availability_points(rows: Iterable[Row], population: Population) -> list[AvailabilityPoint]:
+    points = []
+    for row in rows:
+        fields = row.asDict()
+        cell = msgspec.convert({name: fields.pop(name) for name in Cell.__struct_fields__}, Cell)
+        expected = decrease(cell, population)
+        points.append(msgspec.convert({**fields, "cell": cell, "expected": expected}, AvailabilityPoint))
+    return points
+
+
+def time_points(rows: Iterable[Row]) -> list[TimePoint]:
+    points = [msgspec.convert(row.asDict(), TimePoint) for row in rows]
+    return sorted(points, key=lambda point: (point.figure, point.variant, point.request))
+
+
+def time_summaries(rows: Iterable[Row]) -> list[TimeSummary]:
+    return [msgspec.convert(row.asDict(), TimeSummary) for row in rows]

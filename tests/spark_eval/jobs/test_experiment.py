@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from spark_eval.experiment.plan import Part, dump, load, parse
+from spark_eval.experiment.points import Result
+from spark_eval.jobs import experiment
+from spark_eval.jobs.experiment import PLAN, REPORT, RESULT, TRACES, Order, run
+from spark_eval.progress import Steps
+from spark_eval.schemas import TRACE
+from spark_eval.session import SparkOptions
+from spark_eval.store import OutputExists
+
+SMALL = parse(
+    """
+seed: 7
+availability:
+  population: {requests: 200, objects: 10, deadline: 1.0}
+  simulated_runs: 40
+  block: 20
+  live_runs: 1
+  sweeps:
+    pdps: {live: true, pdps: [1, 2], overlap: [0.5], mttf: [20], mttr: [10]}
+    strategy: {pdps: [2, 4], overlap: [0.5], strategy: [flood, queue]}
+response_time: {}
+"""
+)
+AVAILABILITY = frozenset([Part.AVAILABILITY])
+
+
+def order(out, plan=SMALL):
+    return Order(plan, AVAILABILITY, out, "authfabric experiment availability", SparkOptions())
+
+
+@pytest.fixture(scope="module")
+def finished(spark, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "experiment"
+    return run(order(out), Steps(None)), out
+
+
+def test_the_output_is_whole(finished):
+    result, out = finished
+    assert {path.name for path in out.iterdir()} == {PLAN, TRACES, RESULT, REPORT}
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+    assert load(out / PLAN) == SMALL
+    assert msgspec.json.decode((out / RESULT).read_bytes(), type=Result) == result
+    assert (out / REPORT).read_text().startswith("<!doctype html>")
+
+
+def test_both_traces_are_in_one_file_of_one_schema(finished):
+    trace = pq.read_table(finished[1] / TRACES)
+    assert trace.schema.equals(TRACE)
+    assert set(trace.column("source").to_pylist()) == {"live", "simulation"}
+    assert trace.num_rows == 2 * 2 * 200 + 6 * 40 * 2
+
+
+def test_simulation_and_live_run_agree_with_the_formula(finished):
+    result, _ = finished
+    assert len(result.availability) == 6 + 2
+    assert all(point.agrees for point in result.availability)
+    assert (result.twins.runs, result.twins.alike) == (4, 4)
+
+
+def test_the_plan_that_is_left_repeats_the_simulation(finished, spark, tmp_path):
+    result, out = finished
+    again = msgspec.structs.replace(
+        load(out / PLAN), availability=msgspec.structs.replace(SMALL.availability, live_runs=0)
+    )
+    repeated = run(order(tmp_path / "again", again), Steps(None))
+    by_cell = {point.cell: point.decrease for point in result.availability if point.source == "simulation"}
+    assert {point.cell: point.decrease for point in repeated.availability} == by_cell
+
+
+def test_an_experiment_that_breaks_leaves_nothing(spark, tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr(experiment, "_measure", broken)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        run(order(tmp_path / "out"), Steps(None))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_somebody_else_is_refused_before_anything_is_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiment, "_measure", lambda *_: pytest.fail("nothing must be run"))
+    (tmp_path / "photo").touch()
+    with pytest.raises(OutputExists):
+        run(order(tmp_path), Steps(None))
+
+
+def test_the_plan_is_written_as_it_can_be_read():
+    assert parse(dump(SMALL)) == SMALL
