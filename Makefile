@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 N ?= 200000
 
-.PHONY: help demo test lint bench difftest lock clean
+.PHONY: help demo test lint cluster bench difftest lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -33,6 +33,9 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 
 test: lint ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+
+cluster: $(VENV)/full ## run the jobs on a Spark cluster of several processes, and kill some of them
+	$(BIN)/python -m pytest -m cluster
 
 bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performance.md
 	$(BIN)/python -m benchmarks

@@ -11,6 +11,7 @@ from tests.spark_eval.cluster import ROOT, cluster
 from tests.spark_eval.cluster_driver import TASKS, digest
 
 
+@pytest.mark.cluster
 @pytest.mark.timeout(300)
 def test_a_cluster_gives_the_same_result_also_when_a_worker_is_killed_in_the_middle(tmp_path):
     expected = digest(pa.concat_tables(map(simulate_task, TASKS)))

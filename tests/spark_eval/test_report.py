@@ -57,7 +57,8 @@ def test_a_report_holds_all_its_parts():
     )
     for words in (
         "In words", "code", "drawn", "what it shows", "they say", "we find", "agrees", "1,234,567", "-", "All of them",
-        "Availability", "It got better.", "authfabric experiment availability", "57\u00a0%", "fewer", "seed 1", "Findings",
+        "Availability", "It got better.", "authfabric experiment availability", "57\u00a0%", "fewer", "seed 1",
+        "Findings",
     ):  # fmt: skip
         assert words in seen.text
 
