@@ -63,9 +63,7 @@ class Difference:
 
 def _named(policies: PolicySet) -> dict[str, object]:
     """Everything that can be named in a decision, with all of it that bears on one."""
-    named: dict[str, object] = {
-        each.id: (each.effect, each.priority, each.condition) for each in policies.policies
-    }
+    named: dict[str, object] = {each.id: (*_said(each), each.condition) for each in policies.policies}
     if policies.roles is not None:
         named |= {rule.name: rule for rule in policies.roles.everything().authorisations}
     for name, labels in policies.labels.items():
@@ -99,7 +97,11 @@ def _bears_on_everything(old: PolicySet, new: PolicySet) -> bool:
 
 def _differ(one: Policy, other: Policy) -> bool:
     """Whether two forms of a policy may decide differently; what it is described as does not matter."""
-    return (one.effect, one.priority) != (other.effect, other.priority) or one.condition != other.condition
+    return _said(one) != _said(other) or one.condition != other.condition
+
+
+def _said(policy: Policy) -> tuple[object, ...]:
+    return policy.effect, policy.priority, policy.obligations
 
 
 def _rulebook(policies: PolicySet) -> Rulebook:

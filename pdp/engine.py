@@ -44,7 +44,7 @@ class Engine:
             verdict.detail,
             self.epoch,
             verdict.expires,
-            (),
+            verdict.obligations,
             verdict.certificate,
             verdict.basis,
         )

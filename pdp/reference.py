@@ -44,7 +44,8 @@ def judge(applicable: Sequence[Policy], algorithm: Algorithm) -> Verdict:
         applicable = [each for each in applicable if each.priority == highest]
     wins = Effect.ALLOW if algorithm is Algorithm.ALLOW_OVERRIDES else Effect.DENY
     determining = [each for each in applicable if each.effect is wins] or applicable
-    return Verdict(determining[0].effect, tuple(each.id for each in determining))
+    obligations = tuple(duty for each in determining for duty in each.obligations)
+    return Verdict(determining[0].effect, tuple(each.id for each in determining), obligations=obligations)
 
 
 def decide(sources: Sequence[PolicySource], request: Request, epoch: int = 0) -> Decision:
@@ -53,4 +54,6 @@ def decide(sources: Sequence[PolicySource], request: Request, epoch: int = 0) ->
     if verdict.effect is None:
         return Decision(False, Reason.NO_POLICY, epoch=epoch)
     allowed = verdict.effect is Effect.ALLOW
-    return Decision(allowed, verdict.reason, verdict.policies, verdict.detail, epoch, verdict.expires)
+    return Decision(
+        allowed, verdict.reason, verdict.policies, verdict.detail, epoch, verdict.expires, verdict.obligations
+    )

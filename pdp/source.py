@@ -35,6 +35,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What alone this followed from, if the source can say so; see Basis."""
     unconcerned: bool = False
     """Whether the source is silent about this object and action by id, whoever asks."""
+    obligations: tuple[dict[str, object], ...] = ()
+    """Those of all policies that determine the effect: each of them binds."""
 
 
 SILENT = Verdict(None)
@@ -80,6 +82,7 @@ def _together(effect: Effect | None, verdicts: Sequence[Verdict], certificate: C
         failed.reason,
         failed.detail or next((each.detail for each in verdicts if each.detail), ""),
         _basis(effect, verdicts),
+        obligations=tuple(duty for each in verdicts for duty in each.obligations),
     )
 
 

@@ -31,7 +31,9 @@ class Oracle:
         storage = MemoryStorage()
         try:
             for policy in policies:
-                storage.add(OraclePolicy.from_json(policy))
+                # py-abac has no obligations, and they bear on no effect.
+                known = {name: value for name, value in policy.items() if name != "obligations"}
+                storage.add(OraclePolicy.from_json(known))
         except Exception as error:
             raise OracleError(f"{type(error).__name__}: {error}") from error
         self._pdp = PDP(storage, EvaluationAlgorithm(algorithm.value.replace("-", "_")))

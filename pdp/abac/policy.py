@@ -29,3 +29,5 @@ class Policy(msgspec.Struct, frozen=True):
     condition: Predicate
     priority: int = 0
     description: str = ""
+    obligations: tuple[dict[str, object], ...] = ()
+    """What the enforcer must also do where this policy determines the effect."""

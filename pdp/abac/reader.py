@@ -47,6 +47,7 @@ class _PolicyText(msgspec.Struct, forbid_unknown_fields=True):
     effect: Effect
     description: str = ""
     priority: Annotated[int, msgspec.Meta(ge=0)] = 0
+    obligations: list[dict[str, object]] = []
 
 
 def read_policies(text: str, source: str = "") -> tuple[Policy, ...]:
@@ -100,7 +101,8 @@ def _policy(value: object, place: Place) -> Policy:
         raise _Problem(
             (*place, "rules"), f"the conditions are nested deeper than {MAX_DEPTH} levels: flatten them"
         )
-    return Policy(text.uid, text.effect, condition, text.priority, text.description)
+    obligations = tuple(text.obligations)
+    return Policy(text.uid, text.effect, condition, text.priority, text.description, obligations)
 
 
 def _flat(terms: list[Predicate]) -> Iterator[Predicate]:

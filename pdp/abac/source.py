@@ -48,7 +48,11 @@ class AbacSource:
         wins = Effect.ALLOW if algorithm is Algorithm.ALLOW_OVERRIDES else Effect.DENY
         self._entries = [
             _Entry(
-                each.condition, each.id, each.effect is wins, each.priority, Verdict(each.effect, (each.id,))
+                each.condition,
+                each.id,
+                each.effect is wins,
+                each.priority,
+                Verdict(each.effect, (each.id,), obligations=each.obligations),
             )
             for each in self.policies
         ]
@@ -69,7 +73,7 @@ class AbacSource:
         else:
             one = found[0] if found else self._silence
             verdict = one.verdict
-        if not certify:
+        if not certify or verdict.obligations:  # which the certificate of one policy would not imply
             return verdict
         try:
             certificate = (one.plan or self._plan(one))(request)
@@ -91,7 +95,11 @@ class AbacSource:
             counting = [each for each in found if each.priority == highest]
         determining = [each for each in counting if each.wins] or counting
         one = min(determining, key=lambda each: len(demands(each.condition)[0]))
-        verdict = Verdict(one.verdict.effect, tuple(dict.fromkeys(each.id for each in determining)))
+        verdict = Verdict(
+            one.verdict.effect,
+            tuple(dict.fromkeys(each.id for each in determining)),
+            obligations=tuple(duty for each in determining for duty in each.verdict.obligations),
+        )
         if len(self._together) >= MOST_KEPT:
             self._together.clear()
         self._together[found] = one, verdict
@@ -111,9 +119,14 @@ class AbacSource:
         return self._certifiers[rank]
 
     def _rivals(self, entry: _Entry, wins: bool | None, priority: int) -> bool:
-        """Whether an entry would change the effect of one that wins or not; all would change silence."""
+        """Whether an entry would change the effect of one that wins or not, or add obligations to it.
+
+        All would change silence.
+        """
         if wins is None:
             return True
+        if entry.verdict.obligations and entry.wins is wins:
+            return not self._by_priority or entry.priority >= priority
         if wins:
             return self._by_priority and not entry.wins and entry.priority > priority
         return entry.wins and (not self._by_priority or entry.priority >= priority)
