@@ -28,3 +28,12 @@ class InvalidPlan(EventError):
     def __init__(self, problem: str) -> None:
         super().__init__(f"the plan of key groups {problem}")
         self.problem = problem
+
+
+class OutOfStep(EventError):
+    """A change of a key tree that a member cannot follow from where it is: it must ask for its seat anew."""
+
+    def __init__(self, version: int, offered: int) -> None:
+        super().__init__(f"from version {version} of the key tree one cannot follow the change to {offered}")
+        self.version = version
+        self.offered = offered
