@@ -33,6 +33,8 @@ AUDIT = "authfabric-audit"
 """The stream of decisions given."""
 AUDITED = f"{ROOT}.audit"
 """Below this, everyone who gives decisions says which."""
+KEYS = "authfabric-keys"
+"""The key-value bucket of key groups, each sealed by its manager."""
 TYPES = "authfabric-types"
 """The bucket of records with the definitions of event types."""
 AUDIT_HEADS = "authfabric-audit-heads"
@@ -167,6 +169,21 @@ def audit(domain: str, writer: str) -> str:
 def recorded(bucket: str) -> str:
     """Below this, the server itself repeats each record of a bucket as soon as it is stored."""
     return f"{ROOT}.recorded.{token(bucket)}"
+
+
+def key_manager(type_id: str) -> str:
+    """Where the manager of a type's key groups is asked who it is."""
+    return f"{ROOT}.keys.{token(type_id)}.manager"
+
+
+def key_requests(type_id: str) -> str:
+    """Where members ask the manager of a type's key groups for keys."""
+    return f"{ROOT}.keys.{token(type_id)}.requests"
+
+
+def key_changes(type_id: str) -> str:
+    """Where the manager of a type's key groups tells of new keys."""
+    return f"{ROOT}.keys.{token(type_id)}.changes"
 
 
 def audit_head(domain: str, writer: str) -> str:

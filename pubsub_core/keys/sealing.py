@@ -36,7 +36,7 @@ class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     type: str
     version: str
-    publisher: str
+    publisher: bytes
     """The public key of whoever published."""
     time: float
     """When, in Unix seconds: it selects the keys."""

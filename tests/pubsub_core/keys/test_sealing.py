@@ -17,7 +17,7 @@ PLANS = {
     "shared": Plan.shared([NAMES[:2], NAMES[2:3]]),
     "padded": Plan.each(NAMES, sizes=(32, 64)),
 }
-BINDING = Binding("a" * 32, "b" * 32, "UPUBLISHER", 1000.0, 7)
+BINDING = Binding("a" * 32, "b" * 32, b"p" * 32, 1000.0, 7)
 VALUES = st.dictionaries(
     st.sampled_from(NAMES),
     st.none()
@@ -55,7 +55,7 @@ def test_what_is_sealed_opens(name, values):
     [
         {"type": "c" * 32},
         {"version": "c" * 32},
-        {"publisher": "UANOTHER"},
+        {"publisher": b"q" * 32},
         {"time": 1000.5},
         {"sequence": 8},
         {"purpose": "filter"},
