@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from authfabric.keys import trusted_keys
 from authfabric.terminal import run
-from authz import AuthFabricError, PublicKey
+from authz import AuthFabricError
 from bus.connection import Connection
 from bus.feed import Feed
 from pdp.bundle import Bundle
-from pdp.bundle_store import read_bundle
+from pdp.bundle_store import read_bundle, read_folder
 from pdp.publisher_service import NoSuchRelease
 
 CURRENT = "current"
@@ -42,13 +42,14 @@ class Shelf:
 
     url: str
     domain: str
-    trusted: Collection[PublicKey]
+    trust: list[str] | None
+    """Whose bundles and releases count; None for this user's own."""
 
     def find(self, given: str) -> Found:
         """The policies that a text names. Raises NoPolicies, NoSuchRelease, BundleRefused and what the bus raises."""
         path = Path(given)
         if path.exists():
-            return Found(read_bundle(path, self.trusted))
+            return Found(read_folder(path) if path.is_dir() else read_bundle(path, trusted_keys(self.trust)))
         if given != CURRENT and not given.isdecimal():
             raise NoPolicies(given)
         return run(self._release(int(given) if given != CURRENT else 0))
@@ -56,7 +57,7 @@ class Shelf:
     async def _release(self, epoch: int) -> Found:
         """The release of an epoch, or the newest for 0."""
         async with Connection(self.url, name="policies", connect_seconds=2.0) as bus:
-            feed = Feed(bus, self.domain, self.trusted)
+            feed = Feed(bus, self.domain, trusted_keys(self.trust))
             entry = (
                 next((each for each in await feed.history() if each.epoch == epoch), None)
                 if epoch

@@ -10,6 +10,7 @@ from authz import AuthFabricError, Entity
 from pdp.policy_set import PolicySet
 
 if TYPE_CHECKING:
+    from spark_eval.entity_store import Entities
     from spark_eval.population import Inputs
     from spark_eval.session import Sessions
 
@@ -45,6 +46,13 @@ class NobodyKnown(AuthFabricError):
         self.kind = kind
 
 
+def stored(source: str | None, session: Sessions) -> Entities | None:
+    """The entities in a file or a table; None if none is named."""
+    from spark_eval.entity_store import StoredEntities
+
+    return None if source is None else StoredEntities(source, session)
+
+
 def make_inputs(
     policies: PolicySet,
     subjects: str | None,
@@ -54,15 +62,14 @@ def make_inputs(
     session: Sessions,
 ) -> Inputs:
     """What a job reads. Raises NobodyKnown."""
-    from spark_eval.entity_store import BundledEntities, Entities, StoredEntities
+    from spark_eval.entity_store import BundledEntities
     from spark_eval.population import Inputs
 
     def entities(kind: str, source: str | None, known: list[Entity]) -> Entities:
-        if source is not None:
-            return StoredEntities(source, session)
-        if not known:
+        given = stored(source, session)
+        if given is None and not known:
             raise NobodyKnown(kind)
-        return BundledEntities(f"{kind} of the policies", known)
+        return given or BundledEntities(f"{kind} of the policies", known)
 
     found = policies.entities
     acting = tuple(found.actions.values())

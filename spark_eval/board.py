@@ -65,6 +65,16 @@ def turn(side: Side, bits: int) -> Turned:
     return Turned(side.rows, np.array(words, np.uint64).reshape(bits, -(-side.rows // 64)), side.keys)
 
 
+def bits_of(words: Words) -> Masks:
+    """A one for each subject in a set, and a nought for each that is not; noughts behind the last."""
+    return np.unpackbits(words.view(np.uint8), bitorder="little")
+
+
+def members(words: Words) -> Codes:
+    """The rows of the subjects in a set."""
+    return np.flatnonzero(bits_of(words))
+
+
 class Board:
     """Subjects against permissions, which are best given as classes."""
 

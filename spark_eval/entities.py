@@ -21,7 +21,7 @@ from authz.predicate.values import is_number
 from authz.request import Attributes
 from spark_eval.masks import Side, evaluate
 from spark_eval.plan import Plan
-from spark_eval.schemas import MASKS, ROLES
+from spark_eval.schemas import ATTRIBUTES, MASKS, ROLES
 from spark_eval.split import Part
 from spark_eval.table import ID, ArrowSource, Derivation, DerivedSource, JsonSource, Source, Table
 
@@ -211,6 +211,27 @@ class RoleWork:
                 role for each in lists if isinstance(each, list) for role in each if isinstance(role, str)
             }
             yield pa.RecordBatch.from_arrays([pa.array(sorted(found), pa.string())], schema=ROLES)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeWork:
+    """What a task does to hand back some attributes of entities as they are."""
+
+    form: Form
+    names: frozenset[str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            entry = read_batch(batch, self.form)
+            columns = {name: entry.source.column((name,)).rows() for name in sorted(self.names)}
+            found = (
+                {name: rows[row] for name, rows in columns.items() if rows[row] is not None}
+                for row in range(len(entry.names))
+            )
+            texts = [msgspec.json.encode(each).decode() for each in found]
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(entry.names, pa.string()), pa.array(texts, pa.string())], schema=ATTRIBUTES
+            )
 
 
 def _batch(names: Sequence[str], each: int, side: Side, present: Sequence[bool]) -> pa.RecordBatch:

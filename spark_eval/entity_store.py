@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -16,10 +17,12 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from authz import Entity
+from authz.request import Attributes
 from spark_eval.entities import (
     BROKEN,
     CSV_KINDS,
     LINE,
+    AttributeWork,
     Form,
     MaskWork,
     RoleWork,
@@ -27,7 +30,7 @@ from spark_eval.entities import (
     line_batch,
 )
 from spark_eval.gathered import Gathered, InvalidEntities, gather
-from spark_eval.schemas import MASKS, ROLES
+from spark_eval.schemas import ATTRIBUTES, MASKS, ROLES
 from spark_eval.session import Sessions
 from spark_eval.table import ID
 
@@ -49,6 +52,10 @@ class Entities(Protocol):
         """The roles that any of them has."""
         ...
 
+    def attributes(self, names: frozenset[str]) -> dict[str, Attributes]:
+        """These attributes of each of them, by its own name."""
+        ...
+
     def fingerprint(self) -> str:
         """Equal for two exactly if nothing has changed in between; empty if that cannot be known."""
         ...
@@ -68,6 +75,12 @@ class BundledEntities:
     def roles(self) -> frozenset[str]:
         (found,) = RoleWork("json")([line_batch(self.entities)])
         return frozenset(found.column("role").to_pylist())
+
+    def attributes(self, names: frozenset[str]) -> dict[str, Attributes]:
+        return {
+            each.id: {name: each.attributes[name] for name in names & each.attributes.keys()}
+            for each in self.entities
+        }
 
     def fingerprint(self) -> str:
         return hashlib.sha256(line_batch(self.entities).serialize()).hexdigest()
@@ -92,6 +105,12 @@ class StoredEntities:
         opened = open_entities(self.session(), self.source)
         return frozenset(opened.gather(RoleWork(opened.form), ROLES).column("role").to_pylist())
 
+    def attributes(self, names: frozenset[str]) -> dict[str, Attributes]:
+        opened = open_entities(self.session(), self.source)
+        found = opened.gather(AttributeWork(opened.form, names), ATTRIBUTES)
+        texts = found.column("attributes").to_pylist()
+        return dict(zip(found.column("id").to_pylist(), map(msgspec.json.decode, texts), strict=True))
+
     def fingerprint(self) -> str:
         path = Path(self.source)
         if "://" in self.source or not path.exists():
@@ -109,12 +128,12 @@ class EntityFrame:
     form: Form
     frame: DataFrame
 
-    def gather(self, work: MaskWork | RoleWork, schema: pa.Schema) -> pa.Table:
+    def gather(self, work: MaskWork | RoleWork | AttributeWork, schema: pa.Schema) -> pa.Table:
         """What the tasks hand back."""
         try:
             return self.frame.mapInArrow(work, from_arrow_schema(schema)).toArrow()
         except SPARK_ERRORS as error:
-            raise InvalidEntities(self.source, 0, _first_line(error)) from error
+            raise InvalidEntities(self.source, 0, first_line(error)) from error
 
 
 def open_entities(spark: SparkSession, source: str) -> EntityFrame:
@@ -124,7 +143,7 @@ def open_entities(spark: SparkSession, source: str) -> EntityFrame:
         if found.form != "json":
             _check_columns(found)
     except SPARK_ERRORS as error:
-        raise InvalidEntities(source, 0, _first_line(error)) from error
+        raise InvalidEntities(source, 0, first_line(error)) from error
     return found
 
 
@@ -189,7 +208,7 @@ def _check_columns(found: EntityFrame) -> None:
         raise InvalidEntities(found.source, found.frame.count(), f"names are text, not {type_}", ID)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """What Spark says, without its stack."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].removeprefix("[").replace("] ", ": ", 1) if lines else type(error).__name__

@@ -105,7 +105,7 @@ def bars(
         axes.set_yticks(list(places), [_shortened(label) for label in labels])
         axes.invert_yaxis()
         axes.set_xlabel(x)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.4g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(abs(value), place)))
         _legend(axes, 2)
         return _svg(figure, x)
 
@@ -161,7 +161,7 @@ def _percent(value: float, _: int) -> str:
 
 
 def _number(value: float, _: int) -> str:
-    return f"{value:,.6g}"
+    return f"{value:,.9g}"
 
 
 def _svg(figure: Figure, label: str) -> str:

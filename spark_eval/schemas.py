@@ -58,6 +58,9 @@ MASKS = pa.schema(
 ROLES = pa.schema([pa.field("role", pa.string(), nullable=False)])
 """The roles of subjects."""
 
+ATTRIBUTES = pa.schema([pa.field("id", pa.string()), pa.field("attributes", pa.string())])
+"""Entities with some of their attributes, as JSON."""
+
 DECISIONS = pa.schema(
     [
         pa.field("class", pa.int64(), nullable=False),  # permissions of one class are decided alike
@@ -134,3 +137,18 @@ TALLIES = pa.schema(
     ]
 )
 """What changes between two sets of policies, counted."""
+
+SEEN = pa.schema(
+    [
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("object", pa.string(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("roles", pa.list_(pa.string()), nullable=False),  # of the subject
+        pa.field("count", pa.int64(), nullable=False),  # how often it was asked
+        pa.field("before", pa.string(), nullable=False),
+        pa.field("after", pa.string(), nullable=False),
+        pa.field("policies_before", pa.list_(pa.string()), nullable=False),
+        pa.field("policies_after", pa.list_(pa.string()), nullable=False),
+    ]
+)
+"""Requests that were asked, decided by two sets of policies."""

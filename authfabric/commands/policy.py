@@ -1,4 +1,4 @@
-"""`authfabric policy`: check, test, build, push, list and roll back policies."""
+"""`authfabric policy`: check, test, compare, build, push, list and roll back policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from authfabric.commands import linting, release
+from authfabric.commands import comparing, linting, release
 from authfabric.commands.linting import Folder
 from authfabric.commands.release import Key
 from authfabric.keys import own_identity
@@ -16,9 +16,12 @@ from authz import AuthFabricError
 from pdp.bundle_store import read_folder, write_whole
 from pdp.policy_set import PolicySet
 
-app = typer.Typer(help="Check, test, build, push, list and roll back policies.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check, test, compare, build, push, list and roll back policies.", no_args_is_help=True
+)
 app.command("check")(linting.check)
 app.command("test")(linting.run_tests)
+app.command("diff")(comparing.diff)
 app.command("push")(release.push)
 app.command("list")(release.list_)
 app.command("rollback")(release.rollback)

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from authfabric.commands.release import Domain, Key
-from authfabric.keys import Trust, own_identity, trusted_keys
+from authfabric.keys import Trust, own_identity
 from authfabric.policies import CURRENT, Shelf
 from authfabric.populations import LOCAL, Actions, Master, MayLack, Objects, Subjects, Verbose, make_inputs
 from authfabric.settings import find_url
@@ -76,8 +76,7 @@ def precompute(
     try:
         require_spark()
         identity = own_identity(key)
-        trusted = (trusted_keys(trust) if trust else frozenset()) | {identity.public}
-        found = Shelf(find_url(url), domain, trusted).find(policies)
+        found = Shelf(find_url(url), domain, [*(trust or ()), str(identity.public)]).find(policies)
         if found.epoch is None and epoch is None:
             fail(
                 "`--epoch` is missing: caches use a snapshot only under the epoch it is made for", Exit.USAGE

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections import Counter
+from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -11,8 +15,9 @@ from authfabric.cli import app
 from authfabric.fabric import fabric
 from authfabric.keys import own_identity
 from pep import Enforcer, LeaseRules
+from spark_eval.diff import Diff
 from tests.authfabric.test_push import authfabric
-from tests.spark_eval.jobs.clinic import ABAC, PROVIDED, ROLES, Clinic
+from tests.spark_eval.jobs.clinic import ABAC, PROVIDED, ROLES, Clinic, write_lines
 
 
 @pytest.fixture
@@ -74,6 +79,103 @@ async def answers_alike(clinic, running, attributes, name):
     assert [each.effect for each in asked] == [each.effect for each in answers]
     assert not any(each.inferred for each in asked)
     await replica.stop()
+
+
+def diff(clinic, *words, abac=ABAC, roles=ROLES):
+    """Compare the clinic's policies with these."""
+    new = Path(shutil.copytree(clinic.policies, clinic.folder / "new", dirs_exist_ok=True))
+    (new / "abac.yaml").write_text(abac)
+    (new / "clinic.oasis").write_text(roles)
+    entities = [
+        "--subjects",
+        str(clinic.folder / "people.jsonl"),
+        "--objects",
+        str(clinic.folder / "things.jsonl"),
+    ]
+    return CliRunner().invoke(app, ["policy", "diff", str(clinic.policies), str(new), *entities, *words])
+
+
+def changes(clinic):
+    """What the engines of both folders say differently of everyone and everything."""
+    before = dict(clinic.decisions())
+    clinic.policies = clinic.folder / "new"
+    after = dict(clinic.decisions())
+    return Counter(f"{before[case]} to {after[case]}" for case in before if before[case] != after[case])
+
+
+FEWER = {
+    "abac": ABAC.replace("value: 2", "value: 3").replace("/public/*", "/public/1*"),
+    "roles": ROLES + 'nurse |- privilege(write, "/wards/*")\n',
+}
+ALL = ("--actions", "read,write,delete")
+
+
+def test_a_diff_finds_what_the_engines_decide_differently(clinic):
+    result = diff(clinic, *ALL, "--json", **FEWER)
+    assert result.exit_code == 1, result.stderr
+    found = msgspec.json.decode(result.stdout, type=Diff)
+    assert found.changes == changes(clinic)
+    assert {each.name for each in found.by_policy} == {"public", "roles#4"}
+    assert {each.name for each in found.by_role} == {"chief", "doctor", "nurse"}
+
+
+def test_a_diff_for_people_has_a_report(clinic):
+    file = clinic.folder / "report.html"
+    result = diff(clinic, *ALL, "--report", str(file), "--fail-on", "never", **FEWER)
+    assert result.exit_code == 0, result.stderr
+    assert "decisions change" in result.stdout
+    assert "user001" in result.stdout
+    page = file.read_text()
+    assert page.count("<svg") == 4
+    assert "Which policies bring it about" in page
+
+
+def test_the_exit_code_says_whether_something_changes_that_matters(clinic):
+    assert diff(clinic, *ALL, "--fail-on", "gained", roles=FEWER["roles"]).exit_code == 1
+    assert diff(clinic, *ALL, "--fail-on", "lost", roles=FEWER["roles"]).exit_code == 0
+    same = diff(clinic, *ALL, roles=ROLES + 'nurse |- privilege(write, "/x")\n')
+    assert (same.exit_code, "nothing changes" in same.stdout) == (0, True)
+
+
+def test_a_diff_over_a_log_counts_what_was_asked(clinic):
+    asked = [
+        {"subject": "user001", "object": "/wards/3", "action": "write"},
+        {"subject": "user001", "object": "/wards/3", "action": "write", "context": '{"shift": "night"}'},
+        {"subject": "user002", "object": "/wards/3", "action": "write", "context": '{"shift": "night"}'},
+        {
+            "subject": "guest",
+            "object": "/wards/3",
+            "action": "write",
+            "subject_attributes": '{"roles": ["nurse"]}',
+        },
+    ]
+    log = clinic.folder / "log.jsonl"
+    write_lines(log, asked[:1] * 3 + asked[1:])
+    result = diff(clinic, "--seen", str(log), "--json", roles=FEWER["roles"])
+    assert result.exit_code == 1, result.stderr
+    found = msgspec.json.decode(result.stdout, type=Diff)
+    assert (found.decisions, found.changes) == (6, {"deny to allow": 5})
+    assert [(each.name, each.total) for each in found.by_subject] == [("user001", 4), ("guest", 1)]
+    assert [(each.name, each.total) for each in found.by_role] == [("nurse", 5)]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"subject": "a", "object": "b"}', "1 of them lack subject or object or action"),
+        (
+            '{"subject": "a", "object": "b", "action": "c", "context": "[1]"}',
+            "or attributes are no JSON object",
+        ),
+        ("", "there is no request in it (0 rows read)"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_refused(clinic, line, problem):
+    log = clinic.folder / "log.jsonl"
+    log.write_text(line)
+    result = diff(clinic, "--seen", str(log))
+    assert result.exit_code == 3
+    assert problem in result.stderr
 
 
 def test_a_folder_needs_the_epoch_under_which_it_is_in_force(clinic):

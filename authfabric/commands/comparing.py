@@ -1,0 +1,158 @@
+"""`authfabric policy diff`: which decisions change from one set of policies to another."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from authfabric.commands.release import Domain
+from authfabric.keys import Trust
+from authfabric.policies import Shelf
+from authfabric.populations import (
+    LOCAL,
+    Actions,
+    Master,
+    MayLack,
+    Objects,
+    Subjects,
+    Verbose,
+    make_inputs,
+    stored,
+)
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json
+from authz import AuthFabricError
+from bus.scopes import DEFAULT_DOMAIN
+from pdp.policy_set import PolicySet
+from spark_eval.errors import require_spark
+
+if TYPE_CHECKING:
+    from spark_eval.diff import Diff, Group
+
+SHOWN = 5
+"""Groups and examples on the terminal; the report has more."""
+
+
+class FailOn(enum.StrEnum):
+    """Which changes make the exit code 1."""
+
+    ANY = "any"
+    GAINED = "gained"
+    LOST = "lost"
+    NEVER = "never"
+
+
+def diff(
+    old: Annotated[str, typer.Argument(help="A folder, a bundle, the number of a release, or `current`.")],
+    new: Annotated[str, typer.Argument(help="Likewise.")],
+    subjects: Subjects = None,
+    objects: Objects = None,
+    actions: Actions = None,
+    may_lack: MayLack = None,
+    seen: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare over the requests in this log instead: what `spark audit` wrote, or lines of JSON."
+        ),
+    ] = None,
+    fail_on: Annotated[FailOn, typer.Option(help="Which changes make the exit code 1.")] = FailOn.ANY,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    trust: Trust = None,
+    url: Url = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Find exactly which decisions change from OLD to NEW: who gains, who loses, and because of which policies.
+
+    Over all known subjects, objects and actions, or over the requests that were asked. Exit code 0: nothing changes
+    that --fail-on names. 1: something does. 3: it could not be found out.
+    """
+    try:
+        require_spark()
+        from spark_eval.compare import LESS, MORE
+        from spark_eval.diff_report import Told, diff_report
+        from spark_eval.jobs.diff import SeenOrder, compare_policies, compare_seen
+        from spark_eval.progress import Steps
+        from spark_eval.report import render
+        from spark_eval.session import SparkOptions, lazy_session
+        from spark_eval.store import write_whole
+
+        shelf = Shelf(find_url(url), domain, trust)
+        before, after = (shelf.find(each).bundle for each in (old, new))
+        steps = Steps(None if json else err)
+        with lazy_session(SparkOptions(master, verbose)) as session:
+            policies = PolicySet.read(after)
+            if seen is not None:
+                known = (stored(each, session) for each in (subjects, objects))
+                found = compare_seen(SeenOrder(before, after, seen, *known), session, steps)
+            else:
+                inputs = make_inputs(policies, subjects, objects, actions, may_lack, session)
+                found = compare_policies(PolicySet.read(before), inputs, session, steps)
+        if report is not None:
+            about = f"the requests in `{seen}`" if seen else "all entities"
+            command = shlex.join(["authfabric", *sys.argv[1:]])
+            write_whole(report, render(diff_report(found, Told(old, new, about, command))).encode())
+    except AuthFabricError as error:
+        fail(error)
+    if json:
+        print_json(found)
+    else:
+        _show(found, report)
+    kinds = {FailOn.GAINED: MORE, FailOn.LOST: LESS, FailOn.ANY: MORE | LESS, FailOn.NEVER: ()}[fail_on]
+    if found.any_of(kinds):
+        raise typer.Exit(Exit.DENIED)
+
+
+def _show(found: Diff, report: Path | None) -> None:
+    if not found.total:
+        out.print(f"nothing changes: {found.decisions:,} decisions are the same", highlight=False)
+    else:
+        other = found.total - found.gained - found.lost
+        out.print(
+            f"[bold]{found.total:,}[/] of {found.decisions:,} decisions change: [green]{found.gained:,} gained[/],"
+            f" [red]{found.lost:,} lost[/], {other:,} with the context; {found.subjects:,} subjects and"
+            f" {found.permissions:,} permissions are affected",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for noun, groups in (
+            ("policy", found.by_policy),
+            ("role", found.by_role),
+            ("objects", found.by_prefix),
+            ("subject", found.by_subject),
+        ):
+            if groups:
+                out.print(_table(noun, groups[:SHOWN]))
+        for each in found.examples[:SHOWN]:
+            out.print(
+                f"  {escape(each.subject)} {escape(each.action)} {escape(each.object)}:"
+                f" {_side(each.before, each.policies_before)} -> {_side(each.after, each.policies_after)}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    if report is not None:
+        out.print(f"report: [bold]{escape(str(report))}[/]", highlight=False, soft_wrap=True)
+
+
+def _side(effect: str, policies: Sequence[str]) -> str:
+    return effect + (f" [dim]({escape(', '.join(policies))})[/]" if policies else "")
+
+
+def _table(noun: str, groups: Sequence[Group]) -> Table:
+    table = Table(expand=False)
+    table.add_column(noun)
+    for column in ("gained", "lost", "with the context"):
+        table.add_column(column, justify="right")
+    for each in groups:
+        table.add_row(escape(each.name), f"{each.gained:,}", f"{each.lost:,}", f"{each.other:,}")
+    return table

@@ -1,0 +1,117 @@
+"""Policy diff: two sets of policies over the same entities, or over the requests that were really asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pdp.bundle import Bundle
+from pdp.policy_set import PolicySet
+from spark_eval.compare import Comparison
+from spark_eval.decisions import make_tiles, tile_frame, workers_of
+from spark_eval.diff import Diff, Example, Summary, prepare
+from spark_eval.entities import MaskWork
+from spark_eval.entity_store import SPARK_ERRORS, Entities, first_line
+from spark_eval.joint import Joint
+from spark_eval.plan import make_plan
+from spark_eval.population import Inputs, check_joins
+from spark_eval.progress import Steps
+from spark_eval.request_store import InvalidRequests, Requests
+from spark_eval.rules import derivations, rules_of
+from spark_eval.schemas import SEEN, TALLIES
+from spark_eval.seen import SeenWork
+from spark_eval.seen_diff import Seen, seen_diff
+from spark_eval.session import Sessions
+from spark_eval.split import Part
+
+HERE = 2**30
+"""Up to so many decisions are compared in this process; more go to Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOrder:
+    """Two bundles, the requests that were asked, and what is known of those they are about, if anything is."""
+
+    before: Bundle
+    after: Bundle
+    requests: str
+    subjects: Entities | None = None
+    objects: Entities | None = None
+
+
+def compare_seen(order: SeenOrder, session: Sessions, steps: Steps) -> Diff:
+    """What would have been answered otherwise."""
+    looked_at = [path for each in (order.before, order.after) for path in _looked_at(each)]
+    spark = session()
+    with steps.step("reading requests and entities", 2) as advance:
+        requests = Requests.open(spark, order.requests)
+        advance(1)
+        known = (
+            each.attributes(frozenset(name for root, name in looked_at if root == kind)) if each else {}
+            for kind, each in (("subject", order.subjects), ("object", order.objects))
+        )
+        work = SeenWork(order.before.pack(), order.after.pack(), *known)
+        advance(1)
+    with steps.watch(spark, "deciding requests again", workers_of(spark)):
+        decided = requests.distinct().mapInArrow(work, from_arrow_schema(SEEN))
+        try:
+            changed = decided.where("before <> after").toArrow()
+        except SPARK_ERRORS as error:
+            raise InvalidRequests(order.requests, requests.count, first_line(error)) from error
+    return seen_diff(requests.count, _seen(changed))
+
+
+def _seen(changed: pa.Table) -> Iterator[Seen]:
+    for row in changed.to_pylist():
+        policies = (tuple(row[f"policies_{when}"]) for when in ("before", "after"))
+        names = (row[name] for name in ("subject", "object", "action", "before", "after"))
+        yield Seen(Example(*names, *policies), row["count"], row["roles"])
+
+
+def _looked_at(bundle: Bundle) -> Iterator[tuple[str, str]]:
+    """Root and name of the attributes that policies look at, and roles, which changes are told apart by."""
+    yield "subject", "roles"
+    for _, paths in PolicySet.read(bundle).uses():
+        yield from ((path.root, str(path.keys[0])) for path in paths)
+
+
+def compare_policies(before: PolicySet, inputs: Inputs, session: Sessions, steps: Steps) -> Diff:
+    """What changes from the policies `before` to those of the inputs, over all their entities."""
+    sources = (before.sources(), inputs.policies.sources())
+    with steps.step("evaluating policies over entities", 3) as advance:
+        roles = inputs.subjects.roles()
+        advance(1)
+        old, new = (make_plan(rules_of(each, roles)) for each in sources)
+        joint = Joint.of(old, new, roles)
+        derived = {**derivations(sources[0]), **derivations(sources[1])}
+        subjects = inputs.subjects.masks(
+            MaskWork(joint.plan, Part.SUBJECT, derivations=derived), inputs.may_lack
+        )
+        advance(1)
+        work = MaskWork(joint.plan, Part.PERMISSION, derivations=derived, actions=inputs.actions)
+        objects = inputs.objects.masks(work, inputs.may_lack)
+        advance(1)
+    check_joins(inputs, joint.plan, subjects, objects)
+    comparison, people = prepare(joint, subjects, objects, [each.id for each in inputs.actions])
+    tallies = _tallies(comparison, session, steps)
+    summary = Summary(comparison, people, tallies)
+    return summary.diff(subjects.side.rows * objects.side.rows)
+
+
+def _tallies(comparison: Comparison, session: Sessions, steps: Steps) -> pa.Table:
+    subjects, classes = comparison.subjects.count, comparison.classes.rows
+    if subjects * classes <= HERE:
+        tiles = make_tiles(subjects, classes, 1)
+        batches: list[pa.RecordBatch] = []
+        with steps.step("comparing decisions", len(tiles)) as advance:
+            for tile in tiles:
+                batches += comparison.tallies(tile)
+                advance(1)
+        return pa.Table.from_batches(batches, TALLIES)
+    spark = session()
+    tiles = make_tiles(subjects, classes, workers_of(spark))
+    with steps.watch(spark, "comparing decisions", len(tiles)):
+        return tile_frame(spark, comparison.tallies, tiles, TALLIES).toArrow()
