@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from authz import AuthFabricError
+from bus.loop import run_fast
 
 Result = TypeVar("Result")
 
@@ -52,18 +53,8 @@ def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:
 def run(work: Coroutine[object, object, Result]) -> Result:
     """Run a command's work on a fast event loop; errors of the fabric become one line and an exit code."""
     try:
-        return _loop_run(work)
+        return run_fast(work)
     except AuthFabricError as error:
         fail(error)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def _loop_run(work: Coroutine[object, object, Result]) -> Result:
-    if sys.platform == "win32":
-        import asyncio
-
-        return asyncio.run(work)
-    import uvloop
-
-    return uvloop.run(work)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_eval.experiment.cell import Cell
+from spark_eval.experiment.cell import Cache, Cell
 from spark_eval.experiment.plan import Availability, Sweep
 from spark_eval.experiment.points import AvailabilityPoint
 from spark_eval.plots import Chart, Mark, Series, draw
@@ -23,6 +23,7 @@ LABELS = {
     "strategy": "strategy",
     "cache": "recycling",
 }
+_RECYCLING = {Cache.NONE: "no recycling", Cache.PRECISE: "precise", Cache.ROLES: "SAAM-RBAC"}
 _FORMULA, _SIMULATION, _LIVE = 6, 1, 2
 
 
@@ -113,11 +114,10 @@ def _axes(sweep: Sweep) -> tuple[str, list[str]]:
 def _plot_single(
     x: str, simulated: Sequence[AvailabilityPoint], live: Sequence[AvailabilityPoint], sweep: Sweep
 ) -> Plot:
+    expected = [point.expected for point in simulated]
     series = [
-        Series(
-            "formula", _values(x, simulated), [p.expected for p in simulated], (), (), Mark.DASHES, _FORMULA
-        ),
         _with_interval("simulation", x, simulated, Mark.LINE, _SIMULATION),
+        Series("formula", _values(x, simulated), expected, (), (), Mark.DASHES, _FORMULA),
     ]
     if live:
         series.append(_with_interval("live on NATS", x, live, Mark.POINTS, _LIVE))
@@ -182,6 +182,8 @@ def _described(name: str, cell: Cell) -> str:
             return f"{value * 100:.4g} % in common"
         case "mttf" | "mttr":
             return f"{name.upper()} {value:g}"
+        case "cache":
+            return _RECYCLING[value]
         case _:
             return str(value)
 

@@ -57,7 +57,10 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
         return f"{self.pdps} {self.overlap!r} {self.mttf!r} {self.mttr!r} {self.common!r}"
 
     def __str__(self) -> str:
-        return f"{self.world} {self.strategy} {self.cache}"
+        return (
+            f"{self.pdps} PDPs, overlap {self.overlap:g}, MTTF {self.mttf:g}, MTTR {self.mttr:g},"
+            f" {self.common:g} in common, {self.strategy}, cache {self.cache}"
+        )
 
 
 class Population(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):

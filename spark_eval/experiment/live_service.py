@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,10 @@ from spark_eval.experiment.world import Flags, World, draw_grants
 from spark_eval.progress import Advance
 from spark_eval.schemas import LIVE, P2P, PUBSUB, TRACE
 
+BATCH = 10
+"""Parts of a run that are so many times as long as a failure count as independent."""
 BATCHES = 10
-"""Parts of a run that count as independent: each is long against the time a failure lasts."""
+"""How many such parts a run has at least, however short it is."""
 IN_FLIGHT = 16
 PATIENCE = 0.05
 """Seconds after which a request that still waits no longer keeps others from being asked."""
@@ -51,11 +53,7 @@ class Answer(NamedTuple):
     seconds: float
 
 
-Answers: TypeAlias = Mapping[str, Sequence[Answer]]
-"""By variant, and in the order of the requests."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """A cell in the fabric of one run: its name there, and its world."""
 
@@ -72,18 +70,26 @@ class Place:
         """By variant: where to ask."""
         return {P2P: f"{self.name}-own", PUBSUB: self.name}
 
+    def question(self, number: int) -> tuple[int, int]:
+        """The subject and the object of the request with this number."""
+        return int(self.world.subjects[self.row, number]), int(self.world.objects[self.row, number])
+
+    def batches(self, requests: int) -> int:
+        """How many observations so many requests count as."""
+        return max(BATCHES, int(requests / (BATCH * self.cell.mttr)))
+
 
 async def run_live(plan: Availability, seed: int, advance: Advance) -> pa.Table:
     """The trace of every live run of the plan; `advance` is told how many requests are done."""
-    asked: list[tuple[Place, Answers]] = []
+    runs: list[_Run] = []
     grants = draw_grants(plan.population, seed)
-    for run in range(plan.live_runs):
-        places = find_places(plan, seed, run)
+    for number in range(plan.live_runs):
+        places = find_places(plan, seed, number)
         async with run_fabric(replica_tasks(places, role_policies(grants))) as url:
-            asked += [(p, await _run_place(p, plan.population, grants, url, advance)) for p in places]
+            runs.append(_Run(plan.population, grants, advance))
+            await runs[-1].ask_all(places, url)
     # Not before all fabrics are gone: whoever computes for long without listening is taken for dead.
-    tables = [_rows(place, variant, each) for place, answers in asked for variant, each in answers.items()]
-    return pa.concat_tables([TRACE.empty_table(), *tables])
+    return pa.concat_tables([TRACE.empty_table(), *(table for run in runs for table in run.tables())])
 
 
 def find_places(plan: Availability, seed: int, run: int) -> list[Place]:
@@ -128,57 +134,56 @@ def _scopes(place: Place, number: int) -> Iterator[str]:
         yield f"object@{place.domains[PUBSUB]}:{object_name(thing)}"
 
 
-async def _run_place(
-    place: Place, population: Population, grants: Flags, url: str, advance: Advance
-) -> Answers:
-    async with contextlib.AsyncExitStack() as stack:
-        peps = {
-            variant: await stack.enter_async_context(Enforcer.connect(url, domain=domain, recycling=None))
-            for variant, domain in place.domains.items()
-        }
-        asking = _Asking(place, population, grants, peps, advance)
-        numbers = range(population.requests)
-        answers = await asyncio.gather(
-            *(asking.ask(variant, number) for number in numbers for variant in peps)
-        )
-    return {variant: answers[turn :: len(peps)] for turn, variant in enumerate(peps)}
+class _Run:
+    """Asks the questions of all places of a run in order, so many at a time; each place both ways."""
 
-
-class _Asking:
-    """Asks the requests of one place, so many at a time."""
-
-    def __init__(
-        self,
-        place: Place,
-        population: Population,
-        grants: Flags,
-        peps: Mapping[str, Enforcer],
-        advance: Advance,
-    ) -> None:
-        self._place = place
+    def __init__(self, population: Population, grants: Flags, advance: Advance) -> None:
         self._population = population
         self._grants = grants
-        self._peps = peps
         self._advance = advance
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._answers: dict[tuple[Place, str], list[asyncio.Future[Answer]]] = {}
 
-    async def ask(self, variant: str, number: int) -> Answer:
-        async with self._slots:
-            answer = asyncio.ensure_future(self._ask(variant, number))
+    async def ask_all(self, places: Sequence[Place], url: str) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            peps = {
+                (place, variant): await stack.enter_async_context(
+                    Enforcer.connect(url, domain=domain, recycling=None)
+                )
+                for place in places
+                for variant, domain in place.domains.items()
+            }
+            self._answers = {key: [] for key in peps}
+            numbers = range(self._population.requests)
+            questions = (
+                (peps[place, variant], place, variant, number)
+                for place in places
+                for number in numbers
+                for variant in place.domains
+            )
+            await asyncio.gather(*(self._ask_in_turn(questions) for _ in range(IN_FLIGHT)))
+            await asyncio.gather(*(answer for answers in self._answers.values() for answer in answers))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """What became of the questions, when all are done."""
+        for (place, variant), answers in self._answers.items():
+            yield _rows(place, variant, [answer.result() for answer in answers])
+
+    async def _ask_in_turn(self, questions: Iterator[tuple[Enforcer, Place, str, int]]) -> None:
+        for pep, place, variant, number in questions:
+            answer = asyncio.ensure_future(self._ask(pep, place, number))
+            self._answers[place, variant].append(answer)
             await asyncio.wait([answer], timeout=PATIENCE)
-        return await answer
+            if answer.done():
+                answer.result()  # a wrong answer ends the experiment here
 
-    async def _ask(self, variant: str, number: int) -> Answer:
-        world, row = self._place.world, self._place.row
-        subject, thing = int(world.subjects[row, number]), int(world.objects[row, number])
-        context: dict[str, object] = {RUN: self._place.name, NUMBER: number}
+    async def _ask(self, pep: Enforcer, place: Place, number: int) -> Answer:
+        subject, thing = place.question(number)
+        context: dict[str, object] = {RUN: place.name, NUMBER: number}
         request = make_request(self._population, subject, thing, context)
         # Only questions with equal deadlines travel together. These travel alone, and so are lost one by one.
         deadline = self._population.deadline + number * 1e-9
         start = perf_counter()
-        decision = await self._peps[variant].check(
-            request, deadline=deadline, strategy=self._place.cell.strategy
-        )
+        decision = await pep.check(request, deadline=deadline, strategy=place.cell.strategy)
         seconds = perf_counter() - start
         if decision.decided and decision.allowed != self._grants[subject % self._population.roles, thing]:
             raise WrongAnswer(decision)
@@ -195,7 +200,7 @@ def _rows(place: Place, variant: str, answers: Sequence[Answer]) -> pa.Table:
         "variant": pa.repeat(variant, count),
         **cell_columns(place.cell, count),
         "run": pa.repeat(pa.scalar(place.run, pa.int32()), count),
-        "batch": pa.array(numbers * BATCHES // count),
+        "batch": pa.array((numbers.astype(np.int64) * place.batches(count) // count).astype(np.int32)),
         "request": pa.array(numbers),
         "requests": pa.repeat(pa.scalar(1, pa.int32()), count),
         "failed": pa.array([answer.failed for answer in answers]).cast(pa.int32()),

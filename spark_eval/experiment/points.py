@@ -73,6 +73,11 @@ class Result(msgspec.Struct, frozen=True):
     response_time: list[TimeSummary] = []
     curves: list[TimePoint] = []
 
+    @property
+    def differing(self) -> list[AvailabilityPoint]:
+        """The points whose interval does not hold what the formula says."""
+        return [point for point in self.availability if not point.agrees]
+
 
 def availability_points(rows: Iterable[Row], population: Population) -> list[AvailabilityPoint]:
     points = []

@@ -17,6 +17,7 @@ import msgspec
 from authz import Basis, Decision, Request
 from bus.errors import BadMessage
 from bus.faults import FaultyConnection
+from bus.loop import run_fast
 from bus.messages import unpack_questions
 from bus.scopes import Scope
 from pdp.abac import Algorithm, read_policies
@@ -87,12 +88,7 @@ async def serve() -> None:
 
 
 def main() -> None:
-    if sys.platform == "win32":
-        asyncio.run(serve())
-    else:
-        import uvloop
-
-        uvloop.run(serve())
+    run_fast(serve())
 
 
 if __name__ == "__main__":

@@ -85,7 +85,8 @@ def _widest(result: Result) -> AvailabilityPoint:
 
 def _notes(plan: Experiment) -> str:
     return (
-        f"Seed {plan.seed}; the plan is in `experiment.yaml` beside this report, every observation in `trace.parquet`."
+        f"Seed {plan.seed}; the plan is in `experiment.yaml` beside this report, and `--plan` repeats it;"
+        " every observation is in `traces`."
         f" Python {platform.python_version()}, Spark {pyspark.__version__}, {os.cpu_count()} cores."
         " Simulated results depend on plan and versions alone; response times depend on the machine."
     )

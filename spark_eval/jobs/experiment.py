@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-import uvloop
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from bus.loop import run_fast
 from spark_eval.experiment import aggregate
 from spark_eval.experiment.live_service import run_live
 from spark_eval.experiment.plan import Experiment, Part, dump
@@ -22,12 +23,14 @@ from spark_eval.experiment.response_service import count_requests, run_response_
 from spark_eval.experiment.simulation import simulate, tasks
 from spark_eval.progress import Steps
 from spark_eval.report import render
-from spark_eval.schemas import TRACE
+from spark_eval.schemas import CELL, LIVE, SIMULATION, TRACE
 from spark_eval.session import SparkOptions, open_session, to_frame
 from spark_eval.store import whole_folder
 
-PLAN, TRACES, RESULT, REPORT = "experiment.yaml", "trace.parquet", "result.json", "report.html"
+PLAN, TRACES, RESULT, REPORT = "experiment.yaml", "traces", "result.json", "report.html"
 """What an output folder holds."""
+ORDER = ("figure", *CELL, "run", "request", "variant")
+"""By what traces are sorted, so that equal traces are equal files."""
 PARTITIONS = 64
 
 
@@ -49,13 +52,21 @@ def run(order: Order, steps: Steps) -> Result:
         measured = _measure(order, steps)
         with steps.step("starting Spark", 1):
             spark = stack.enter_context(open_session(order.spark))
-        trace = pa.concat_tables([measured, _simulate(order, spark, steps)])
+        simulated = _simulate(order, spark, steps)
         with steps.step("aggregating", 1):
-            result = _aggregate(order, to_frame(spark, trace).cache())
-        pq.write_table(trace, folder / TRACES)
+            result = _aggregate(order, to_frame(spark, pa.concat_tables([measured, simulated])).cache())
+        _write(folder / TRACES, {LIVE: measured, SIMULATION: simulated})
         (folder / RESULT).write_bytes(msgspec.json.format(msgspec.json.encode(result)))
         (folder / REPORT).write_text(render(make_report(order.plan, order.parts, result, order.command)))
     return result
+
+
+def _write(folder: Path, traces: Mapping[str, pa.Table]) -> None:
+    folder.mkdir()
+    for source, trace in traces.items():
+        if trace.num_rows:
+            ordered = trace.sort_by([(name, "ascending") for name in ORDER]).combine_chunks()
+            pq.write_table(ordered, folder / f"{source}.parquet")
 
 
 def _measure(order: Order, steps: Steps) -> pa.Table:
@@ -65,10 +76,10 @@ def _measure(order: Order, steps: Steps) -> pa.Table:
     if Part.AVAILABILITY in order.parts and live.live_cells():
         requests = len(live.live_cells()) * live.live_runs * live.population.requests * 2
         with steps.step("asking failing PDPs", requests) as advance:
-            parts.append(uvloop.run(run_live(live, plan.seed, advance)))
+            parts.append(run_fast(run_live(live, plan.seed, advance)))
     if Part.RESPONSE_TIME in order.parts:
         with steps.step("measuring response times", count_requests(plan.response_time)) as advance:
-            parts.append(uvloop.run(run_response_times(plan.response_time, plan.seed, advance)))
+            parts.append(run_fast(run_response_times(plan.response_time, plan.seed, advance)))
     return pa.concat_tables(parts)
 
 

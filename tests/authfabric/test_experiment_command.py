@@ -3,7 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import pytest
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+from spark_eval.experiment.cell import Cell
+from spark_eval.experiment.points import AvailabilityPoint, Result, Twins
+from spark_eval.jobs import experiment
 
 WITHOUT_SPARK = """
 import importlib.abc, sys
@@ -52,3 +59,37 @@ def test_a_bad_plan_is_one_line_and_leaves_nothing(tmp_path):
     assert "Traceback" not in done.stderr
     assert not out.exists()
     assert {path.name for path in tmp_path.iterdir()} <= {"plan.yaml", "cache"}
+
+
+def test_a_plan_and_the_quick_one_exclude_each_other(tmp_path):
+    done = CliRunner().invoke(app, ["experiment", "all", "--quick", "--plan", str(tmp_path / "plan.yaml")])
+    assert done.exit_code == 2
+
+
+def point(decrease):
+    return AvailabilityPoint(
+        "live", Cell(4, 0.5), 50, 5_000, 0.01, 0.09, decrease, margin=0.02, expected=0.84
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "words"),
+    [
+        (Result([point(0.83)], Twins(2, 2, 10)), 0, ["1 of 1 points agree", "2 of 2 live runs"]),
+        (
+            Result([point(0.83), point(0.8)], Twins(2, 2, 10)),
+            1,
+            ["1 of 2 points agree", "live, 4 PDPs, overlap 0.5", "80.00% ± 2.00%", "not 84.00%"],
+        ),
+        (Result([point(0.83)], Twins(2, 1, 10)), 1, ["1 of 2 live runs"]),
+    ],
+)
+def test_what_does_not_agree_is_said_and_is_no_success(result, code, words, monkeypatch, tmp_path):
+    monkeypatch.setattr(experiment, "run", lambda order, steps: result)
+    command = ["experiment", "availability", "--quick", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == code, done.output
+    assert all(each in done.output for each in [*words, "report.html"])
+    document = msgspec.json.decode(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert document["points"] - len(document["differing"]) == 1
+    assert document["twins"] == msgspec.to_builtins(result.twins)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from spark_eval.experiment.cell import Cell, Population
-from spark_eval.experiment.live_service import find_places, replica_tasks, run_live, spans
+from spark_eval.experiment.live_service import Place, find_places, replica_tasks, run_live, spans
 from spark_eval.experiment.outcome import point_to_point, publish_subscribe
 from spark_eval.experiment.plan import Availability, Sweep
+from spark_eval.experiment.world import World
 
 SEED = 11
 PLAN = Availability(
@@ -65,6 +66,14 @@ def test_spans_are_half_open(flags, expected):
     import numpy as np
 
     assert spans(np.array(flags, np.bool_)) == expected
+
+
+@pytest.mark.parametrize(
+    ("requests", "mttr", "batches"), [(5_000, 10.0, 50), (5_000, 40.0, 12), (300, 10.0, 10)]
+)
+def test_what_counts_as_one_observation_is_long_against_a_failure(requests, mttr, batches):
+    place = Place("cell0", Cell(mttr=mttr), World(*[None] * 5), row=0, run=0)
+    assert place.batches(requests) == batches
 
 
 def test_cells_that_are_not_live_are_not_run():

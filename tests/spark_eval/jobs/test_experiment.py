@@ -49,7 +49,7 @@ def test_the_output_is_whole(finished):
     assert (out / REPORT).read_text().startswith("<!doctype html>")
 
 
-def test_both_traces_are_in_one_file_of_one_schema(finished):
+def test_both_traces_have_one_schema_and_read_as_one_table(finished):
     trace = pq.read_table(finished[1] / TRACES)
     assert trace.schema.equals(TRACE)
     assert set(trace.column("source").to_pylist()) == {"live", "simulation"}
@@ -63,12 +63,15 @@ def test_simulation_and_live_run_agree_with_the_formula(finished):
     assert (result.twins.runs, result.twins.alike) == (4, 4)
 
 
-def test_the_plan_that_is_left_repeats_the_simulation(finished, spark, tmp_path):
+def test_the_plan_that_is_left_repeats_the_simulation_to_the_last_byte(finished, tmp_path, monkeypatch):
     result, out = finished
     again = msgspec.structs.replace(
         load(out / PLAN), availability=msgspec.structs.replace(SMALL.availability, live_runs=0)
     )
+    monkeypatch.setattr(experiment, "PARTITIONS", 3)
     repeated = run(order(tmp_path / "again", again), Steps(None))
+    first, second = (folder / TRACES / "simulation.parquet" for folder in (out, tmp_path / "again"))
+    assert first.read_bytes() == second.read_bytes()
     by_cell = {point.cell: point.decrease for point in result.availability if point.source == "simulation"}
     assert {point.cell: point.decrease for point in repeated.availability} == by_cell
 
