@@ -35,9 +35,9 @@ from authz.predicate import (
     compile_predicate,
 )
 from authz.predicate.compiler import EVENT as LAYOUT
+from authz.predicate.filter import EVENT, PARAMETER
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.event_type import Attribute, AttributeType
-from pubsub_core.filter import EVENT, PARAMETER
 
 _T = AttributeType
 _NUMBERS = frozenset({_T.INTEGER, _T.FLOAT, _T.TIMESTAMP})
