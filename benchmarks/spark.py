@@ -1,0 +1,212 @@
+"""What deciding in bulk costs on Spark: against DuckDB, Polars and a function per row, and after a change.
+
+What is timed against others starts from the same masks, or the same tables, in memory, and ends with the same counts:
+for each permission, how many subjects are allowed it. Before anything is timed, all must have counted alike.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from authz import Identity
+from benchmarks import bulk_rivals as rivals
+from benchmarks.bulk_rivals import Counts, Way, Words, agree
+from benchmarks.bulk_workload import ACTIONS, ROLES, Population, by_attributes, by_roles, role_rules
+from benchmarks.harness import at_least, at_most, best, best_of_each, main
+from sdp_cache.store import open_snapshot
+from spark_eval.board import turn
+from spark_eval.decisions import Decisions, workers_of
+from spark_eval.jobs.precompute import Order, precompute
+from spark_eval.masks import Side
+from spark_eval.population import Population as Evaluated
+from spark_eval.population import populate
+from spark_eval.precomputed_store import SNAPSHOT
+from spark_eval.progress import Steps
+from spark_eval.session import SparkOptions, open_session
+
+PROMISES = {
+    "rbac_vs_duckdb": at_least(1),
+    "rbac_vs_polars": at_least(1),
+    "abac_vs_duckdb": at_least(50),
+    "abac_vs_polars": at_least(50),
+    "masks_vs_udf": at_least(100),
+    "incremental_ratio": at_most(0.1),
+    "snapshot_bytes_per_million": at_most(10_000),
+    "growth": at_most(1.2),
+}
+SUBJECTS, OBJECTS = 100_000, 1_000
+SAMPLE = 2_000
+"""Subjects over which others evaluate a hundred policies: their time grows with the pairs, and is minutes for all."""
+UDF_SAMPLE = 50
+ROUNDS = 5
+DISAGREE = "they do not count alike: nothing is measured"
+SIGNER = Identity.from_seed(bytes(32))
+
+
+def run() -> dict[str, float]:
+    """How many times longer others take for 100,000 subjects, 1,000 objects and 4 actions, and what it is made of."""
+    begin = perf_counter()
+    with open_session(SparkOptions("local[2]")) as spark, tempfile.TemporaryDirectory() as folder:
+        start = perf_counter() - begin
+        root = Path(folder)
+        return {
+            **_roles(spark, root),
+            **_policies(spark, root),
+            **_changes(spark, root),
+            **_growth(spark, root),
+            "start_s": start,
+        }
+
+
+def _roles(spark: SparkSession, root: Path) -> dict[str, float]:
+    population = by_roles(root / "rbac", SUBJECTS, OBJECTS)
+    evaluated = populate(population.inputs(lambda: spark))
+    masks = [_words(each.side) for each in (evaluated.subjects, evaluated.permissions)]
+    duck, polars = rivals.duckdb_masks(*masks), rivals.polars_masks(*masks)
+    ways: dict[str, Way] = {
+        "ours": partial(_count, spark, evaluated),
+        **_named("duckdb", duck),
+        **_named("polars", polars),
+    }
+    times = _race(ways)
+    return {
+        "rbac_vs_duckdb": _best(times, "duckdb") / times["ours"],
+        "rbac_vs_polars": _best(times, "polars") / times["ours"],
+        **{f"rbac_{name}_millions_per_s": population.decisions / times[name] / 1e6 for name in times},
+    }
+
+
+def _policies(spark: SparkSession, root: Path) -> dict[str, float]:
+    population = by_attributes(root / "abac", SUBJECTS, OBJECTS)
+    evaluated = populate(population.inputs(lambda: spark))
+    ours = best(partial(_count, spark, evaluated), ROUNDS) / population.decisions
+    people, permissions = _tables(population)
+    policies = population.policies.policies
+    some, few = people.slice(0, SAMPLE), people.slice(0, UDF_SAMPLE)
+    ways: dict[str, Way] = {
+        "ours": partial(_count, spark, _first(evaluated, SAMPLE)),
+        "duckdb": rivals.duckdb_policies(policies, some, permissions),
+        "polars": rivals.polars_policies(policies, some, permissions),
+    }
+    times = _race(ways, rounds=1)
+    pairs = SAMPLE * len(permissions)
+    row_function = rivals.row_function(spark, policies, few, permissions)
+    if not agree([row_function(), _count(spark, _first(evaluated, UDF_SAMPLE))]):
+        raise SystemExit(DISAGREE)
+    udf = best(row_function, 2) / (UDF_SAMPLE * len(permissions))
+    return {
+        "abac_vs_duckdb": times["duckdb"] / pairs / ours,
+        "abac_vs_polars": times["polars"] / pairs / ours,
+        "masks_vs_udf": udf / ours,
+        "abac_ours_millions_per_s": 1 / ours / 1e6,
+        "abac_duckdb_millions_per_s": pairs / times["duckdb"] / 1e6,
+        "abac_polars_millions_per_s": pairs / times["polars"] / 1e6,
+        "abac_udf_millions_per_s": 1 / udf / 1e6,
+    }
+
+
+def _changes(spark: SparkSession, root: Path) -> dict[str, float]:
+    """What is computed after one role has got one more permission, against computing everything; and the snapshot."""
+    population = by_roles(root / "rbac", SUBJECTS, OBJECTS)
+    inputs = population.inputs(lambda: spark)
+    order = Order(inputs, "", 1, SIGNER, root / "out", full=True, assume_provided=True)
+    compute = partial(precompute, session=lambda: spark, steps=Steps(None))
+    full = best(lambda: compute(order), 3)
+    chance, grants, times = random.Random(3), population.grants, []
+    for epoch in range(2, 2 + ROUNDS):
+        grants += ((f"role{chance.randrange(ROLES)}", chance.choice(ACTIONS), chance.randrange(OBJECTS)),)
+        change = replace(order, inputs=replace(inputs, policies=role_rules(grants)), epoch=epoch, full=False)
+        begin = perf_counter()
+        assert compute(change).incremental
+        times.append(perf_counter() - begin)
+    snapshot = root / "out" / SNAPSHOT
+    load = best(lambda: open_snapshot(snapshot, [SIGNER.public], epoch))
+    opened = open_snapshot(snapshot, [SIGNER.public], epoch)
+    cases = [
+        (f"user{chance.randrange(SUBJECTS)}", f"/files/{chance.randrange(OBJECTS)}", chance.choice(ACTIONS))
+        for _ in range(10_000)
+    ]
+    look_up = best(lambda: [opened.lookup(*case) for case in cases]) / len(cases)
+    return {
+        "incremental_ratio": min(times) / full,
+        "full_s": full,
+        "incremental_s": min(times),
+        "snapshot_bytes_per_million": snapshot.stat().st_size / (population.decisions / 1e6),
+        "snapshot_load_ms": load * 1e3,
+        "snapshot_lookup_us": look_up * 1e6,
+    }
+
+
+def _growth(spark: SparkSession, root: Path) -> dict[str, float]:
+    """Time per decision for a million subjects, against ten thousand."""
+    each = []
+    for subjects in (10_000, 1_000_000):
+        population = by_roles(root / f"growth-{subjects}", subjects, OBJECTS)
+        evaluated = populate(population.inputs(lambda: spark))
+        each.append(best(partial(_count, spark, evaluated), ROUNDS) / population.decisions)
+    return {"growth": each[1] / each[0]}
+
+
+def _count(spark: SparkSession, evaluated: Evaluated) -> Counts:
+    """All decisions on Spark, counted for each permission."""
+    plan, permissions = evaluated.plan, evaluated.permissions.side
+    classes = permissions.classes(plan)
+    subjects = turn(evaluated.subjects.side, len(plan.bits))
+    decisions = Decisions(plan, subjects, classes.side, np.arange(classes.side.rows))
+    found = decisions.frame(spark, "counts", workers_of(spark)).toArrow()
+    counts = np.zeros(classes.side.rows, np.int64)
+    np.add.at(counts, found.column("class").to_numpy(), found.column("allows").to_numpy())
+    return counts[classes.members]
+
+
+def _race(ways: dict[str, Way], rounds: int = ROUNDS) -> dict[str, float]:
+    if not agree(way() for way in ways.values()):
+        raise SystemExit(DISAGREE)
+    works: dict[str, Callable[[], object]] = {**ways}
+    return best_of_each(works, rounds)
+
+
+def _named(rival: str, ways: dict[str, Way]) -> dict[str, Way]:
+    return {f"{rival}_{name}": way for name, way in ways.items()}
+
+
+def _best(times: dict[str, float], rival: str) -> float:
+    return min(seconds for name, seconds in times.items() if name.startswith(rival))
+
+
+def _words(side: Side) -> Words:
+    """Masks as two words each; there are as many bits as roles."""
+    padded = np.zeros((side.rows, 16), np.uint8)
+    padded[:, : side.masks.shape[1]] = side.masks
+    return padded.view(np.uint64)
+
+
+def _first(evaluated: Evaluated, subjects: int) -> Evaluated:
+    """The same about the first subjects only."""
+    side = evaluated.subjects.side.take(slice(0, subjects))
+    return replace(evaluated, subjects=replace(evaluated.subjects, side=side))
+
+
+def _tables(population: Population) -> tuple[pa.Table, pa.Table]:
+    """Subjects, and permissions: each object with each action, in the order of their names."""
+    people, things = (
+        pq.read_table(population.folder / f"{name}.parquet").sort_by("id") for name in ("people", "things")
+    )
+    rows = np.repeat(np.arange(len(things)), len(ACTIONS))
+    crossed = things.take(pa.array(rows)).append_column("action", pa.array(list(ACTIONS) * len(things)))
+    return people, crossed.append_column("row", pa.array(np.arange(len(crossed))))
+
+
+if __name__ == "__main__":
+    main(run)
