@@ -37,3 +37,20 @@ class OutOfStep(EventError):
         super().__init__(f"from version {version} of the key tree one cannot follow the change to {offered}")
         self.version = version
         self.offered = offered
+
+
+class AdmissionRefused(EventError):
+    """A key group's manager gives no keys: `problem` says what the asker lacks."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"no keys are given: {problem}")
+        self.problem = problem
+
+
+class ManagerUntrusted(EventError):
+    """Whoever answers for a type's keys was not appointed by the type's owner."""
+
+    def __init__(self, type_id: str, problem: str) -> None:
+        super().__init__(f"the key manager of the type `{type_id}` is not trusted: {problem}")
+        self.type_id = type_id
+        self.problem = problem

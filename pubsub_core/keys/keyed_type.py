@@ -1,0 +1,35 @@
+"""What the two sides of a key group must know of an event type: its names, its owner, and who may manage its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from authz import PublicKey
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.keys.plan import Group
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedType:
+    """An event type whose attributes are sealed."""
+
+    id: str
+    name: str
+    owner: PublicKey
+    names: Mapping[str, str]
+    """The name of each attribute, by its UUID."""
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, name: str) -> Self:
+        """The newest version of the type of this name. Raises UnknownType."""
+        definition = catalogue.named(name)
+        attributes = catalogue.attributes(definition.version)
+        return cls(
+            definition.id, name, definition.owner_key, {id_: each.name for id_, each in attributes.items()}
+        )
+
+    def names_in(self, group: Group) -> list[str]:
+        """The names by which capabilities speak of a group's attributes; of one it does not know, the UUID."""
+        return [self.names.get(attribute, attribute) for attribute in group.attributes]

@@ -1,0 +1,187 @@
+"""A key group manager on the bus: one replica of any number, which share nothing but the sealed state of the groups.
+
+Each change is stored first, by compare-and-set, and told afterwards; and the last one is told again with every pulse,
+by every replica. So a replica that dies between the two leaves nobody behind, and two that act at once agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from authz.spki import Notice
+from bus.connection import Connection
+from bus.envelope import pack
+from bus.errors import BadMessage, BusError, NotConnected
+from bus.responder import responding
+from bus.state_store import StateMoved, StateStore
+from bus.subjects import KEYS, key_changes, key_manager, key_requests
+from pubsub_core.keys.errors import AdmissionRefused, CannotOpen
+from pubsub_core.keys.exchange import Secrets
+from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Welcome
+from pubsub_core.keys.manager import Admission, KeyOffice
+from pubsub_core.keys.messages import Answer, Told, changes, encode, unpack_question
+from pubsub_core.keys.oft import Rekey
+from pubsub_core.keys.status import GroupStatus, KeyStatus
+
+PULSE = 1.0
+"""Seconds between two looks at the clock, and between two tellings of the last change."""
+
+_log = logging.getLogger("authfabric.keys")
+_decode = msgspec.msgpack.Decoder(GroupRecord).decode
+Action = Callable[[KeyGroup], bool]
+"""Does something with a group, and says whether that has changed it."""
+
+
+class KeyManager:
+    """One replica: `async with KeyManager(bus, office).serving(): ...`."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        office: KeyOffice,
+        *,
+        pulse: float = PULSE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._bus = bus
+        self._office = office
+        self._pulse = pulse
+        self._clock = clock
+        self._secrets = Secrets(office.identity)
+        self._store = StateStore(bus, KEYS)
+        self._review = False
+        self._signed: dict[str, tuple[Change, bytes]] = {}
+        self.refused = 0
+        """How many requests were refused since the start."""
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Answer requests and keep the schedule, for the length of the block."""
+        type_id = self._office.keyed.id
+        introduction = pack(Told(self._office.introduce(self._secrets.public)))
+
+        async def introduce(_: bytes) -> bytes:
+            return introduction
+
+        busy = pack(Told(b""))
+        async with (
+            responding(self._bus, [key_manager(type_id)], introduce, busy=busy, queue="keys"),
+            responding(self._bus, [key_requests(type_id)], self._answer, busy=busy, queue="keys", at_once=1),
+        ):
+            ticking = asyncio.create_task(self._tick_always())
+            try:
+                yield
+            finally:
+                ticking.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await ticking
+
+    def accept(self, notice: Notice) -> None:
+        """Heed a revocation: whoever was admitted by what it takes back is evicted. Raises InvalidSignature."""
+        self._office.verifier.accept(notice, self._clock())
+        self._review = True
+
+    async def tick(self) -> None:
+        """Do what is due in every group, and tell the last changes again."""
+        review, self._review = self._review, False
+        for group in self._office.plan.groups:
+            await self._change(group.id, lambda group: self._keep_up(group, review))
+
+    async def status(self) -> KeyStatus:
+        """How the groups stand."""
+        groups = []
+        for each in self._office.plan.groups:
+            _, group = await self._load(each.id)
+            groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
+        return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
+
+    def _keep_up(self, group: KeyGroup, review: bool) -> bool:
+        now = self._clock()
+        evicted = review and self._office.review(group, now)
+        return group.tick(now) or evicted
+
+    async def _tick_always(self) -> None:
+        while True:
+            try:
+                await self.tick()
+            except BusError as error:
+                _log.warning("key groups cannot be kept up now: %s", error)
+                self._review = True
+            except Exception:
+                _log.exception("key groups cannot be kept up")
+            await asyncio.sleep(self._pulse)
+
+    async def _answer(self, payload: bytes) -> bytes:
+        try:
+            asked, exchanged = self._secrets.hear(unpack_question(payload))
+        except (BusError, CannotOpen):
+            self.refused += 1
+            return pack(Told(b""))
+        try:
+            admission = self._office.judge(asked, self._clock())
+            answer = Answer(tuple([await self._admit(id_, admission) for id_ in admission.members]))
+        except AdmissionRefused as error:
+            self.refused += 1
+            answer = Answer(problem=error.problem)
+        except BusError as error:
+            answer = Answer(problem=f"the manager cannot reach its state: {error}")
+        return pack(Told(exchanged.close(encode(answer))))
+
+    async def _admit(self, id_: str, admission: Admission) -> Welcome:
+        group = await self._change(id_, lambda group: self._office.admit(group, admission, self._clock()))
+        if admission.request.leave:
+            return Welcome(id_, ())
+        return group.welcome(admission.name)
+
+    async def _change(self, id_: str, action: Action) -> KeyGroup:
+        """Read a group, do something with it, store it and tell; once more if another replica was faster."""
+        while True:
+            revision, group = await self._load(id_)
+            if action(group):
+                try:
+                    await self._save(group, revision)
+                except StateMoved:
+                    continue
+            self._tell(group)
+            return group
+
+    async def _load(self, id_: str) -> tuple[int, KeyGroup]:
+        state = await self._store.read(self._name(id_))
+        if state is None:
+            return 0, KeyGroup(GroupRecord(id_), self._office.rules)
+        record = _decode(self._secrets.open_state(self._name(id_), state.data))
+        return state.revision, KeyGroup(record, self._office.rules)
+
+    async def _save(self, group: KeyGroup, revision: int) -> None:
+        name = self._name(group.id)
+        sealed = self._secrets.seal_state(name, encode(group.record()))
+        await self._store.write(name, sealed, revision)
+
+    def _tell(self, group: KeyGroup) -> None:
+        """Tell all members of the last change."""
+        change = group.change
+        if change is None:
+            return
+        known, data = self._signed.get(group.id, (None, b""))
+        if known != change:
+            data = self._sign(change)
+            self._signed[group.id] = change, data
+        with contextlib.suppress(NotConnected):  # it is told again with the next pulse
+            self._bus.send(key_changes(self._office.keyed.id), data)
+
+    def _sign(self, change: Change) -> bytes:
+        try:
+            return pack(Told(changes.sign(change, self._office.identity)))
+        except BadMessage:
+            # Too many have come and gone at once for one message: have all of them ask.
+            bare = Change(change.group, change.start, Rekey(change.rekey.version))
+            return pack(Told(changes.sign(bare, self._office.identity)))
+
+    def _name(self, id_: str) -> str:
+        return f"{self._office.keyed.id}.{id_}"

@@ -1,0 +1,289 @@
+"""A broker's keys on the bus: it joins key groups, follows their changes, and asks again when it has missed one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from authz import AuthFabricError, Identity, PublicKey
+from authz.errors import InvalidKey, InvalidSignature
+from authz.seal import UntrustedSigner
+from authz.spki import Verifier
+from bus.connection import Connection, Subscription
+from bus.envelope import pack
+from bus.errors import BusError, ReplyTimeout
+from bus.subjects import key_changes, key_manager, key_requests
+from pubsub_core.keys.admission import entitle
+from pubsub_core.keys.derivation import KEY_BYTES, derive
+from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, ManagerUntrusted, OutOfStep
+from pubsub_core.keys.exchange import ask
+from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.membership import Membership
+from pubsub_core.keys.messages import (
+    REQUEST_DOMAIN,
+    Answer,
+    Introduction,
+    Request,
+    SignedRequest,
+    appointments,
+    changes,
+    decode_answer,
+    encode,
+    introductions,
+    unpack_told,
+)
+from pubsub_core.keys.plan import Plan
+from pubsub_core.keys.ring import KeyRing
+
+SECONDS = 3.0
+"""How long a manager is waited for."""
+AGAIN = 0.25
+"""Seconds after which a request that came to nothing is made again, doubled each time."""
+
+_log = logging.getLogger("authfabric.keys")
+
+
+@dataclass(slots=True)
+class _Joined:
+    """What is kept of a type whose keys were asked for."""
+
+    keyed: KeyedType
+    chain: bytes
+    manager: PublicKey
+    introduction: Introduction
+    groups: dict[str, Membership]
+    own_key: bytes
+    subscription: Subscription | None = None
+    asking: asyncio.Task[None] | None = None
+    heard: dict[bytes, None] = field(default_factory=dict)
+    """The last changes heard, as they came: they come again and again."""
+
+
+class KeyClient:
+    """A broker's memberships: `async with KeyClient(bus, identity, ring, verifier).running(): ...`."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        identity: Identity,
+        ring: KeyRing,
+        verifier: Verifier,
+        *,
+        clock: Callable[[], float] = time.time,
+        seconds: float = SECONDS,
+    ) -> None:
+        self.ring = ring
+        self._bus = bus
+        self._identity = identity
+        self._verifier = verifier
+        self._clock = clock
+        self._seconds = seconds
+        self._joined: dict[str, _Joined] = {}
+        self.on_change: list[Callable[[], None]] = []
+        """Called whenever the ring holds a new key."""
+        self.repaired = 0
+        """How often a change was missed and made good."""
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep up with the groups joined, for the length of the block."""
+        expiring = asyncio.create_task(self._expire_always())
+        self._bus.on_ready.append(self._ask_all)
+        try:
+            yield
+        finally:
+            self._bus.on_ready.remove(self._ask_all)
+            expiring.cancel()
+            for joined in list(self._joined.values()):
+                await self._forget(joined)
+
+    async def join(self, keyed: KeyedType, chain: bytes, groups: Iterable[str] | None = None) -> Plan:
+        """Become a member of these groups of a type, or of all that the chain entitles to; returns the type's plan.
+
+        Do it again with another chain to renew it. Raises AdmissionRefused, ManagerUntrusted, or NoResponders or
+        ReplyTimeout if no manager answers.
+        """
+        joined = await self._meet(keyed, chain)
+        for group in self._entitled(joined) if groups is None else groups:
+            if group not in joined.groups:
+                own_key = derive(joined.own_key, "member", bytes.fromhex(group))
+                joined.groups[group] = Membership(group, own_key, self.ring)
+        await self._ask(joined)
+        return joined.introduction.plan
+
+    async def leave(self, type_id: str) -> None:
+        """Say that the keys of a type are needed no more, and destroy them."""
+        joined = self._joined.pop(type_id)
+        try:
+            await self._request(joined, leave=True)
+        finally:
+            await self._forget(joined)
+
+    def plan(self, type_id: str) -> Plan | None:
+        """The key groups of a type, if its manager has said which there are."""
+        joined = self._joined.get(type_id)
+        return joined.introduction.plan if joined is not None else None
+
+    async def _meet(self, keyed: KeyedType, chain: bytes) -> _Joined:
+        """Find out who manages a type's keys, and listen to what it tells."""
+        joined = self._joined.get(keyed.id)
+        if joined is not None:
+            joined.chain = chain
+            return joined
+        reply = await self._bus.ask(key_manager(keyed.id), b"", self._seconds)
+        manager, introduction = self._trust(keyed, unpack_told(reply).data)
+        joined = _Joined(keyed, chain, manager, introduction, {}, os.urandom(KEY_BYTES))
+        joined.subscription = await self._bus.listen(
+            key_changes(keyed.id), lambda _subject, _reply, payload, _headers: self._hear(joined, payload)
+        )
+        self._joined[keyed.id] = joined
+        return joined
+
+    def _trust(self, keyed: KeyedType, data: bytes) -> tuple[PublicKey, Introduction]:
+        """The manager, if it is the type's owner or was appointed by it."""
+        try:
+            words = msgspec.msgpack.decode(
+                msgspec.msgpack.decode(data, type=_Peek).content, type=Introduction
+            )
+            manager = keyed.owner
+            if words.appointment:
+                appointed = appointments.open(words.appointment, {keyed.owner}).value
+                if appointed.type != keyed.id or appointed.until <= self._clock():
+                    raise ManagerUntrusted(keyed.id, "its appointment is for another type, or has ended")
+                manager = PublicKey.parse(appointed.manager)
+            introduction = introductions.open(data, {manager}).value
+        except (
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+            UntrustedSigner,
+            InvalidSignature,
+            InvalidKey,
+        ) as error:
+            raise ManagerUntrusted(keyed.id, str(error)) from None
+        if introduction.type != keyed.id:
+            raise ManagerUntrusted(keyed.id, "it introduces itself for another type")
+        return manager, introduction
+
+    def _entitled(self, joined: _Joined) -> list[str]:
+        """The groups that our capability is for. Raises AdmissionRefused if there are none."""
+        found, refusal = [], AdmissionRefused("the type has no key groups")
+        try:
+            capability = self._verifier.verify(joined.chain, self._clock()).capability
+        except AuthFabricError as error:
+            raise AdmissionRefused(str(error)) from None
+        for group in joined.introduction.plan.groups:
+            try:
+                entitle(capability, joined.keyed.name, joined.keyed.names_in(group))
+                found.append(group.id)
+            except AdmissionRefused as error:
+                refusal = error
+        if not found:
+            raise refusal
+        return found
+
+    async def _ask(self, joined: _Joined) -> None:
+        answer = await self._request(joined)
+        for welcome in answer.welcomes:
+            membership = joined.groups.get(welcome.group)
+            if membership is not None:
+                membership.take(welcome)
+        self._changed()
+
+    async def _request(self, joined: _Joined, leave: bool = False) -> Answer:
+        """Ask the manager, until it answers or the time is over."""
+        content = encode(
+            Request(
+                str(joined.manager), self._clock(), tuple(joined.groups), joined.chain, joined.own_key, leave
+            )
+        )
+        signed = SignedRequest(content, self._identity.sign(REQUEST_DOMAIN + content))
+        question, exchanged = ask(joined.introduction.exchange, encode(signed))
+        subject = key_requests(joined.keyed.id)
+        reply = await self._bus.ask(subject, pack(question), self._seconds)
+        try:
+            answer = decode_answer(exchanged.open(unpack_told(reply).data))
+        except (CannotOpen, msgspec.DecodeError):
+            raise ReplyTimeout(subject, self._seconds) from None
+        if answer.problem:
+            raise AdmissionRefused(answer.problem)
+        return answer
+
+    def _hear(self, joined: _Joined, payload: bytes) -> None:
+        if payload in joined.heard:
+            return
+        try:
+            change = changes.open(unpack_told(payload).data, {joined.manager}).value
+        except AuthFabricError:
+            return  # nobody of whom we would hear
+        membership = joined.groups.get(change.group)
+        if membership is None:
+            return
+        try:
+            membership.follow(change)
+        except OutOfStep:
+            self.repaired += 1
+            self._ask_again(joined)
+            return
+        joined.heard[payload] = None
+        while len(joined.heard) > 2 * len(joined.groups):
+            joined.heard.pop(next(iter(joined.heard)))
+        self._changed()
+
+    def _ask_all(self) -> None:
+        """The connection was away, and we may have missed anything."""
+        for joined in self._joined.values():
+            self._ask_again(joined)
+
+    def _ask_again(self, joined: _Joined) -> None:
+        if joined.asking is None or joined.asking.done():
+            joined.asking = asyncio.create_task(self._ask_until_answered(joined))
+
+    async def _ask_until_answered(self, joined: _Joined) -> None:
+        wait = AGAIN
+        while True:
+            try:
+                await self._ask(joined)
+                return
+            except AdmissionRefused as error:
+                _log.warning("no keys of `%s` any more: %s", joined.keyed.id, error.problem)
+                self._joined.pop(joined.keyed.id, None)
+                await self._forget(joined)
+                return
+            except BusError as error:
+                _log.info("the keys of `%s` are asked for again: %s", joined.keyed.id, error)
+            await asyncio.sleep(random.uniform(wait / 2, wait))
+            wait = min(2 * wait, 10.0)
+
+    async def _forget(self, joined: _Joined) -> None:
+        if joined.asking is not None and joined.asking is not asyncio.current_task():
+            joined.asking.cancel()
+        if joined.subscription is not None:
+            with contextlib.suppress(BusError):
+                await joined.subscription.cancel()
+        for group in joined.groups:
+            self.ring.drop(group)
+
+    async def _expire_always(self) -> None:
+        while True:
+            delays = [joined.introduction.rules.delay for joined in self._joined.values()]
+            if delays and self.ring.expire(self._clock(), max(delays)):
+                self._changed()
+            await asyncio.sleep(1.0)
+
+    def _changed(self) -> None:
+        for action in self.on_change:
+            action()
+
+
+class _Peek(msgspec.Struct, frozen=True, array_like=True):
+    """The content of something signed, before it is known to be."""
+
+    content: bytes

@@ -1,0 +1,220 @@
+"""Brokers get the keys that their capabilities are for, over a real server, whatever is lost and whoever is killed."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+
+import pytest
+
+from authz import Identity
+from authz.predicate import Equal, Path
+from authz.spki import Notice, encode_chain
+from bus import Connection
+from bus.faults import FaultyConnection
+from bus.subjects import KEYS
+from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
+from pubsub_core.keys.key_group import Rules
+from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.member_service import KeyClient
+from pubsub_core.keys.messages import Appointment, appointments
+from tests.pubsub_core.keys.office import (
+    LOCATION,
+    MANAGER,
+    NAMES,
+    OWNER,
+    PLAN,
+    PLATE,
+    TIME,
+    TYPE,
+    broker,
+    certificate,
+    chain,
+    managing,
+    new_type,
+    newest,
+)
+from tests.waiting import eventually
+
+
+def secrets(client: KeyClient, group: str) -> dict[int, bytes]:
+    return {key.epoch: key.reveal() for key in client.ring.of(group) or ()}
+
+
+async def test_a_broker_gets_the_keys_of_exactly_the_attributes_its_capability_is_for(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    met, billing = Identity.generate(), Identity.generate()
+    async with managing(url, keyed.id), broker(url, met) as all_, broker(url, billing) as some:
+        assert await all_.join(keyed, chain(met)) == PLAN
+        await some.join(keyed, chain(billing, ["numberplate", "sighted"]))
+        assert all_.ring.groups == set(NAMES)
+        assert some.ring.groups == {PLATE, TIME}
+        assert secrets(all_, PLATE) == secrets(some, PLATE) != {}
+        with pytest.raises(AdmissionRefused):
+            await some.join(keyed, chain(billing, ["numberplate", "sighted"]), [LOCATION])
+
+
+@pytest.mark.parametrize("conditions", [{"where": [Equal(Path("event", ("numberplate",)), "AE05 XYZ")]}])
+async def test_a_capability_for_some_values_only_gives_no_key(jetstream_server, conditions):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    async with managing(url, keyed.id), broker(url, me) as client:
+        with pytest.raises(AdmissionRefused, match="without conditions"):
+            await client.join(keyed, chain(me, **conditions), [PLATE])
+
+
+async def test_someone_elses_capability_gives_no_key(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    async with managing(url, keyed.id) as manager, broker(url, Identity.generate()) as thief:
+        with pytest.raises(AdmissionRefused):
+            await thief.join(keyed, chain(Identity.generate()))
+        assert manager.refused == 1
+        assert not thief.ring.groups
+
+
+async def test_a_manager_that_the_owner_did_not_appoint_is_not_asked(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    of_another = KeyedType(keyed.id, TYPE, Identity.generate().public, NAMES)
+    async with managing(url, keyed.id), broker(url, me) as client:
+        with pytest.raises(ManagerUntrusted):
+            await client.join(of_another, chain(me))
+    async with managing(url, keyed.id) as manager:
+        for bad in (
+            b"",
+            appointments.sign(Appointment(keyed.id, str(OWNER.public), time.time() + 60), OWNER),
+            appointments.sign(Appointment("b" * 32, str(MANAGER.public), time.time() + 60), OWNER),
+            appointments.sign(Appointment(keyed.id, str(MANAGER.public), time.time() - 1), OWNER),
+            appointments.sign(Appointment(keyed.id, str(MANAGER.public), time.time() + 60), MANAGER),
+        ):
+            manager._office._appointment = bad
+            introduction = manager._office.introduce(b"x" * 32)
+            with pytest.raises(ManagerUntrusted):
+                client._trust(keyed, introduction)
+
+
+async def test_changes_reach_everyone_and_all_come_to_the_same_keys(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(managing(url, keyed.id, Rules(period=0.5, lead=0.0)))
+        clients = []
+        for _ in range(4):
+            me = Identity.generate()
+            clients.append(await stack.enter_async_context(broker(url, me)))
+            await clients[-1].join(keyed, chain(me), [PLATE])
+        await eventually(lambda: all(newest(each, PLATE) >= 4 for each in clients))
+        common = set.intersection(*(set(secrets(each, PLATE).items()) for each in clients))
+        assert len(common) >= 2
+
+
+async def test_a_revoked_broker_gets_no_further_key_and_destroys_what_it_has(jetstream_server):
+    keyed, url, me, other = new_type(), jetstream_server.url, Identity.generate(), Identity.generate()
+    async with managing(url, keyed.id) as manager, broker(url, me) as client, broker(url, other) as stays:
+        await stays.join(keyed, chain(other), [PLATE])
+        mine = certificate(me)
+        await client.join(keyed, encode_chain([mine]), [PLATE])
+        before = newest(stays, PLATE)
+        manager.accept(Notice.event(OWNER, mine, int(time.time())))
+        await eventually(lambda: newest(stays, PLATE) > before)
+        await eventually(lambda: not client.ring.groups)
+
+
+async def test_lost_changes_are_noticed_and_made_good(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    lose = False
+    async with (
+        managing(url, keyed.id, Rules(period=0.3, lead=0.0)),
+        broker(url, me, FaultyConnection, loses=lambda _: lose) as client,
+    ):
+        await client.join(keyed, chain(me), [PLATE])
+        await eventually(lambda: newest(client, PLATE) >= 2)
+        lose = True
+        await eventually(lambda: client._bus.lost > 12)
+        reached, lose = newest(client, PLATE), False
+        await eventually(lambda: newest(client, PLATE) > reached + 1)
+        assert client.repaired
+
+
+async def test_replicas_share_one_state_and_one_of_them_is_enough(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    first, second = Identity.generate(), Identity.generate()
+    async with broker(url, first) as one, broker(url, second) as other:
+        async with managing(url, keyed.id):
+            async with managing(url, keyed.id):
+                await one.join(keyed, chain(first), [PLATE])
+            await other.join(keyed, chain(second), [PLATE])
+            assert secrets(one, PLATE) == secrets(other, PLATE)
+        async with managing(url, keyed.id, Rules(period=0.2, lead=0.0)):
+            await eventually(lambda: newest(one, PLATE) >= 2 and newest(other, PLATE) >= 2)
+            both = set(secrets(one, PLATE).items()) & set(secrets(other, PLATE).items())
+            assert len(both) >= 2
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_manager_killed_in_the_middle_of_a_change_leaves_nobody_behind(jetstream_server, moment):
+    keyed, url = new_type(), jetstream_server.url
+    first, second = Identity.generate(), Identity.generate()
+    doomed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.pubsub_core.keys.office", url, keyed.id, moment, "2.0"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert await doomed.stdout.readline() == b"ready\n"
+    async with broker(url, first) as one, broker(url, second) as other:
+        await one.join(keyed, chain(first), [PLATE])
+        await other.join(keyed, chain(second), [PLATE])
+        assert await doomed.wait() == -signal.SIGKILL
+        assert newest(one, PLATE) == newest(other, PLATE) == 1
+        async with managing(url, keyed.id, Rules(period=2.0, lead=0.0)):
+            await eventually(lambda: newest(one, PLATE) >= 2 and newest(other, PLATE) >= 2)
+            assert secrets(one, PLATE)[2] == secrets(other, PLATE)[2]
+
+
+async def test_a_broker_that_restarts_joins_again_without_a_new_key(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    async with managing(url, keyed.id):
+        async with broker(url, me) as client:
+            await client.join(keyed, chain(me), [PLATE])
+            before = secrets(client, PLATE)
+        async with broker(url, me) as client:
+            await client.join(keyed, chain(me), [PLATE])
+            assert secrets(client, PLATE) == before
+
+
+async def test_leaving_destroys_the_keys_here_and_gives_no_more(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    async with managing(url, keyed.id) as manager, broker(url, me) as client:
+        await client.join(keyed, chain(me), [PLATE])
+        await client.leave(keyed.id)
+        assert not client.ring.groups
+        (member,) = (await manager.status()).groups[1].members
+        assert member.leaving
+
+
+async def test_nothing_that_is_stored_or_sent_tells_names_or_keys(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    seen = []
+    async with Connection(url) as eavesdropper, managing(url, keyed.id), broker(url, me) as client:
+        await eavesdropper.listen(
+            ">", lambda subject, reply, payload, _: seen.append(subject.encode() + payload)
+        )
+        await eavesdropper.flush()
+        await client.join(keyed, chain(me))
+        await eavesdropper.flush()
+        stored = await (await eavesdropper.jetstream().key_value(KEYS)).get(f"{keyed.id}.{PLATE}")
+        everything = b"".join(seen) + stored.value
+        for name in (*NAMES.values(), TYPE, "Sighting"):
+            assert name.encode() not in everything
+        for group in NAMES:
+            for secret in secrets(client, group).values():
+                assert secret not in everything
+        assert len(seen) > 3
+
+
+async def test_the_status_shows_groups_members_and_epochs(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    async with managing(url, keyed.id, Rules(period=100.0)) as manager, broker(url, me) as client:
+        await client.join(keyed, chain(me, lasts=50), [PLATE])
+        status = await manager.status()
+        group = next(each for each in status.groups if each.id == PLATE)
+        assert (group.attributes, group.epoch, len(group.members)) == (("numberplate",), 1, 1)
+        assert group.members[0].key == str(me.public)
+        assert group.next_refresh == group.members[0].until
