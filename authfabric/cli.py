@@ -14,6 +14,7 @@ from authfabric.commands import (
     experiment,
     pdp,
     policy,
+    roles,
     sdp,
     search,
     spark,
@@ -36,6 +37,7 @@ app.add_typer(sdp.app, name="sdp")
 app.add_typer(cap.app, name="cap")
 app.add_typer(event_type.app, name="type")
 app.add_typer(policy.app, name="policy")
+app.add_typer(roles.app, name="roles")
 app.add_typer(audit.app, name="audit")
 app.add_typer(search.app, name="search")
 app.add_typer(spark.app, name="spark")

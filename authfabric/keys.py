@@ -31,13 +31,22 @@ def policy_key_file() -> Path:
     return data_folder() / "policy-key.pem"
 
 
+def roles_key_file() -> Path:
+    return data_folder() / "roles-key.pem"
+
+
 def own_identity(path: Path | None = None) -> Identity:
     """The key to sign policies with: the one in the file given, or this user's own, made if there is none.
 
     Raises KeyFileRefused or InvalidKey.
     """
+    return load_or_make(path, policy_key_file())
+
+
+def load_or_make(path: Path | None, usual: Path) -> Identity:
+    """The key in the file given, or else in the usual one, made if there is none. Raises as `own_identity` does."""
     if path is None:
-        path = policy_key_file()
+        path = usual
         _make(path)
     return load_key(path, passphrase.known)
 

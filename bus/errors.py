@@ -55,10 +55,9 @@ class InvalidScope(BusError):
 class StoreUnavailable(BusError):
     """A store on the bus, that of policies for instance, cannot be reached or does not work."""
 
-    def __init__(self, problem: str, store: str = "policy store") -> None:
-        super().__init__(f"the {store} does not answer: {problem}")
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the store does not answer: {problem}")
         self.problem = problem
-        self.store = store
 
 
 class ContentMissing(BusError):

@@ -1,4 +1,4 @@
-"""Records that are written once and read by many: a key-value bucket, and word of each new record.
+"""Records that few write and many read: a key-value bucket, and word of each new record.
 
 Like the store of releases it is read entry by entry from the stream's leader, and whoever reads verifies: the store
 is trusted with nothing but keeping.
@@ -22,6 +22,14 @@ class RecordExists(BusError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is another record under `{name}` already")
+        self.name = name
+
+
+class RecordChanged(BusError):
+    """The record under this name is another than the writer thought."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the record `{name}` was changed by somebody else")
         self.name = name
 
 
@@ -51,21 +59,39 @@ class RecordStore:
             if not found or found[-1].data != data:
                 raise RecordExists(name) from None
 
+    async def write(self, name: str, data: bytes, number: int) -> int:
+        """Put a record in place of the one with this number, 0 for none; returns its own. Raises RecordChanged."""
+        bucket = await self._open()
+        try:
+            return int(await within(bucket.update(name, data, last=number)))
+        except WrongLast:
+            raise RecordChanged(name) from None
+
+    async def erase(self, name: str) -> None:
+        """Take a record out so that nothing is left of it."""
+        js = self._connection.jetstream()
+        await within(js.purge_stream(f"KV_{self._bucket}", subject=f"$KV.{self._bucket}.{name}"))
+
     async def remove(self, name: str) -> None:
         """Take a record out."""
         await within((await self._open()).delete(name))
 
-    async def since(self, number: int) -> list[Record]:
-        """The records written after this number, oldest first; each name once, as it stands now."""
+    async def since(self, number: int, below: str = "") -> list[Record]:
+        """The records written after this number, oldest first; each name once, as it stands now.
+
+        With `below`, only those whose names begin with these tokens.
+        """
         found: list[Record] = []
-        while (entry := await read_entry(self._connection, self._bucket, ">", number + 1)) is not None:
+        names = f"{below}.>" if below else ">"
+        while (entry := await read_entry(self._connection, self._bucket, names, number + 1)) is not None:
             number = entry.revision
             found.append(Record(number, entry.key, entry.data))
         return found
 
-    async def listen(self, on_news: Callable[[], None]) -> Subscription:
-        """Call back whenever there may be a new record."""
-        return await self._connection.listen(f"{recorded(self._bucket)}.>", lambda *_: on_news())
+    async def listen(self, on_news: Callable[[], None], below: str = "") -> Subscription:
+        """Call back whenever there may be a new record, with `below` one whose name begins with these tokens."""
+        heard = f"{recorded(self._bucket)}.{f'{below}.>' if below else '>'}"
+        return await self._connection.listen(heard, lambda *_: on_news())
 
     async def _open(self) -> KeyValue:
         return await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))

@@ -131,7 +131,7 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
     except (NotFoundError, BadRequestError):
         raise
     except APIError as error:
-        raise StoreUnavailable(error.description or str(error)) from None
+        raise StoreUnavailable(error.description or "no server that keeps it is there") from None
     except (nats.errors.Error, NotConnected, OSError, TimeoutError) as error:
         problem = str(error).removeprefix("nats: ")
         raise StoreUnavailable(problem or f"no answer within {seconds:g} s") from None

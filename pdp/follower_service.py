@@ -1,4 +1,4 @@
-"""A decider that follows a domain's releases: each is verified, compiled beside the running engine, and swapped in.
+"""Whatever follows a domain's releases: each is verified, compiled beside what is running, and swapped in.
 
 Invariants: what decides was released by a trusted key, and never gives way to an earlier release; a batch of requests
 is decided by one engine alone; whatever is wrong with a release, the one before it goes on deciding.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from authz import AuthFabricError, Decision, PublicKey, Request
 from authz.release import Released, ReleaseRefused
@@ -35,6 +35,9 @@ LOOK_SECONDS = 1.0
 _log = logging.getLogger("authfabric.pdp")
 
 
+T = TypeVar("T")
+
+
 class Answering(Decider, Protocol):
     """What decides, says why, and finds what would be allowed."""
 
@@ -43,8 +46,8 @@ class Answering(Decider, Protocol):
     async def search(self, query: SearchQuery) -> SearchPage: ...
 
 
-Build = Callable[[PolicySet, int], Answering]
-"""Makes what answers by some policies under an epoch. It is called in a thread of its own."""
+Build: TypeAlias = Callable[[PolicySet, int], T]
+"""Makes what goes by some policies under an epoch. It is called in a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +60,26 @@ class Following:
     cache: BundleCache
     max_age: float | None = None
     """Seconds after the store last confirmed the policies for which they are used; None: however long it takes."""
+    kind: Literal["pdp", "roles"] = "pdp"
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
-    """A release, and what answers by it."""
+class InForce(Generic[T]):
+    """A release, and what goes by it."""
 
     released: Released
-    decider: Answering
+    made: T
 
 
-class Follower:
-    """`async with Follower(bus, following, build) as decider`, then `await decider.ready.wait()`."""
+class ReleaseFollower(Generic[T]):
+    """Something that always goes by the newest release: `async with ReleaseFollower(bus, following, build)`."""
 
-    def __init__(self, connection: Connection, following: Following, build: Build) -> None:
+    def __init__(self, connection: Connection, following: Following, build: Build[T]) -> None:
         self._connection = connection
         self._following = following
         self._build = build
         self._feed = Feed(connection, following.domain, following.trusted)
-        status = MemberStatus(following.member, "pdp", following.domain, 0, lease=following.max_age)
+        status = MemberStatus(following.member, following.kind, following.domain, 0, lease=following.max_age)
         self._membership = Membership(connection, status)
         self._stack = contextlib.AsyncExitStack()
         self._applying: asyncio.Task[None] | None = None
@@ -84,9 +88,11 @@ class Follower:
         self._refused = 0
         """The epoch of a release that is no good, so that it is not tried again every second."""
         self._heard_store = float("-inf")
-        self.in_force: InForce | None = None
+        self.in_force: InForce[T] | None = None
+        self.on_change: list[Callable[[], None]] = []
+        """What to do whenever another release has come into force."""
         self.ready = asyncio.Event()
-        """Whether there are policies to decide by."""
+        """Whether there are policies to go by."""
         self.problem = ""
         """What is in the way of the newest policies, if anything is."""
         self.refusals = 0
@@ -116,29 +122,18 @@ class Follower:
 
     @property
     def epoch(self) -> int:
-        """The epoch by which requests are decided; 0 while there are no policies."""
+        """The epoch of the policies in force; 0 while there are none."""
         return self.in_force.released.epoch if self.in_force else 0
 
-    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
-        """Decide all of them under one epoch. Raises CannotDecide while there is nothing to decide by."""
-        return await self._decider.decide_many(requests)
-
-    async def explain(self, request: Request) -> Explanation:
-        """Why a request is decided as it is. Raises CannotDecide as well."""
-        return await self._decider.explain(request)
-
-    async def search(self, query: SearchQuery) -> SearchPage:
-        """What would be allowed. Raises CannotDecide as well."""
-        return await self._decider.search(query)
-
     @property
-    def _decider(self) -> Answering:
+    def current(self) -> T:
+        """What goes by the policies in force. Raises CannotDecide while there are none, or they are too old."""
         in_force, max_age = self.in_force, self._following.max_age
         if in_force is None:
             raise CannotDecide(f"there is no release of `{self._following.domain}` to decide by yet")
         if max_age is not None and monotonic() - self._heard_store > max_age:
             raise CannotDecide(f"the policy store was not heard for {max_age:g} s")
-        return in_force.decider
+        return in_force.made
 
     async def _follow(self) -> None:
         while True:
@@ -168,11 +163,13 @@ class Follower:
         try:
             self._must_not_go_back(released)
             content = packed or await self._feed.store.get(released.release.chunks)
-            decider = await asyncio.to_thread(self._compile, released, content)
+            made = await asyncio.to_thread(self._compile, released, content)
             # Between two messages: whoever is deciding a batch goes on with the decider it has taken.
-            self.in_force = InForce(released, decider)
+            self.in_force = InForce(released, made)
             self._latest = released
             self.ready.set()
+            for action in self.on_change:
+                action()
             _log.info("release %d of `%s` is in force", released.epoch, self._following.domain)
             if packed is None:
                 self._say(entry.problem)
@@ -197,7 +194,7 @@ class Follower:
         self._latest = kept[1]
         return kept
 
-    def _compile(self, released: Released, packed: bytes) -> Answering:
+    def _compile(self, released: Released, packed: bytes) -> T:
         bundle = Bundle.unpack(packed, released.release.bundle)
         return self._build(PolicySet.read(bundle), released.epoch)
 
@@ -222,3 +219,19 @@ class Follower:
     def _say(self, problem: str) -> None:
         self.problem = problem
         self._membership.say(self.epoch, problem)
+
+
+class Follower(ReleaseFollower[Answering]):
+    """`async with Follower(bus, following, build) as decider`, then `await decider.ready.wait()`."""
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        """Decide all of them under one epoch. Raises CannotDecide while there is nothing to decide by."""
+        return await self.current.decide_many(requests)
+
+    async def explain(self, request: Request) -> Explanation:
+        """Why a request is decided as it is. Raises CannotDecide as well."""
+        return await self.current.explain(request)
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """What would be allowed. Raises CannotDecide as well."""
+        return await self.current.search(query)

@@ -30,6 +30,7 @@ from authfabric.capability_view import (
     table_of,
     text_of,
 )
+from authfabric.durations import seconds_of
 from authfabric.terminal import Exit, Json, fail, out, print_json
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSignature, InvalidSyntax
@@ -63,8 +64,6 @@ from bus.keystore import create_key, load_key, load_public_key
 app = typer.Typer(
     help="Capabilities: signed certificates of who may do what, and chains of them.", no_args_is_help=True
 )
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 Key = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 To = Annotated[str, typer.Option("--to", help="The subject: a public key, or the file that holds it.")]
@@ -306,10 +305,10 @@ def _validity(issuer: Identity, start: str | None, lasts: str, recheck: int | No
     rechecks = (Recheck(issuer.public, recheck),) if recheck else ()
     if lasts == "ever":
         return Validity(first, None, rechecks)
-    match = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", lasts)
-    if match is None:
+    seconds = seconds_of(lasts)
+    if seconds is None:
         raise InvalidCapability("--for", f"`{lasts}` must be like 90s, 15m, 8h or 30d, or be `ever`")
-    return Validity(first, first + int(match[1]) * _UNITS[match[2]], rechecks)
+    return Validity(first, first + seconds, rechecks)
 
 
 def _time(text: str | None) -> int:

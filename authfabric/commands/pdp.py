@@ -106,7 +106,7 @@ def serve(
             domain,
             trusted_keys(trust),
             member,
-            BundleCache(cache or _cache_file(where, domain)),
+            BundleCache(cache or cache_file(where, domain)),
             max_age,
         )
         known = read_entities(entities or [])
@@ -129,7 +129,7 @@ def serve(
     run(replica.serve(serving))
 
 
-def _cache_file(url: str, domain: str) -> Path:
+def cache_file(url: str, domain: str) -> Path:
     """One file for each domain of each fabric that this user's replicas serve."""
     fabric = hashlib.sha256(url.encode()).hexdigest()[:12]
     return cache_folder() / "releases" / f"{token(domain)}-{fabric}"

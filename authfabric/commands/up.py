@@ -32,14 +32,19 @@ def up(
             help="The folder of policies to release. Default: what was released last, or at first examples."
         ),
     ] = None,
+    attributes: Annotated[
+        Path | None,
+        typer.Option(help="A file that says where attributes are looked up, as for `pdp serve`."),
+    ] = None,
     port: Annotated[int, typer.Option(help="The NATS server's port; -1 takes a free one.")] = PORT,
     json: Json = False,
 ) -> None:
     """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies."""
-    run(_up(replicas, policies, port, json))
+    extra = ["--attributes", str(attributes)] if attributes is not None else []
+    run(_up(replicas, policies, port, extra, json))
 
 
-async def _up(replicas: int, policies: Path | None, port: int, json: bool) -> None:
+async def _up(replicas: int, policies: Path | None, port: int, extra: list[str], json: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -47,7 +52,8 @@ async def _up(replicas: int, policies: Path | None, port: int, json: bool) -> No
         released = await _release(running.url, policies)
         if released is None:  # an external server may be without a store
             running.policies = policies or DEFAULT_POLICIES
-        extra = [] if released is None else ["--cache", str(state_folder() / "releases" / DEFAULT_DOMAIN)]
+        if released is not None:
+            extra = [*extra, "--cache", str(state_folder() / "releases" / DEFAULT_DOMAIN)]
         await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in range(1, replicas + 1)))
         note_running(running.url)
         try:

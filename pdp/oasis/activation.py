@@ -66,8 +66,12 @@ class Shortfall:
 class Search:
     """One rule, tried against the evidence for a wanted role whose variables may be anything."""
 
-    def __init__(self, rule: Activation, wanted: Atom, evidence: Evidence) -> None:
+    def __init__(
+        self, rule: Activation, wanted: Atom, evidence: Evidence, known: Bindings | None = None
+    ) -> None:
+        """`known` are values of variables besides those that the wanted role gives."""
         self._rule = rule
+        self._known = known or {}
         self._wanted = wanted
         self._evidence = evidence
         # Constraints bind nothing, so they are asked last, when everything they mention has its value.
@@ -83,7 +87,7 @@ class Search:
     def proofs(self) -> Iterator[Proof]:
         """Every proof, in the order of the rule's conditions and of what is known."""
         bindings = head_bindings(self._rule.role, self._wanted)
-        return iter(()) if bindings is None else self._extend(0, bindings, ())
+        return iter(()) if bindings is None else self._extend(0, {**self._known, **bindings}, ())
 
     def _extend(
         self, index: int, bindings: Bindings, supports: tuple[tuple[Condition, Support], ...]

@@ -52,3 +52,20 @@ class NotWatched(AuthFabricError):
             f"the channel `{channel}` is not watched: watch it before reading what it reports on"
         )
         self.channel = channel
+
+
+class RolesUnavailable(AuthFabricError):
+    """It is not known at the moment which roles are active: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"it is not known which roles are active: {problem}")
+        self.problem = problem
+
+
+class DeedRefused(AuthFabricError):
+    """Something that was said to a role service and is not done: `again` if it may be said again, anew."""
+
+    def __init__(self, problem: str, again: bool = False) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.again = again

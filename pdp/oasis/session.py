@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from authz import Entity, Request
@@ -13,10 +13,28 @@ from pdp.oasis.constraint import Case, compile_constraint
 from pdp.oasis.domain import PRINCIPAL
 from pdp.oasis.environment import Environment
 from pdp.oasis.membership import TIME
-from pdp.oasis.syntax import Appointing
-from pdp.oasis.terms import Atom, Bindings, Instance, match
+from pdp.oasis.syntax import Activation, Appointing
+from pdp.oasis.terms import Atom, Bindings, Constant, Instance, match
 
 _compiled = lru_cache(maxsize=4096)(compile_constraint)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A role that is held, with what it takes to hold it elsewhere too: its rule, and the values of its variables."""
+
+    role: Instance
+    rule: str
+    bindings: Mapping[str, Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session as it can be written down."""
+
+    appointments: tuple[Appointment, ...] = ()
+    bound: tuple[Appointment, ...] = ()
+    held: tuple[Held, ...] = ()
 
 
 @dataclass(slots=True)
@@ -75,3 +93,9 @@ class View:
 
     def _all_hold(self, rule: Appointing, bindings: Bindings) -> bool:
         return all(self.holds(each.predicate, bindings) for each in rule.constraints)
+
+
+@lru_cache(maxsize=4096)
+def rule_text(rule: Activation) -> str:
+    """A rule by what it says, whatever it is called."""
+    return str(replace(rule, name=""))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from authz import Entity, Identity
@@ -29,7 +29,7 @@ from pdp.oasis.membership import (
     Memberships,
 )
 from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.session import Session, View
+from pdp.oasis.session import Held, Kept, Session, View, rule_text
 from pdp.oasis.terms import Atom, Instance, Variable
 
 
@@ -101,6 +101,42 @@ class Sessions:
         del self._sessions[session]
         ended = tuple(Revoked(each.issuer, each.serial) for each in closed.bound)
         return Fallout(gone + tuple(each for event in ended for each in self.hear(event)), ended)
+
+    def keep(self, session: str) -> Kept:
+        """What it takes to go on with a session elsewhere."""
+        kept = self._session(session)
+        held = (self._memberships.get(Holding(session, role)) for role in kept.roles)
+        return Kept(
+            tuple(kept.appointments.values()),
+            tuple(kept.bound),
+            tuple(Held(each.role, rule_text(each.rule), each.bindings) for each in held if each),
+        )
+
+    def restore(self, session: str, principal: Entity, kept: Kept) -> tuple[Deactivation, ...]:
+        """Go on with a session as it was kept, in place of what is known of it; returns the roles that ended meanwhile.
+
+        Each role must be given by a rule that is still there, and all that is marked in it must hold. Certificates were
+        verified when they were presented; what counts now is whether their issuers are still trusted.
+        """
+        self.drop(session)
+        restored = self._sessions[session] = Session(session, principal, bound=list(kept.bound))
+        for each in kept.appointments:
+            if each.issuer in self._rulebook.trust.get(each.name, frozenset()):
+                restored.appointments[each.issuer, each.serial] = each
+        gone: list[Deactivation] = []
+        for held in kept.held:
+            proof = self._reprove(session, held)
+            if proof is not None:
+                self._enter(restored, proof)
+            else:
+                gone.append(Deactivation(session, held.role, "what it rests on is there no longer"))
+        return tuple(gone)
+
+    def drop(self, session: str) -> None:
+        """Forget a session that goes on elsewhere: nothing else ends by it."""
+        known = self._sessions.pop(session, None)
+        if known is not None:
+            self._memberships.collapse([(Holding(session, role), "") for role in known.roles])
 
     def present(self, session: str, appointment: Appointment) -> None:
         """Show a certificate. Raises InvalidAppointment or InvalidSignature if it does not count here."""
@@ -179,13 +215,17 @@ class Sessions:
         Its appointer may, and whoever is in the role it was given by and could give it now. Others get NotEntitled.
         """
         if by is not None:
-            view = self._view(by)
-            rules = [rule for rule in self._rulebook.appointings if rule.role.name == appointment.role]
-            own = view.session.principal.id == appointment.appointer
-            if not own and view.appointing_role(rules, appointment.content) is None:
-                raise NotEntitled(view.session.principal.id, "revoke", str(appointment.content))
+            self.may_revoke(appointment, by)
         event = Revoked(appointment.issuer, appointment.serial)
         return Fallout(self.hear(event), (event,))
+
+    def may_revoke(self, appointment: Appointment, by: str) -> None:
+        """Raise NotEntitled unless an appointment may be revoked in this session."""
+        view = self._view(by)
+        rules = [rule for rule in self._rulebook.appointings if rule.role.name == appointment.role]
+        own = view.session.principal.id == appointment.appointer
+        if not own and view.appointing_role(rules, appointment.content) is None:
+            raise NotEntitled(view.session.principal.id, "revoke", str(appointment.content))
 
     # The world
 
@@ -245,6 +285,17 @@ class Sessions:
 
     def _view(self, session: str) -> View:
         return View(self._session(session), self._environment, self._now)
+
+    def _reprove(self, session: str, held: Held) -> Proof | None:
+        """Why a role may still be held: the marked conditions of the rule that gave it, with the values it had."""
+        for rule in self._rulebook.activations.get(held.role.name, ()):
+            if rule_text(rule) == held.rule:
+                marked = replace(rule, conditions=tuple(each for each in rule.conditions if each.member))
+                wanted = Atom(held.role.name, held.role.params)
+                search = Search(marked, wanted, self._view(session), held.bindings)
+                found = next(search.proofs(), None)
+                return None if found is None else Proof(rule, found.bindings, found.supports)
+        return None
 
     def _searches(self, view: View, role: str | Atom) -> Iterator[Search]:
         wanted = _wanted(role) if isinstance(role, str) else role

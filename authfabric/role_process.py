@@ -1,0 +1,74 @@
+"""One role service process: everything that `authfabric roles serve` runs, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from authfabric.terminal import err, print_json
+from bus.connection import Connection
+from pdp.bundle_store import read_folder
+from pdp.follower_service import Following, ReleaseFollower
+from pdp.oasis.role_service import RoleService, RoleServing, service_name
+from pdp.policy_set import PolicySet
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a role service process is told to do."""
+
+    url: str
+    name: str
+    policies: Path | Following
+    """A folder to go by, or whose releases to follow."""
+    serving: RoleServing
+    json: bool = False
+
+
+async def serve(setup: Setup) -> None:
+    """Keep sessions until a signal ends it."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        bus = await stack.enter_async_context(Connection(setup.url, name=setup.name))
+        policies = PolicySet.read(read_folder(setup.policies)) if isinstance(setup.policies, Path) else None
+        service = await stack.enter_async_context(RoleService(bus, setup.serving))
+        if policies is not None:
+            service.adopt(policies, 0)
+        elif isinstance(setup.policies, Following):
+            await _follow(bus, setup.policies, service, stack)
+        _say_ready(setup)
+        await stop.wait()
+    err.print(f"ended: {len(service.keeper)} sessions stay open", highlight=False)
+
+
+async def _follow(
+    bus: Connection, following: Following, service: RoleService, stack: contextlib.AsyncExitStack
+) -> None:
+    follower = ReleaseFollower(bus, following, lambda policies, epoch: policies)
+
+    def adopt() -> None:
+        if follower.in_force is not None:
+            service.adopt(follower.in_force.made, follower.epoch)
+
+    follower.on_change.append(adopt)
+    await stack.enter_async_context(follower)
+    if follower.in_force is None:
+        err.print(f"waiting for policies: {follower.problem}", highlight=False)
+
+
+def _say_ready(setup: Setup) -> None:
+    service, key = service_name(setup.serving.domain), str(setup.serving.identity.public)
+    if setup.json:
+        print_json({"ready": True, "url": setup.url, "service": service, "key": key})
+    else:
+        err.print(
+            f"[green]ready[/]: keeps the role sessions of `{setup.serving.domain}` on {setup.url}; "
+            f"decision points ask `{service}`, whose key is {key}",
+            highlight=False,
+            soft_wrap=True,
+        )
