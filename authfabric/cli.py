@@ -12,6 +12,7 @@ from authfabric.commands import (
     doctor,
     event_type,
     experiment,
+    keys,
     pdp,
     policy,
     roles,
@@ -36,6 +37,7 @@ app.add_typer(pdp.app, name="pdp")
 app.add_typer(sdp.app, name="sdp")
 app.add_typer(cap.app, name="cap")
 app.add_typer(event_type.app, name="type")
+app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(roles.app, name="roles")
 app.add_typer(audit.app, name="audit")

@@ -27,6 +27,7 @@ from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Welcome
 from pubsub_core.keys.manager import Admission, KeyOffice
 from pubsub_core.keys.messages import Answer, Told, changes, encode, unpack_question
 from pubsub_core.keys.oft import Rekey
+from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.status import GroupStatus, KeyStatus
 
 PULSE = 1.0
@@ -34,6 +35,7 @@ PULSE = 1.0
 
 _log = logging.getLogger("authfabric.keys")
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
+_decode_plan = msgspec.msgpack.Decoder(Plan).decode
 Action = Callable[[KeyGroup], bool]
 """Does something with a group, and says whether that has changed it."""
 
@@ -64,6 +66,7 @@ class KeyManager:
     async def serving(self) -> AsyncIterator[None]:
         """Answer requests and keep the schedule, for the length of the block."""
         type_id = self._office.keyed.id
+        await self._save_plan()
         introduction = pack(Told(self._office.introduce(self._secrets.public)))
 
         async def introduce(_: bytes) -> bytes:
@@ -94,9 +97,11 @@ class KeyManager:
             await self._change(group.id, lambda group: self._keep_up(group, review))
 
     async def status(self) -> KeyStatus:
-        """How the groups stand."""
+        """How the groups stand that are managed here, or were last."""
         groups = []
-        for each in self._office.plan.groups:
+        state = await self._store.read(self._name("plan"))
+        plan = self._office.plan if state is None else _decode_plan(self._open("plan", state.data))
+        for each in plan.groups:
             _, group = await self._load(each.id)
             groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
         return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
@@ -155,13 +160,25 @@ class KeyManager:
         state = await self._store.read(self._name(id_))
         if state is None:
             return 0, KeyGroup(GroupRecord(id_), self._office.rules)
-        record = _decode(self._secrets.open_state(self._name(id_), state.data))
+        record = _decode(self._open(id_, state.data))
         return state.revision, KeyGroup(record, self._office.rules)
 
     async def _save(self, group: KeyGroup, revision: int) -> None:
-        name = self._name(group.id)
-        sealed = self._secrets.seal_state(name, encode(group.record()))
-        await self._store.write(name, sealed, revision)
+        await self._write(group.id, encode(group.record()), revision)
+
+    async def _save_plan(self) -> None:
+        """Keep for whoever asks which groups there are."""
+        plan = encode(self._office.plan)
+        state = await self._store.read(self._name("plan"))
+        if state is None or self._open("plan", state.data) != plan:
+            with contextlib.suppress(StateMoved):  # by another replica, which has the same
+                await self._write("plan", plan, state.revision if state is not None else 0)
+
+    async def _write(self, id_: str, content: bytes, revision: int) -> None:
+        await self._store.write(self._name(id_), self._secrets.seal_state(self._name(id_), content), revision)
+
+    def _open(self, id_: str, sealed: bytes) -> bytes:
+        return self._secrets.open_state(self._name(id_), sealed)
 
     def _tell(self, group: KeyGroup) -> None:
         """Tell all members of the last change."""

@@ -1,0 +1,240 @@
+"""`authfabric keys`: appoint and run managers of key groups, and see how their groups stand."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from authfabric import passphrase
+from authfabric.capability_files import FileRefused, read, write_new
+from authfabric.durations import seconds_of
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
+from authfabric.type_files import read_signed
+from authz import AuthFabricError, Identity
+from authz.errors import InvalidKey
+from authz.spki import InvalidCapability, Kind, Owners, Resource, Verifier
+from authz.spki.text import format_time, parse_notice
+from bus.connection import Connection
+from bus.keystore import load_key, load_public_key
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.errors import TypeRefused
+from pubsub_core.keys import InvalidPlan, Plan
+from pubsub_core.keys.key_group import Rules
+from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.manager import KeyOffice
+from pubsub_core.keys.manager_service import KeyManager
+from pubsub_core.keys.messages import Appointment, appointments
+from pubsub_core.keys.status import KeyStatus
+from pubsub_core.type_store import TypeStore
+
+app = typer.Typer(
+    help="Keys of encrypted events: who manages them, and who holds them.", no_args_is_help=True
+)
+
+Type = Annotated[str, typer.Argument(help="The name of the event type, as it was published.")]
+Key = Annotated[Path, typer.Option("--key", help="The manager's key file.")]
+Whole = Annotated[bool, typer.Option("--whole", help="One key for whole events, not one for each attribute.")]
+Together = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--together", metavar="A,B", help="Attributes that share a key. Repeat it for several groups."
+    ),
+]
+Clear = Annotated[
+    list[str] | None, typer.Option("--clear", metavar="A", help="An attribute that everyone may read.")
+]
+
+
+@app.command()
+def appoint(
+    definition: Annotated[Path, typer.Argument(help="The signed definition of the type.")],
+    key: Annotated[Path, typer.Option("--key", help="The key file of the type's owner.")],
+    to: Annotated[str, typer.Option("--to", help="The manager's public key, or the file that holds it.")],
+    output: Annotated[Path, typer.Option("--out", help="The file to write.")],
+    lasts: Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d.")] = "90d",
+) -> None:
+    """Have someone manage the keys of a type you own."""
+    with _errors():
+        type_, owner = read_signed(definition).definition, load_key(key, passphrase.known)
+        if str(owner.public) != type_.owner:
+            raise TypeRefused(type_.name, f"only its owner `{type_.owner}` can appoint a manager of its keys")
+        until = time.time() + _seconds("--for", lasts)
+        signed = appointments.sign(Appointment(type_.id, str(load_public_key(to)), until), owner)
+        write_new(output, base64.b64encode(signed).decode() + "\n")
+
+
+@app.command()
+def serve(
+    type_: Type,
+    key: Key,
+    appointment: Annotated[
+        Path | None, typer.Option("--appointment", help="What `keys appoint` wrote, unless you own the type.")
+    ] = None,
+    whole: Whole = False,
+    together: Together = None,
+    clear: Clear = None,
+    pad: Annotated[
+        str, typer.Option("--pad", metavar="SIZES", help="Size classes to pad to, such as 32,128,512.")
+    ] = "",
+    period: Annotated[str, typer.Option(help="No key is used for longer.")] = "1d",
+    delay: Annotated[str, typer.Option(help="Old keys are kept for so long.")] = "10m",
+    revoked: Annotated[
+        list[Path] | None, typer.Option("--revoked", help="A revocation list to heed. Repeat it for several.")
+    ] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Manage the keys of a type until SIGTERM or Ctrl-C. Start as many replicas with one key file as you like."""
+    with _errors():
+        identity = load_key(key, passphrase.known)
+        rules = Rules(_seconds("--period", period), _seconds("--delay", delay))
+        word = read(appointment, _parse_appointment) if appointment is not None else b""
+        notices = [read(path, parse_notice) for path in revoked or []]
+        sizes = _sizes(pad)
+
+        async def work() -> None:
+            async with Connection(find_url(url), name="keys") as bus:
+                keyed = await _find(bus, type_)
+                with _errors():
+                    plan = _plan(keyed, whole, together or [], clear or [], sizes)
+                manager = KeyManager(bus, KeyOffice(identity, keyed, plan, _verifier(keyed), rules, word))
+                for notice in notices:
+                    manager.accept(notice)
+                async with manager.serving():
+                    await bus.flush()
+                    _say_ready(keyed, identity, plan, json)
+                    await _until_stopped()
+
+        run(work())
+
+
+@app.command()
+def status(
+    type_: Type,
+    key: Key,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show the key groups of a type: their members, epochs and next refresh. It takes the manager's key file."""
+
+    async def work() -> KeyStatus:
+        async with Connection(find_url(url), name="keys") as bus:
+            keyed = await _find(bus, type_)
+            office = KeyOffice(identity, keyed, Plan(()), _verifier(keyed))
+            return await KeyManager(bus, office).status()
+
+    with _errors():
+        identity = load_key(key, passphrase.known)
+        found = run(work())
+    if json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _seconds(option: str, text: str) -> float:
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise InvalidCapability(option, f"`{text}` must be like 90s, 15m, 8h or 30d")
+    return float(seconds)
+
+
+async def _find(bus: Connection, name: str) -> KeyedType:
+    catalogue = Catalogue()
+    await TypeStore(bus, catalogue).refresh()
+    return KeyedType.of(catalogue, name)
+
+
+def _verifier(keyed: KeyedType) -> Verifier:
+    """All authority over a type comes from its owner, whose key is part of its name."""
+    return Verifier(Owners([(Resource.of(Kind.TYPE, keyed.name), keyed.owner)]))
+
+
+def _plan(
+    keyed: KeyedType, whole: bool, together: list[str], clear: list[str], sizes: tuple[int, ...]
+) -> Plan:
+    ids = {name: id_ for id_, name in keyed.names.items()}
+    unknown = [name for text in (*together, *clear) for name in text.split(",") if name not in ids]
+    if unknown:
+        raise InvalidPlan(f"must name attributes of the type, and `{unknown[0]}` is none")
+    sealed = {id_ for name, id_ in ids.items() if name not in clear}
+    if whole:
+        return Plan.whole(keyed.id, sealed, sizes)
+    parts = [[ids[name] for name in text.split(",")] for text in together]
+    alone = sealed - {id_ for part in parts for id_ in part}
+    return Plan.shared([*parts, *([id_] for id_ in alone)], sizes)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(each) for each in text.split(",") if each)
+    except ValueError:
+        raise InvalidPlan(f"must have size classes such as 32,128, not `{text}`") from None
+
+
+def _parse_appointment(text: str, source: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=False)
+    except binascii.Error:
+        raise FileRefused(Path(source), "is no appointment: make one with `keys appoint`") from None
+
+
+async def _until_stopped() -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+
+
+def _say_ready(keyed: KeyedType, identity: Identity, plan: Plan, json: bool) -> None:
+    if json:
+        groups = {group.id: keyed.names_in(group) for group in plan.groups}
+        print_json({"ready": True, "type": keyed.name, "manager": str(identity.public), "groups": groups})
+    else:
+        count = len(plan.groups)
+        err.print(f"[green]ready[/]: {keyed.name}, {count} key groups", highlight=False)
+
+
+def _show(found: KeyStatus) -> None:
+    table = Table(title=f"{found.type}, keys managed by {found.manager}", title_justify="left")
+    for heading in ("attributes", "epoch", "since", "next refresh", "members"):
+        table.add_column(heading)
+    for group in found.groups:
+        members = sum(not member.leaving for member in group.members)
+        leaving = len(group.members) - members
+        table.add_row(
+            ", ".join(group.attributes),
+            str(group.epoch or "-"),
+            _time(group.since),
+            _time(group.next_refresh),
+            f"{members}" + (f" and {leaving} leaving" if leaving else ""),
+        )
+    out.print(table, highlight=False)
+
+
+def _time(at: float | None) -> str:
+    return "-" if at is None else format_time(int(at))
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """End with one line and the exit code that says whose fault it is."""
+    try:
+        yield
+    except TypeRefused as error:
+        fail(error, Exit.DENIED)
+    except (InvalidPlan, InvalidCapability, InvalidKey) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)

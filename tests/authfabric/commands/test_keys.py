@@ -1,0 +1,118 @@
+"""`authfabric keys`, with files and a real server, as people and scripts use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+from authfabric.passphrase import VARIABLE
+from authz.spki import Kind, Owners, Resource, Verifier, encode_chain
+from authz.spki.text import parse_chain
+from bus import Connection
+from bus.keystore import load_key
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.member_service import KeyClient
+from pubsub_core.keys.ring import KeyRing
+from pubsub_core.type_store import TypeStore
+
+runner = CliRunner()
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[3])}
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = runner.invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result.stderr if code else result.stdout
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, jetstream_server):
+    """A published type of its own, its owner, a manager and a broker."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("AUTHFABRIC_NATS_URL", jetstream_server.url)
+    for name in ("pito", "manager", "broker"):
+        run("cap", "keygen", name, "--unencrypted")
+    name = f"uk.T{tmp_path.name}".replace("_", "-")
+    words = (
+        "type",
+        "new",
+        name,
+        "plate:string",
+        "place:string",
+        "--owner",
+        "pito.pub",
+        "--out",
+        "draft.json",
+    )
+    run(*words)
+    run("type", "sign", "draft.json", "--key", "pito.key", "--out", "one.type")
+    run("type", "publish", "one.type")
+    run(
+        "cap",
+        "issue",
+        "--key",
+        "pito.key",
+        "--to",
+        "broker.pub",
+        "--out",
+        "b.cap",
+        f"type: {name}",
+        "action: publish",
+    )
+    return name
+
+
+def test_only_the_owner_appoints(folder):
+    run("keys", "appoint", "one.type", "--key", "manager.key", "--to", "manager.pub", "--out", "a", code=1)
+    run("keys", "appoint", "one.type", "--key", "pito.key", "--to", "manager.pub", "--out", "a")
+
+
+def test_an_attribute_that_the_type_does_not_have_is_refused(folder):
+    words = ("keys", "serve", folder, "--key", "manager.key", "--together", "plate,colour")
+    assert "`colour` is none" in run(*words, code=2)
+
+
+async def join(name: str, url: str, chain: bytes) -> None:
+    """A broker joins all groups of the type."""
+    async with Connection(url) as bus:
+        catalogue = Catalogue()
+        await TypeStore(bus, catalogue).refresh()
+        keyed = KeyedType.of(catalogue, name)
+        verifier = Verifier(Owners([(Resource.of(Kind.TYPE, name), keyed.owner)]))
+        client = KeyClient(bus, load_key(Path("broker.key"), str), KeyRing(), verifier)
+        async with client.running():
+            await client.join(keyed, chain)
+            assert len(client.ring.groups) == 2
+
+
+def test_a_manager_serves_and_its_status_shows_members_and_epochs(folder, jetstream_server):
+    run("keys", "appoint", "one.type", "--key", "pito.key", "--to", "manager.pub", "--out", "a")
+    command = ("keys", "serve", folder, "--key", "manager.key", "--appointment", "a", "--json")
+    program = [sys.executable, "-m", "authfabric", *command]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, env=ENVIRONMENT | os.environ) as manager:
+        try:
+            lines = b""
+            while b"\n}" not in lines:
+                lines += manager.stdout.readline() or pytest.fail("the manager did not start")
+            assert json.loads(lines)["ready"]
+            chain = encode_chain(parse_chain(Path("b.cap").read_text(), "b.cap"))
+            asyncio.run(join(folder, jetstream_server.url, chain))
+        finally:
+            manager.send_signal(signal.SIGTERM)
+        assert manager.wait(20) == 0
+    status = json.loads(run("keys", "status", folder, "--key", "manager.key", "--json"))
+    broker = Path("broker.pub").read_text().strip()
+    assert sorted(group["attributes"] for group in status["groups"]) == [["place"], ["plate"]]
+    assert [(group["epoch"], group["members"][0]["key"]) for group in status["groups"]] == [(1, broker)] * 2
+    assert "place" in run("keys", "status", folder, "--key", "manager.key")
