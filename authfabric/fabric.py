@@ -16,7 +16,8 @@ from typing import IO
 import msgspec
 
 from authfabric.settings import DEFAULT_POLICIES
-from authz import AuthFabricError
+from authfabric.warrants import give_warrant
+from authz import AuthFabricError, Identity
 from bus.connection import configured_url
 from bus.process import end_with_parent, signal_process
 from bus.server import NatsServer
@@ -132,11 +133,16 @@ class Fabric:
     """A server and its replicas. `replicas` holds those started and not yet stopped, by name."""
 
     url: str
+    root: Identity
+    """Whose word counts: it lets the replicas decide."""
+    folder: Path
+    """Where the replicas' keys are."""
     policies: Path | None = DEFAULT_POLICIES
     replicas: dict[str, ReplicaProcess] = field(default_factory=dict)
 
     async def add(self, name: str, serve: Sequence[str] = (), extra: Sequence[str] = ()) -> ReplicaProcess:
-        replica = await ReplicaProcess.start(name, self.url, policies=self.policies, serve=serve, extra=extra)
+        words = [*give_warrant(self.folder, name, self.root), *extra]
+        replica = await ReplicaProcess.start(name, self.url, policies=self.policies, serve=serve, extra=words)
         self.replicas[name] = replica
         return replica
 
@@ -161,13 +167,20 @@ async def fabric(
     port: int = -1,
     policies: Path | None = DEFAULT_POLICIES,
     jetstream: Path | bool = False,
+    root: Identity | None = None,
+    keys: Path | None = None,
 ) -> AsyncIterator[Fabric]:
-    """Run a fabric for the length of a block, on an embedded server unless AUTHFABRIC_NATS_URL names another."""
+    """Run a fabric for the length of a block, on an embedded server unless AUTHFABRIC_NATS_URL names another.
+
+    The root empowers the replicas, whose keys are kept in a folder; without them, both are made for the occasion.
+    """
     async with contextlib.AsyncExitStack() as stack:
+        folder = keys or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-")))
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         url = configured_url()
         if url is None:
             url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
-        running = Fabric(url, policies)
+        running = Fabric(url, root or Identity.generate(), folder, policies)
         stack.push_async_callback(running.stop)
         await running.add_all([f"pdp-{n}" for n in range(1, replicas + 1)])
         yield running

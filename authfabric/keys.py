@@ -21,8 +21,8 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         metavar="KEY|FILE",
-        help="A public key whose releases count, or a file with one on each line. Repeat it for several."
-        " Default: your own key.",
+        help="A public key whose word counts, about releases and about who may decide, or a file with one on each"
+        " line. Repeat it for several. Default: your own key.",
     ),
 ]
 

@@ -13,6 +13,7 @@ from time import time
 from prometheus_client.registry import Collector
 
 from authfabric.terminal import err, print_json
+from authz.statement import Statement
 from bus.attributes import hearing_changes
 from bus.connection import Connection
 from bus.scopes import DEFAULT_DOMAIN, Scope
@@ -21,7 +22,7 @@ from pdp.entities import Entities
 from pdp.explain_service import serve_explanations
 from pdp.follower_service import Answering, Follower, Following
 from pdp.health_server import serve_health
-from pdp.metrics import PolicyMetrics, ProviderMetrics, ShadowMetrics
+from pdp.metrics import PolicyMetrics, ProviderMetrics, ShadowMetrics, TeacherMetrics
 from pdp.point import PolicyPoint
 from pdp.policy_set import PolicySet
 from pdp.provider_reader import FileText, ProviderText, ServiceText
@@ -31,6 +32,10 @@ from pdp.providers import Provider, Remembering
 from pdp.search_service import serve_search
 from pdp.service import Replica
 from pdp.shadow_service import Shadow, alarm_on
+from pdp.teaching_service import Teacher
+from pdp.warrant import Warrant
+from pep.auditing import auditing
+from sdp_cache.audit import Vouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,10 @@ class Serving:
     shadow: float = 0.0
     """The share of requests that is decided a second time, to compare."""
     domain: str = DEFAULT_DOMAIN
+    warrant: Warrant | None = None
+    """By what right it answers; without one its answers are not authenticated."""
+    audit: bool | None = None
+    """Whether what it decides is signed and audited; None: if there is an audit stream."""
     health_port: int = 0
     max_queue: int = 8192
     json: bool = False
@@ -69,7 +78,14 @@ async def serve(serving: Serving) -> None:
             return
         await stack.enter_async_context(serve_explanations(bus, answering.explain, serving.scopes))
         await stack.enter_async_context(serve_search(bus, answering.search, serving.scopes))
-        async with Replica(bus, answering, serving.scopes, max_queue=serving.max_queue) as replica:
+        async with Replica(
+            bus,
+            answering,
+            serving.scopes,
+            max_queue=serving.max_queue,
+            warrant=serving.warrant,
+            observe=None if parts.teacher is None else parts.teacher.observe,
+        ) as replica:
             metrics = parts.metrics(answering)
             port = stack.enter_context(serve_health(replica, serving.health_port, more=metrics))
             _say_ready(serving, replica, port)
@@ -84,6 +100,7 @@ class _Parts:
 
     providers: list[Remembering]
     shadow: Shadow | None
+    teacher: Teacher | None
 
     def point(self, policies: PolicySet, epoch: int, entities: Entities) -> PolicyPoint:
         observe = self.shadow.watch(policies) if self.shadow is not None else None
@@ -96,6 +113,8 @@ class _Parts:
             yield ProviderMetrics(self.providers)
         if self.shadow is not None:
             yield ShadowMetrics(self.shadow)
+        if self.teacher is not None:
+            yield TeacherMetrics(self.teacher)
 
 
 async def _parts(bus: Connection, serving: Serving, stack: contextlib.AsyncExitStack) -> _Parts:
@@ -103,7 +122,24 @@ async def _parts(bus: Connection, serving: Serving, stack: contextlib.AsyncExitS
     if serving.shadow:
         alarm = alarm_on(bus, serving.domain, serving.name)
         shadow = await stack.enter_async_context(Shadow(serving.shadow, alarm))
-    return _Parts([await _provider(bus, each, stack) for each in serving.providers], shadow)
+    providers = [await _provider(bus, each, stack) for each in serving.providers]
+    return _Parts(providers, shadow, await _teacher(bus, serving, stack))
+
+
+async def _teacher(bus: Connection, serving: Serving, stack: contextlib.AsyncExitStack) -> Teacher | None:
+    """What signs decisions, for those who would learn from them and for the audit."""
+    warrant = serving.warrant
+    if warrant is None:
+        err.print("answers are not authenticated: PEPs that trust somebody refuse them", highlight=False)
+        return None
+    enter = stack.enter_async_context
+    writer = await enter(auditing(bus, serving.domain, serving.name, serving.audit))
+
+    def keep(statement: Statement, leaves: tuple[bytes, ...]) -> None:
+        assert writer is not None
+        writer.vouch(Vouched(statement, leaves, warrant.introduction))
+
+    return await enter(Teacher(bus, serving.domain, warrant.identity, None if writer is None else keep))
 
 
 async def _answering(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from authz import PublicKey
 from bus.connection import configured_url
 from pep.enforcer import DEFAULT_URL
+from pep.trust_store import TRUST_VARIABLE, Keys, configured_keys
 
 DEFAULT_POLICIES = Path(__file__).parent / "defaults" / "policies"
 
@@ -18,6 +21,8 @@ class Running(msgspec.Struct, frozen=True):
 
     url: str
     pid: int
+    root: str = ""
+    """The public key whose word counts there."""
 
 
 def state_folder() -> Path:
@@ -52,10 +57,10 @@ def find_running() -> Running | None:
     return running
 
 
-def note_running(url: str) -> None:
-    """Tell the other commands where the fabric is."""
+def note_running(url: str, root: PublicKey) -> None:
+    """Tell the other commands where the fabric is, and whom to believe there."""
     state_folder().mkdir(parents=True, exist_ok=True)
-    running_file().write_bytes(msgspec.json.encode(Running(url, os.getpid())))
+    running_file().write_bytes(msgspec.json.encode(Running(url, os.getpid(), str(root))))
 
 
 def forget_running() -> None:
@@ -69,3 +74,11 @@ def find_url(given: str | None = None) -> str:
     """The server to use: the one given, the environment's, the running `up`'s, or the usual port."""
     running = find_running()
     return given or configured_url() or (running.url if running else DEFAULT_URL)
+
+
+def find_trust(given: Iterable[str] | None, url: str) -> Keys:
+    """Whose word counts at a server: the keys given, the environment's, or the running `up`'s; otherwise nobody's."""
+    running = find_running()
+    if given or TRUST_VARIABLE in os.environ or running is None or running.url != url or not running.root:
+        return list(given) if given else configured_keys()
+    return [running.root]

@@ -74,6 +74,15 @@ class Decider:
             covered = self._covered[name] = any(each.gives(Right.DECIDE, name) for each in self._plain)
         return covered or (self._conditional and self._is_permitted(request, at))
 
+    def may_decide_all(self, requests: Iterable[Request], at: float) -> bool:
+        """Whether its authority covers every request, without making use of what it has a limited number of."""
+        if self._everything:
+            return True
+        covered = self._covered
+        return not self._conditional and all(
+            covered.get(request.object.id) or self.may_decide(request, at) for request in requests
+        )
+
     def _is_permitted(self, request: Request, at: float) -> bool:
         try:
             use = Use(Right.DECIDE, request.object.id, at, request)

@@ -42,9 +42,11 @@ class Page:
 class AuditStore:
     """The decisions of one domain, in the connection's server."""
 
-    def __init__(self, connection: Connection, domain: str) -> None:
+    def __init__(self, connection: Connection, domain: str, *, create: bool = True) -> None:
+        """With `create` the streams are set up, if they are not, as soon as there is something to store."""
         self._connection = connection
         self._domain = domain
+        self._create = create
         self._created = False
 
     async def append(self, writer: str, records: Sequence[bytes], key: str) -> int:
@@ -120,7 +122,7 @@ class AuditStore:
     async def _publish(self, subject: str, payload: bytes, stream: str, key: str = "") -> int:
         headers = {"Nats-Expected-Stream": stream} | ({"Nats-Msg-Id": key} if key else {})
         try:
-            if not self._created:
+            if self._create and not self._created:
                 await self.create()
             publishing = self._connection.jetstream().publish(subject, payload, headers=headers)
             return int((await within(publishing)).seq)

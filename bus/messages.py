@@ -20,6 +20,10 @@ class Questions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     requests: list[Request]
     budget: float = 0.0
     """Seconds after which the asker no longer waits; 0 if it does not say."""
+    asker: bytes = b""
+    """The asker's agreement key, if it wants to be able to tell who answers."""
+    number: int = 0
+    """One that this asker has used for no other message, so that no answer fits two."""
 
 
 class RawQuestions(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -27,6 +31,8 @@ class RawQuestions(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     requests: list[msgspec.Raw]
     budget: float = 0.0
+    asker: bytes = b""
+    number: int = 0
 
 
 class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -38,10 +44,12 @@ class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What some replica serves, never which: scopes in text form, good for `ttl` seconds."""
+    """What some replica serves: scopes in text form, good for `ttl` seconds."""
 
     scopes: list[str]
     ttl: float
+    introduction: bytes = b""
+    """By what right it answers; nothing if it does not say."""
 
 
 class SearchQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):

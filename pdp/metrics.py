@@ -1,4 +1,4 @@
-"""What following, looking up and shadowing count, in the form Prometheus collects."""
+"""What following, looking up, shadowing and signing count, in the form Prometheus collects."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from pdp.follower_service import Follower
 from pdp.providers import Remembering
 from pdp.shadow_service import Shadow
+from pdp.teaching_service import Teacher
 
 
 class PolicyMetrics(Collector):
@@ -62,4 +63,18 @@ class ShadowMetrics(Collector):
         )
         yield CounterMetricFamily(
             "authfabric_shadow_dropped", "Samples for which there was no time.", shadow.dropped
+        )
+
+
+class TeacherMetrics(Collector):
+    """How many decisions were signed for others to verify."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self._teacher = teacher
+
+    def collect(self) -> Iterable[Metric]:
+        teacher = self._teacher
+        yield CounterMetricFamily("authfabric_pdp_signed", "Decisions signed.", teacher.signed)
+        yield CounterMetricFamily(
+            "authfabric_pdp_unsigned", "Decisions not signed for want of time.", teacher.dropped
         )

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,7 @@ from bus.messages import (
 )
 from bus.scopes import Scope, widest
 from bus.subjects import ANNOUNCE, DECIDING, QUEUE, ROOT, WHO, Mode, interest, is_inbox
+from pdp.warrant import Warrant
 
 ANNOUNCE_SECONDS = 1.0
 ANNOUNCE_TTL = 3.5
@@ -37,6 +38,8 @@ DRAIN_SECONDS = 8.0
 """How long a drain waits for the decider and the bus."""
 
 _FAILED = Decision(False, Reason.POLICY_ERROR, detail="the PDP failed on this request; see its log")
+
+Observe: TypeAlias = Callable[[Sequence[Request], Sequence[Decision]], None]
 
 _log = logging.getLogger("authfabric.pdp")
 
@@ -51,9 +54,19 @@ class Decider(Protocol):
     async def decide_many(self, requests: Sequence[Request]) -> list[Decision]: ...
 
 
+class _Asked(msgspec.Struct, frozen=True, gc=False):
+    """How questions came, which is how their answers go back."""
+
+    reply: str
+    asker: bytes
+    """The asker's agreement key; nothing if the answers need not be authenticated."""
+    subject: str
+    payload: bytes
+
+
 class _Work(msgspec.Struct, frozen=True, gc=False):
     requests: Sequence[Request | InvalidRequest]
-    reply: str
+    asked: _Asked
     arrived: float
     budget: float
 
@@ -69,10 +82,16 @@ class Replica:
         *,
         max_queue: int = 8192,
         workers: int = 16,
+        warrant: Warrant | None = None,
+        observe: Observe | None = None,
     ) -> None:
-        """`max_queue` bounds the questions taken and not yet answered; `workers` the messages decided at once."""
+        """`max_queue` bounds the questions taken and not yet answered; `workers` the messages decided at once.
+
+        With a warrant, askers that want to can tell that answers are from here. `observe` is told what was decided.
+        """
         self.connection = connection
         self.decider = decider
+        self.warrant = warrant
         self.scopes = widest(scopes)
         self.answered = 0
         self.shed = 0
@@ -81,6 +100,7 @@ class Replica:
         self.expired = 0
         """How many questions were not decided, since their asker had stopped waiting."""
         self.draining = False
+        self._observe = observe
         self._max_queue = max_queue
         self._workers = workers
         self._queue: asyncio.Queue[_Work] = asyncio.Queue()
@@ -149,21 +169,27 @@ class Replica:
             self.refused += 1
             return
         try:
-            requests, budget = _read(payload)
+            requests, budget, asker = _read(payload)
         except BadMessage as error:
             self.refused += 1
-            self._reply(reply, Answers(problem=str(error)))
+            self._reply(_Asked(reply, b"", subject, payload), Answers(problem=str(error)))
             return
+        if self.warrant is None:
+            asker = b""
+        elif asker and not self.warrant.accepts(asker):
+            self.refused += 1
+            return
+        asked = _Asked(reply, asker, subject, payload)
         count = len(requests)
         if not count:  # else any number of such messages would find a place in the queue
-            self._reply(reply, Answers())
+            self._reply(asked, Answers())
             return
         if self._queued and self._queued + count > self._max_queue:
             self.shed += count
-            self._reply(reply, Answers([None] * count))
+            self._reply(asked, Answers([None] * count))
             return
         self._queued += count
-        self._queue.put_nowait(_Work(requests, reply, monotonic(), budget))
+        self._queue.put_nowait(_Work(requests, asked, monotonic(), budget))
 
     async def _work(self) -> None:
         now = monotonic
@@ -172,7 +198,7 @@ class Replica:
             count = len(work.requests)
             try:
                 if not work.budget or now() - work.arrived < work.budget:
-                    self._reply(work.reply, Answers(await self._decide(work.requests)))
+                    self._reply(work.asked, Answers(await self._decide(work.requests)))
                     self.answered += count
                 else:
                     self.expired += count
@@ -191,6 +217,8 @@ class Replica:
             return [None] * len(requests)
         except Exception:
             decisions = await asyncio.gather(*map(self._decide_alone, readable))
+        if self._observe is not None:
+            self._observe(readable, decisions)
         if len(readable) == len(requests):
             return [*decisions]
         rest = iter(decisions)
@@ -215,14 +243,17 @@ class Replica:
             raise ValueError(f"{len(decisions)} decisions for {len(requests)} requests")
         return decisions
 
-    def _reply(self, reply: str, answers: Answers) -> None:
+    def _reply(self, asked: _Asked, answers: Answers) -> None:
         try:
-            self.connection.send(reply, pack(answers))
+            payload = pack(answers)
+            if asked.asker and self.warrant is not None:
+                payload = self.warrant.authenticate(asked.asker, asked.subject, asked.payload, payload)
+            self.connection.send(asked.reply, payload)
         except NotConnected:
             _log.debug("the bus is away: an answer is lost, and the PEP will ask again")
         except BadMessage as error:
             _log.warning("an answer cannot be sent: %s", error)
-            self._reply(reply, _instead(answers))
+            self._reply(asked, _instead(answers))
 
     async def _repeat(self) -> None:
         """Announce what is served, and see that the bus still carries messages, again and again."""
@@ -236,8 +267,9 @@ class Replica:
         if self.draining:
             return
         scopes = [str(s) for s in self.scopes] if len(self.scopes) <= MAX_ANNOUNCED else []
+        introduction = self.warrant.introduction if self.warrant is not None else b""
         with contextlib.suppress(NotConnected):
-            self.connection.send(to, pack(Announcement(scopes, ANNOUNCE_TTL)))
+            self.connection.send(to, pack(Announcement(scopes, ANNOUNCE_TTL, introduction)))
 
     def _on_who(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         """Tell whoever asks, and nobody else: many PEPs may start at once."""
@@ -255,17 +287,18 @@ def _instead(answers: Answers) -> Answers:
     return Answers(problem="the answers are too large to send together")
 
 
-def _read(payload: bytes) -> tuple[Sequence[Request | InvalidRequest], float]:
-    """The requests in a message; where some cannot be read, those alone are marked invalid."""
+def _read(payload: bytes) -> tuple[Sequence[Request | InvalidRequest], float, bytes]:
+    """The requests in a message, its budget and asker; where some cannot be read, those alone are marked invalid."""
     try:
         questions = unpack_questions(payload)
         _check_count(questions.requests)
         # Whoever reads a message checks it. Names and types are checked already; what is left needs a dot.
-        return [r if "." not in r.object.id else _checked(r) for r in questions.requests], questions.budget
+        requests = [r if "." not in r.object.id else _checked(r) for r in questions.requests]
+        return requests, questions.budget, questions.asker
     except BadMessage:
         raw = unpack_raw_questions(payload)
         _check_count(raw.requests)
-        return [_read_one(each) for each in raw.requests], raw.budget
+        return [_read_one(each) for each in raw.requests], raw.budget, raw.asker
 
 
 def _check_count(requests: Sequence[object]) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections.abc import Collection
 from time import monotonic
 
 import msgspec
 
-from authz import Decision, InvalidRequest, Reason, Request
+from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from bus.connection import Connection, Subscription
 from bus.errors import BadMessage, InvalidScope, NotConnected
 from bus.messages import unpack_announcement, unpack_request
 from bus.scopes import Scope, ScopeTable, check_domain, own_scope
 from bus.subjects import ANNOUNCE, WHO
+from pep.authenticity import Authenticity
 from pep.batch import MAX_COUNT, Batch, Route, Terms
 from pep.circuit import Circuit
 from pep.strategy import HedgeDelay, Strategy
@@ -37,8 +39,15 @@ class Asker:
     """One per process and domain. `decide` returns a future, so that asking costs no task of its own."""
 
     def __init__(
-        self, connection: Connection, *, domain: str, strategy: Strategy | str, seconds: float
+        self,
+        connection: Connection,
+        *,
+        domain: str,
+        strategy: Strategy | str,
+        seconds: float,
+        roots: Collection[PublicKey] = (),
     ) -> None:
+        """With roots, only those whom one of them empowered are believed."""
         check_domain(domain)
         self.connection = connection
         self.domain = domain
@@ -48,6 +57,10 @@ class Asker:
         self.scopes = ScopeTable()
         self.asked_again = 0
         """How many questions were sent a second time or more often, hedges included."""
+        self.authenticity = Authenticity(roots, self._ask_who) if roots else None
+        """What tells the answers that count from others; None if every answer counts."""
+        self.sent = 0
+        """How many messages with questions were sent."""
         self.invalid_answers = 0
         """How many messages arrived as answers and were none."""
         self.open = 0
@@ -131,9 +144,12 @@ class Asker:
     def failure(self, reason: Reason, request: Request, seconds: float, problem: str = "") -> Decision:
         """The denial that the fabric gives by itself, in words."""
         thing = request.object.id
+        trusted = ""
+        if self.authenticity is not None and self.authenticity.refused:
+            trusted = f" that is trusted here (refused answers so far: {self.authenticity})"
         words = {
-            Reason.NO_PDP: f"no PDP serves `{thing}`",
-            Reason.TIMEOUT: f"no PDP answered for `{thing}` within {seconds:g} s",
+            Reason.NO_PDP: f"no PDP{trusted} serves `{thing}`",
+            Reason.TIMEOUT: f"no PDP{trusted} answered for `{thing}` within {seconds:g} s",
             Reason.BUSY: f"every PDP that serves `{thing}` was too busy for {seconds:g} s",
             Reason.NOT_CONNECTED: f"not connected to `{self.connection.address}`",
         }
@@ -199,6 +215,8 @@ class Asker:
         announcement = unpack_announcement(payload)
         now = monotonic()
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)
+        if announcement.introduction and self.authenticity is not None:
+            self.authenticity.introduce(announcement.introduction)
         self.circuit.heard(now, ttl)
         for text in announcement.scopes:
             with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from time import monotonic
+from collections.abc import Iterable, Sequence
+from time import monotonic, time
 from typing import TYPE_CHECKING, TypeAlias
 
 from authz import Decision, Reason, Request
+from authz.deciders import Decider
 from bus import subjects
 from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
-from bus.messages import Answers, Questions, unpack_answers
+from bus.messages import Questions, unpack_answers
 from bus.scopes import Scope
 from bus.subjects import DECIDING, Mode
 from pep.strategy import RETRY_SECONDS, Strategy
@@ -119,21 +120,28 @@ class Batch:
         self._timer = self._asker.loop.call_later(min(wait, left), self._again)
 
     def _publish(self, mode: Mode, now: float, left: float) -> None:
-        connection = self._asker.connection
-        payload = pack(Questions(self.requests, left))
-        asked = self.answers
+        asker, subject = self._asker, self.route.subjects[mode]
+        asker.sent += 1
+        authenticity = asker.authenticity
+        if authenticity is None:
+            question = pack(Questions(self.requests, left))
+        else:
+            question = pack(Questions(self.requests, left, authenticity.asker, asker.sent))
+        asked, requests = self.answers, self.requests
 
         def take(payload: bytes, nobody: bool) -> None:
             if nobody:
                 self._nobody_listens()
-            else:
+            elif authenticity is None:
                 self._take(asked, payload, now)
+            elif (opened := authenticity.open(subject, question, payload)) is not None:
+                self._take(asked, opened.answer, now, opened.decider, requests)
 
-        reply = connection.expect(take)
+        reply = asker.connection.expect(take)
         self._replies.append(reply)
-        connection.send(self.route.subjects[mode], payload, reply)
+        asker.connection.send(subject, question, reply)
         if self._attempts:
-            self._asker.asked_again += len(asked)
+            asker.asked_again += len(asked)
         self._attempts += 1
         self._asked_all = mode is Mode.ALL
         if self._reason is Reason.NOT_CONNECTED:
@@ -159,7 +167,14 @@ class Batch:
         self.requests = [request for request, _ in pairs]
         self.answers = [answer for _, answer in pairs]
 
-    def _take(self, asked: list[Answer], payload: bytes, sent_at: float) -> None:
+    def _take(
+        self,
+        asked: list[Answer],
+        payload: bytes,
+        sent_at: float,
+        decider: Decider | None = None,
+        requests: Sequence[Request] = (),
+    ) -> None:
         """Give each waiting caller its answer. What is no answer to these questions is counted and ignored."""
         asker = self._asker
         try:
@@ -167,24 +182,30 @@ class Batch:
         except BadMessage:
             asker.invalid_answers += 1
             return
+        decisions = answers.decisions
         if answers.problem:
             self._misunderstood(answers.problem)
-        elif len(answers.decisions) != len(asked):
+        elif len(decisions) != len(asked):
             asker.invalid_answers += 1
         else:
             asker.hedge.learn(monotonic() - sent_at)
             asker.circuit.answered()
-            self._settle(asked, answers)
+            if decider is None or asker.authenticity is None or decider.may_decide_all(requests, time()):
+                self._settle(asked, decisions, Reason.BUSY)
+            else:
+                permitted = asker.authenticity.permitted(decider, requests, decisions)
+                self._settle(asked, permitted, Reason.NO_PDP)
 
-    def _settle(self, asked: list[Answer], answers: Answers) -> None:
-        busy = False
-        for answer, decision in zip(asked, answers.decisions, strict=True):
+    def _settle(self, asked: list[Answer], decisions: Sequence[Decision | None], otherwise: Reason) -> None:
+        """Pass decisions on. Where there is none, others are asked, and what is never answered is denied so."""
+        lacking = False
+        for answer, decision in zip(asked, decisions, strict=True):
             if decision is None:
-                busy = True
+                lacking = True
             elif not answer.done():
                 answer.set_result(decision)
-        if busy:
-            self._reason = Reason.BUSY
+        if lacking:
+            self._reason = otherwise
             self._ask_the_others()
         elif asked is self.answers or all(answer.done() for answer in self.answers):
             self._finish()
@@ -218,9 +239,19 @@ class Batch:
         self._reason = Reason.NO_PDP
         if self.route.announced:
             self._asker.withdraw(self.route.scope)
-            self._hand_over(self._by_route())
+            self._hand_over(self._by_route(), self._doubted())
+        elif self._asker.authenticity is not None:
+            # Anyone may have said so. If it is true, nobody answers the others' question either.
+            self._ask_the_others()
         elif monotonic() >= self.route.expected_until:
             self._give_up()
+
+    def _doubted(self) -> list[str]:
+        """Where a true answer may still come although it was said that nobody listens: anyone may have said so."""
+        if self._asker.authenticity is None:
+            return []
+        doubted, self._replies = self._replies, []
+        return doubted
 
     def _by_route(self) -> Iterable[tuple[Route, list[Pair]]]:
         """What is open, by where it is to be asked now."""
@@ -239,13 +270,14 @@ class Batch:
         middle = len(pairs) // 2
         self._hand_over([(self.route, pairs[:middle]), (self.route, pairs[middle:])])
 
-    def _hand_over(self, groups: Iterable[tuple[Route, list[Pair]]]) -> None:
-        """Hand what is open to other batches, within the same deadline."""
+    def _hand_over(self, groups: Iterable[tuple[Route, list[Pair]]], replies: Sequence[str] = ()) -> None:
+        """Hand what is open to other batches, within the same deadline, and where answers to it may still come."""
         self._finish()
         for route, pairs in groups:
             batch = Batch(self._asker, route, self.terms, self._deadline)
             batch.requests = [request for request, _ in pairs]
             batch.answers = [answer for _, answer in pairs]
+            batch._replies.extend(replies)
             batch.send()
 
     def _give_up(self) -> None:

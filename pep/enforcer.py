@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from authz import Decision, Entity, Identity, InvalidRequest, Reason, Request
 from authz.request import Attributes
 from bus.connection import Connection, configured_url
+from bus.revocations import RevocationFeed
 from bus.scopes import DEFAULT_DOMAIN
 from pep.asker import Asker
 from pep.at_least import ask_at_least
+from pep.auditing import auditing
 from pep.batch import Terms
 from pep.errors import AccessDenied
-from pep.secondary import Secondary, member_name, secondary_point
+from pep.secondary import Secondary, learning, secondary_point
 from pep.strategy import Strategy
 from pep.trust_store import Keys, configured_keys, read_keys
 from sdp_cache import LeaseRules, Recycling
@@ -63,35 +65,39 @@ class Enforcer:
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | None = None,
-        audit: bool = False,
+        learn: Sequence[str] = (),
+        audit: bool | None = None,
     ) -> AsyncIterator[Enforcer]:
         """Connect to the fabric: `async with Enforcer.connect() as pep`.
 
         The server is the one given, or named by AUTHFABRIC_NATS_URL, or on this machine's usual port. `deadline` is
         how many seconds a check may take, unless a call says otherwise.
 
-        Answers are recycled under the lease while the domain's releases can be followed and verified: `trust` says
-        whose releases count, as keys or files of keys; otherwise AUTHFABRIC_TRUST does. `recycling=None` always asks.
-        A snapshot that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
-        With `audit` every decision goes to the audit stream.
+        `trust` says whose word counts in the domain, as keys or files of keys; otherwise AUTHFABRIC_TRUST does. With
+        it only PDPs that one of those keys empowered to decide are believed, whatever else arrives; and answers are
+        recycled under the lease while the domain's releases can be followed. `recycling=None` always asks. A snapshot
+        that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
+
+        `learn` names topics, such as `prefix:/sales` or `roles:clerk,nurse`: what PDPs answer others about those is
+        recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
         """
         trusted = configured_keys() if trust is None else read_keys(trust)
         url = url or configured_url() or DEFAULT_URL
-        async with Connection(url, name=name, identity=identity, connect_seconds=connect_seconds) as bus:
-            asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline)
+        async with contextlib.AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            bus = await enter(Connection(url, name=name, identity=identity, connect_seconds=connect_seconds))
+            asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline, roots=trusted)
             await asker.start()
-            try:
-                async with (
-                    secondary_point(bus, domain, trusted, recycling, lease) as secondary,
-                    AuditWriter(bus, domain, member_name(name))
-                    if audit
-                    else contextlib.nullcontext() as writer,
-                ):
-                    if snapshot is not None and secondary is not None:
-                        await secondary.try_to_load(snapshot, connect_seconds)
-                    yield cls(asker, secondary, writer)
-            finally:
-                await asker.stop()
+            stack.push_async_callback(asker.stop)
+            if asker.authenticity is not None:
+                await enter(RevocationFeed(bus, asker.authenticity.revoke))
+            secondary = await enter(secondary_point(bus, domain, trusted, recycling, lease))
+            if learn:
+                await enter(learning(bus, secondary, asker.authenticity, domain, learn))
+            writer = await enter(auditing(bus, domain, name, audit))
+            if snapshot is not None and secondary is not None:
+                await secondary.try_to_load(snapshot, connect_seconds)
+            yield cls(asker, secondary, writer)
 
     async def check(
         self,

@@ -8,14 +8,17 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from time import time
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from bus.connection import Connection
+from pep.authenticity import Authenticity
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
 from sdp_cache.feed_service import FeedFollower, Following
+from sdp_cache.learning import Learner
+from sdp_cache.learning_service import Learning
 from sdp_cache.store import open_snapshot
 
 _log = logging.getLogger("authfabric.pep")
@@ -28,8 +31,15 @@ class Secondary:
     def __init__(self, point: SecondaryPoint, feed: FeedFollower, trusted: Collection[PublicKey]) -> None:
         self.feed = feed
         self._point = point
+        self.learner: Learner | None = None
+        """What learns from others' answers; None if nothing does."""
         self._trusted = trusted
         self._learned = 0
+
+    @property
+    def point(self) -> SecondaryPoint:
+        """What it answers from."""
+        return self._point
 
     @property
     def epoch(self) -> int:
@@ -86,6 +96,22 @@ async def secondary_point(
     following = Following(domain, trusted, member_name(connection.name), rules)
     async with FeedFollower(connection, point, following) as feed:
         yield Secondary(point, feed, trusted)
+
+
+@contextlib.asynccontextmanager
+async def learning(
+    connection: Connection,
+    secondary: Secondary | None,
+    authenticity: Authenticity | None,
+    domain: str,
+    topics: Sequence[str],
+) -> AsyncIterator[None]:
+    """Learn from what others are answered, for the length of a block. Raises InvalidRequest or InvalidTopic."""
+    if secondary is None or authenticity is None:
+        raise InvalidRequest("learn", "needs `trust`, to tell whose answers count, and recycling switched on")
+    async with Learning(connection, secondary.point, authenticity.deciders, domain, topics) as listening:
+        secondary.learner = listening.learner
+        yield
 
 
 def member_name(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -82,7 +82,8 @@ class SyncEnforcer:
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | None = None,
-        audit: bool = False,
+        learn: Sequence[str] = (),
+        audit: bool | None = None,
     ) -> Iterator[SyncEnforcer]:
         """Connect to the fabric: `with SyncEnforcer.connect() as pep`. The arguments mean what Enforcer's do."""
         with contextlib.closing(LoopThread()) as loop:
@@ -98,6 +99,7 @@ class SyncEnforcer:
                 recycling=recycling,
                 lease=lease,
                 snapshot=snapshot,
+                learn=learn,
                 audit=audit,
             )
             enforcer = loop.run(connecting.__aenter__())

@@ -15,7 +15,6 @@ from typing import Self
 
 from authz import Decision, Identity, Request
 from bus.audit_store import AuditStore
-from bus.connection import Connection
 from bus.errors import BusError
 from sdp_cache.audit import AuditTrail, Head, SignedHead, Vouched, sign_head, writer_name
 
@@ -33,9 +32,9 @@ _log = logging.getLogger("authfabric.audit")
 
 
 class AuditWriter:
-    """`async with AuditWriter(bus, domain, name) as audit`, then `audit.record(request, decision)`."""
+    """`async with AuditWriter(store, name) as audit`, then `audit.record(request, decision)`."""
 
-    def __init__(self, connection: Connection, domain: str, name: str, limit: int = 10_000) -> None:
+    def __init__(self, store: AuditStore, name: str, limit: int = 10_000) -> None:
         """The writer's name is this one, with the mark of a new key; `limit` bounds what waits to be stored."""
         self._identity = Identity.generate()
         self.trail = AuditTrail(writer_name(name, self._identity.public), limit)
@@ -44,7 +43,7 @@ class AuditWriter:
         self.problem = ""
         self._page = 0
         self._kept = self._said = Head()
-        self._store = AuditStore(connection, domain)
+        self._store = store
         self._waiting = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -8,14 +8,16 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from authfabric.settings import find_url
+from authfabric.settings import find_trust, find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
-from authz import AuthFabricError, Decision, Entity, InvalidRequest, Request
+from authz import AuthFabricError, Decision, Entity, InvalidRequest, PublicKey, Request
+from authz.errors import InvalidKey
 from authz.request import Attributes
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.explain import Explanation
 from pdp.explain_service import ask_why
 from pep import Enforcer, Strategy
+from pep.trust_store import read_keys
 
 
 def ask(
@@ -39,6 +41,14 @@ def ask(
     domain: Annotated[str, typer.Option(help="The domain the object belongs to.")] = DEFAULT_DOMAIN,
     deadline: Annotated[float, typer.Option(min=0.001, help="Seconds to wait for an answer.")] = 1.0,
     strategy: Annotated[Strategy, typer.Option(help="Whom to ask.")] = Strategy.HEDGE,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY|FILE",
+            help="A public key, or a file of them: only PDPs that it empowered are believed. Default: AUTHFABRIC_TRUST,"
+            " or the key of the `up` that runs here.",
+        ),
+    ] = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -57,14 +67,27 @@ def ask(
         request.validate()
     except InvalidRequest as error:
         fail(error, Exit.USAGE)
-    run(_ask(request, explain, domain, deadline, strategy, find_url(url), json))
+    where = find_url(url)
+    try:
+        keys = read_keys(find_trust(trust, where))
+    except InvalidKey as error:
+        fail(error, Exit.USAGE)
+    run(_ask(request, explain, domain, deadline, strategy, where, keys, json))
 
 
 async def _ask(
-    request: Request, explain: bool, domain: str, deadline: float, strategy: Strategy, url: str, json: bool
+    request: Request,
+    explain: bool,
+    domain: str,
+    deadline: float,
+    strategy: Strategy,
+    url: str,
+    trust: frozenset[PublicKey],
+    json: bool,
 ) -> None:
     async with Enforcer.connect(
         url,
+        trust=trust,
         domain=domain,
         deadline=deadline,
         strategy=strategy,

@@ -86,7 +86,7 @@ async def _demo(seconds: float, quiet: bool) -> Tally:
         async with contextlib.AsyncExitStack() as stack:
             peps = {
                 name: await stack.enter_async_context(
-                    Enforcer.connect(running.url, name=name, recycling=None)
+                    Enforcer.connect(running.url, name=name, trust=[running.root.public], recycling=None)
                 )
                 for name in SERVICES
             }

@@ -15,6 +15,7 @@ from authfabric.keys import Trust, trusted_keys
 from authfabric.replica import Serving
 from authfabric.settings import cache_folder, find_url
 from authfabric.terminal import Exit, Url, fail, run
+from authfabric.warrants import Chain, Key, find_warrant
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.subjects import token
@@ -80,6 +81,15 @@ def serve(
             " an alarm.",
         ),
     ] = 0.0,
+    key: Key = None,
+    chain: Chain = None,
+    audit: Annotated[
+        bool | None,
+        typer.Option(
+            help="Sign every decision and say so in the audit stream. Default: if there is such a stream."
+            " Needs --key."
+        ),
+    ] = None,
     url: Url = None,
     name: Annotated[
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
@@ -96,7 +106,7 @@ def serve(
     """Answer questions until SIGTERM or Ctrl-C; then answer what was taken, take no more, and end.
 
     The policies are those that were last released in the domain with `authfabric policy push`, and change when others
-    are; or those in a folder.
+    are; or those in a folder. PEPs that trust somebody refuse the answers of keys that nobody they trust empowered.
     """
     where = find_url(url)
     member = name or f"pdp-{socket.gethostname()}-{os.getpid()}"
@@ -111,6 +121,7 @@ def serve(
         )
         known = read_entities(entities or [])
         providers = read_provider_file(attributes) if attributes else ()
+        warrant = find_warrant(key, chain)
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
     serving = Serving(
@@ -122,6 +133,8 @@ def serve(
         providers=providers,
         shadow=shadow,
         domain=domain,
+        warrant=warrant,
+        audit=audit,
         health_port=health_port,
         max_queue=max_queue,
         json=json,

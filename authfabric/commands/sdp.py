@@ -13,14 +13,18 @@ import typer
 from authfabric.keys import Trust, trusted_keys
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Url, err, fail, print_json, run
-from authz import AuthFabricError, Decision, PublicKey, Request
+from authfabric.warrants import Chain, Key, find_warrant
+from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
 from bus.connection import Connection
 from bus.errors import InvalidScope
 from bus.scopes import DEFAULT_DOMAIN, Scope
+from bus.topics import InvalidTopic, Topic
 from pdp.health_server import serve_health
 from pdp.service import Replica
+from pdp.warrant import Warrant
 from pep import Enforcer, LeaseRules
+from pep.metrics import EnforcerMetrics
 
 app = typer.Typer(help="Run a secondary decision point that several services share.", no_args_is_help=True)
 
@@ -55,6 +59,15 @@ def serve(
         typer.Option(help="Seconds after that for which the last known is served if no PDP answers."),
     ] = 0.0,
     deadline: Annotated[float, typer.Option(help="Seconds within which a PDP must answer it.")] = 0.8,
+    key: Key = None,
+    chain: Chain = None,
+    learn: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also recycle what PDPs answer others: all, prefix:/PATH, object:NAME or roles:NAME,NAME."
+            " Repeat it for several."
+        ),
+    ] = None,
     url: Url = None,
     health_port: Annotated[
         int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
@@ -72,20 +85,24 @@ def serve(
         )
     try:
         keys, scope = trusted_keys(trust), Scope.parse(f"domain:{serve_as}")
-    except (InvalidKey, InvalidScope) as error:
+        for text in learn or ():
+            Topic.parse(text, domain)
+        warrant = find_warrant(key, chain)
+    except (InvalidKey, InvalidScope, InvalidTopic) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)
-    rules = LeaseRules(lease, stale_for)
-    run(_serve(scope, domain, keys, rules, deadline, find_url(url), health_port, json))
+    rules, where = LeaseRules(lease, stale_for), find_url(url)
+    asking = Enforcer.connect(
+        where, domain=domain, deadline=deadline, trust=keys, lease=rules, name="sdp", learn=learn or ()
+    )
+    run(_serve(asking, scope, warrant, where, health_port, json))
 
 
 async def _serve(
+    asking: contextlib.AbstractAsyncContextManager[Enforcer],
     scope: Scope,
-    domain: str,
-    trusted: frozenset[PublicKey],
-    rules: LeaseRules,
-    deadline: float,
+    warrant: Warrant | None,
     url: str,
     health_port: int,
     json: bool,
@@ -94,14 +111,12 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with (
-        Enforcer.connect(
-            url, domain=domain, deadline=deadline, trust=trusted, lease=rules, name="sdp"
-        ) as pep,
+        asking as pep,
         Connection(url, name="sdp") as bus,
-        Replica(bus, SharedPoint(pep), [scope]) as replica,
+        Replica(bus, SharedPoint(pep), [scope], warrant=warrant) as replica,
         contextlib.AsyncExitStack() as stack,
     ):
-        port = stack.enter_context(serve_health(replica, health_port))
+        port = stack.enter_context(serve_health(replica, health_port, more=[EnforcerMetrics(pep)]))
         _say_ready(url, scope, port, json)
         await stop.wait()
     err.print(f"ended: {replica.answered} questions answered", highlight=False)

@@ -15,7 +15,9 @@ from authfabric.fabric import Fabric, fabric
 from authfabric.keys import own_identity
 from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, state_folder
 from authfabric.terminal import Json, err, out, print_json, run
+from authz import Identity
 from authz.release import Released
+from bus.audit_store import AuditStore
 from bus.connection import Connection
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.bundle_store import read_folder
@@ -48,14 +50,17 @@ async def _up(replicas: int, policies: Path | None, port: int, extra: list[str],
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with fabric(0, port=port, policies=None, jetstream=state_folder() / "jetstream") as running:
-        released = await _release(running.url, policies)
+    root, state = own_identity(), state_folder()
+    async with fabric(
+        0, port=port, policies=None, jetstream=state / "jetstream", root=root, keys=state / "replicas"
+    ) as running:
+        released = await _release(running.url, policies, root)
         if released is None:  # an external server may be without a store
             running.policies = policies or DEFAULT_POLICIES
         if released is not None:
-            extra = [*extra, "--cache", str(state_folder() / "releases" / DEFAULT_DOMAIN)]
+            extra = [*extra, "--cache", str(state / "releases" / DEFAULT_DOMAIN)]
         await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in range(1, replicas + 1)))
-        note_running(running.url)
+        note_running(running.url, root.public)
         try:
             _say_ready(running, released, json)
             await stop.wait()
@@ -64,12 +69,12 @@ async def _up(replicas: int, policies: Path | None, port: int, extra: list[str],
             forget_running()
 
 
-async def _release(url: str, policies: Path | None) -> Released | None:
+async def _release(url: str, policies: Path | None, identity: Identity) -> Released | None:
     """Release the policies given, or the examples if there were never any; None if there is no policy store."""
-    identity = own_identity()
     async with Connection(url, name="up") as bus:
         if not await bus.has_jetstream():
             return None
+        await AuditStore(bus, DEFAULT_DOMAIN).create()
         publisher = Publisher(bus, DEFAULT_DOMAIN, identity, (), time)
         history = await publisher.history()
         if policies is None and history and history[-1].released is not None:
@@ -83,7 +88,8 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
     decided_by = f"release {released.epoch}" if released else str(running.policies)
     if json:
         names = {name: replica.ready.health for name, replica in running.replicas.items()}
-        print_json({"url": running.url, "replicas": names, "policies": decided_by})
+        trust = str(running.root.public)
+        print_json({"url": running.url, "replicas": names, "policies": decided_by, "trust": trust})
         return
     out.print(
         Panel(
@@ -95,7 +101,8 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
             "  [bold]authfabric ask bob /sales/q1 approve -s role=clerk --explain[/]\n\n"
             "Change the policies:\n"
             "  [bold]authfabric policy push DIR --wait[/]\n\n"
-            "Or ask from a service:\n"
+            "Or ask from a service, with this in its environment:\n"
+            f"  [bold]AUTHFABRIC_TRUST={running.root.public}[/]\n"
             "  async with Enforcer.connect() as pep:\n"
             '      await pep.require("alice", "/sales/q1", "read")\n\n'
             "Ctrl-C ends it.",

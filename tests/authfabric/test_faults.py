@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from authfabric.fabric import Fabric, ReplicaFailed, ReplicaProcess, fabric
+from authz import Identity
 from bus import NatsServer, cluster
 from pep import Enforcer
 from tests.authfabric.load import Load, load
@@ -83,7 +85,7 @@ async def test_a_cluster_node_that_dies_or_freezes_under_load_loses_nothing(faul
 @contextlib.asynccontextmanager
 async def replicas(*servers: NatsServer) -> AsyncIterator[Fabric]:
     """One replica process at each of these servers."""
-    running = Fabric(servers[0].url)
+    running = Fabric(servers[0].url, Identity.generate(), Path())
     try:
         starting = [ReplicaProcess.start(f"pdp-{n}", server.url) for n, server in enumerate(servers)]
         for replica in await asyncio.gather(*starting):

@@ -172,7 +172,9 @@ class TestBadQuestions:
 
     async def test_unknown_fields_are_ignored(self, server, bus):
         async with replica(server, Readers()):
-            payload = bytes([VERSION]) + encode([[[["alice"], ["/x"], ["read"], {}, "new"]], 0.0, "new"])
+            payload = bytes([VERSION]) + encode(
+                [[[["alice"], ["/x"], ["read"], {}, "new"]], 0.0, b"", 0, "new"]
+            )
             assert (await ask_raw(bus, payload)).decisions == [YES]
 
     @pytest.mark.parametrize("reply", [b"", b"$KV.policies.main", b"af.ask.any.default.=many"])

@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 
 @contextlib.asynccontextmanager
-async def serving(url: str, decider: Decider, *scopes: str, **options: int) -> AsyncIterator[Replica]:
+async def serving(url: str, decider: Decider, *scopes: str, **options) -> AsyncIterator[Replica]:
     """A replica with a connection of its own, for the length of a block."""
     served = [Scope.parse(text) for text in scopes or ("domain:default",)]
     async with Connection(url) as connection, Replica(connection, decider, served, **options) as replica:

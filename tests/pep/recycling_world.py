@@ -16,6 +16,7 @@ from pdp.publisher_service import Publisher
 from pdp.service import Replica
 from pep import Enforcer, LeaseRules
 from tests.waiting import eventually
+from tests.warrants import warrant
 
 ANN, EVE = Identity.generate(), Identity.generate()
 QUESTION = Request.of("bob", "/x", "read")
@@ -52,7 +53,7 @@ class World:
         async with (
             Connection(self.server.url) as bus,
             Follower(bus, following, build) as follower,
-            Replica(bus, self._counting(follower), [Scope.parse("domain:default")]),
+            Replica(bus, self._counting(follower), [Scope.parse("domain:default")], warrant=warrant(ANN)),
         ):
             yield follower
 

@@ -17,6 +17,7 @@ from sdp_cache.snapshot_writer import Precomputation, write_snapshot
 from tests.deciders import Readers
 from tests.pep.recycling_world import ANN, QUESTION, World, only, world
 from tests.waiting import eventually
+from tests.warrants import warrant
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ async def test_without_a_policy_store_everything_is_asked_and_the_log_says_so_on
     async with (
         NatsServer() as server,
         Connection(server.url) as bus,
-        Replica(bus, readers, [Scope.parse("domain:default")]),
+        Replica(bus, readers, [Scope.parse("domain:default")], warrant=warrant(ANN)),
         Enforcer.connect(server.url, trust=[ANN.public], deadline=10.0, lease=LeaseRules(0.01)) as pep,
     ):
         await eventually(lambda: pep.secondary.feed.problem)

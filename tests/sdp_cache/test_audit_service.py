@@ -48,7 +48,10 @@ async def verify(bus: Connection) -> ChainVerifier:
 
 
 async def test_everything_recorded_is_stored_in_order_by_the_time_the_writer_leaves(bus):
-    async with AuditWriter(bus, "shop", "pep-1") as one, AuditWriter(bus, "shop", "pep-2") as two:
+    async with (
+        AuditWriter(AuditStore(bus, "shop"), "pep-1") as one,
+        AuditWriter(AuditStore(bus, "shop"), "pep-2") as two,
+    ):
         for number in range(300):
             one.record(asked(number), ALLOW)
             two.record(asked(number), ALLOW)
@@ -68,7 +71,7 @@ async def test_everything_recorded_is_stored_in_order_by_the_time_the_writer_lea
 
 
 async def test_the_store_of_another_domain_is_not_read(bus):
-    async with AuditWriter(bus, "elsewhere", "pep-1") as writer:
+    async with AuditWriter(AuditStore(bus, "elsewhere"), "pep-1") as writer:
         writer.record(asked(1), ALLOW)
     assert (await verify(bus)).writers == {}
 
@@ -76,7 +79,7 @@ async def test_the_store_of_another_domain_is_not_read(bus):
 async def test_while_the_store_is_away_records_wait_and_beyond_the_limit_they_are_counted(
     server, bus, caplog
 ):
-    async with AuditWriter(bus, "shop", "pep-1", limit=10) as writer:
+    async with AuditWriter(AuditStore(bus, "shop"), "pep-1", limit=10) as writer:
         writer.record(asked(0), ALLOW)
         await eventually(lambda: writer.stored == 1)
         await server.stop()
@@ -196,7 +199,7 @@ async def test_nobody_else_can_say_where_a_chain_ends(bus):
 
 async def test_a_writer_that_crashes_has_said_where_it_stood_a_moment_ago(bus, monkeypatch):
     monkeypatch.setattr("sdp_cache.audit_service.HEAD_SECONDS", 0.01)
-    async with AuditWriter(bus, "shop", "pep-1") as writer:
+    async with AuditWriter(AuditStore(bus, "shop"), "pep-1") as writer:
         writer.record(asked(0), ALLOW)
         store = AuditStore(bus, "shop")
         await eventually(lambda: writer.stored)

@@ -1,0 +1,152 @@
+"""Signing what was decided, behind the back of whoever asked: for those who would learn from it, and for the audit.
+
+Nobody waits for it, and nothing is signed that nobody wants. What was decided is gathered for a moment, hashed into one
+tree and signed once. What comes too fast is not signed, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic, time
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from authz import Decision, Identity, Request
+from authz.merkle import Tree
+from authz.statement import MAX_DECISIONS, Statement, decision_hash
+from bus.connection import Connection, Subscription
+from bus.envelope import pack
+from bus.errors import BadMessage, NotConnected
+from bus.lessons import MAX_WISHES, WISH_TTL, Lesson, Taught, unpack_wish
+from bus.subjects import lesson, wishes
+from bus.topics import InvalidTopic, Topic
+
+GATHER_SECONDS = 0.02
+"""How long decisions are gathered under one signature."""
+AT_ONCE = 64
+"""After hashing so many, questions have their turn."""
+
+Said: TypeAlias = tuple[Request, Decision]
+Keep: TypeAlias = Callable[[Statement, tuple[bytes, ...]], None]
+"""Takes each statement with the hashes of what it states."""
+
+_log = logging.getLogger("authfabric.pdp")
+
+
+class Teacher:
+    """`async with Teacher(bus, domain, identity) as teacher`, then `teacher.observe(requests, decisions)`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        domain: str,
+        identity: Identity,
+        keep: Keep | None = None,
+        limit: int = 16_384,
+    ) -> None:
+        """With `keep` everything is signed, else what somebody wishes; `limit` bounds what waits for that."""
+        self._connection = connection
+        self._domain = domain
+        self._identity = identity
+        self._keep = keep
+        self._limit = limit
+        self._waiting: deque[Said] = deque()
+        self._news = asyncio.Event()
+        self._wishes: dict[str, tuple[Topic, float]] = {}
+        self._topics: list[Topic] = []
+        self._stack = contextlib.AsyncExitStack()
+        self.signed = 0
+        """How many decisions were signed."""
+        self.dropped = 0
+        """How many were not, for want of time."""
+
+    async def __aenter__(self) -> Self:
+        wished = await self._connection.listen(wishes(self._domain), lambda s, r, data, h: self._hear(data))
+        self._stack.push_async_callback(self._forget, wished)
+        working = asyncio.create_task(self._work())
+        self._stack.callback(working.cancel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def observe(self, requests: Sequence[Request], decisions: Sequence[Decision]) -> None:
+        """Take note of what was decided, if anybody wants it."""
+        if self._keep is None and not self._topics:
+            return
+        if len(self._waiting) + len(requests) > self._limit:
+            self.dropped += len(requests)
+            return
+        said = zip(requests, decisions, strict=True)
+        self._waiting.extend(each for each in said if each[1].decided and self._is_wanted(each[0]))
+        self._news.set()
+
+    def _is_wanted(self, request: Request) -> bool:
+        return self._keep is not None or any(topic.holds(request) for topic in self._topics)
+
+    def _hear(self, payload: bytes) -> None:
+        """Take note of a wish. What is not wished for again is forgotten."""
+        now = monotonic()
+        for text in unpack_wish(payload).topics:
+            if text in self._wishes or len(self._wishes) < MAX_WISHES:
+                with contextlib.suppress(InvalidTopic):  # a newer learner may know other kinds
+                    self._wishes[text] = (Topic.parse(text, self._domain), now + WISH_TTL)
+        self._forget_wishes(now)
+
+    def _forget_wishes(self, now: float) -> None:
+        self._wishes = {text: wish for text, wish in self._wishes.items() if now < wish[1]}
+        self._topics = [topic for topic, _ in self._wishes.values()]
+
+    async def _work(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), WISH_TTL)
+            self._forget_wishes(monotonic())
+            if self._news.is_set():
+                await asyncio.sleep(GATHER_SECONDS)
+                self._news.clear()
+            while self._waiting:
+                await self._sign()
+
+    async def _sign(self) -> None:
+        """Sign the first of what waits, publish what is wished for, and keep the rest if that is wanted."""
+        said, leaves = list[Said](), list[bytes]()
+        for number in range(1, min(len(self._waiting), MAX_DECISIONS) + 1):
+            each = self._waiting.popleft()
+            with contextlib.suppress(
+                TypeError, ValueError, OverflowError, RecursionError
+            ):  # nor could it be sent
+                leaves.append(decision_hash(*each))
+                said.append(each)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        statement, tree = Statement.sign(self._identity, self._domain, time(), leaves)
+        self.signed += len(said)
+        if self._keep is not None:
+            self._keep(statement, tuple(leaves))
+        if self._topics:
+            await self._teach(statement, tree, said)
+
+    async def _teach(self, statement: Statement, tree: Tree, said: Sequence[Said]) -> None:
+        lessons: dict[str, list[Taught]] = {}
+        for index, (request, decision) in enumerate(said):
+            if any(topic.holds(request) for topic in self._topics):
+                taught = Taught(request, decision, index, tree.proof(index))
+                lessons.setdefault(lesson(self._domain, request), []).append(taught)
+        for number, (subject, several) in enumerate(lessons.items(), start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            try:
+                self._connection.send(subject, pack(Lesson(statement, several)))
+            except (NotConnected, BadMessage) as error:
+                _log.debug("a lesson is not given: %s", error)
+
+    async def _forget(self, wished: Subscription) -> None:
+        with contextlib.suppress(NotConnected):
+            await wished.cancel()

@@ -1,0 +1,54 @@
+"""By what right a replica answers: its own key, and the chain of capabilities that lets it decide.
+
+Keys agreed on with askers are remembered, since agreeing costs more than deciding; as many as there is room
+for, so that whoever makes up askers fills no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from authz import Identity
+from authz.agreement import AgreementKey, AnswerMac
+from authz.errors import InvalidKey
+from authz.introduction import Introduction
+from authz.spki import Certificate
+from bus.authentic import wrap
+
+MAX_ASKERS = 16_384
+
+
+class Warrant:
+    """What a replica shows of itself, and authenticates its answers by."""
+
+    def __init__(self, identity: Identity, chain: Iterable[Certificate], askers: int = MAX_ASKERS) -> None:
+        self.identity = identity
+        self._own = AgreementKey.of(identity)
+        self._sender = identity.public.raw
+        self._macs: dict[bytes, AnswerMac] = {}
+        self._most = askers
+        self.renew(chain)
+
+    def renew(self, chain: Iterable[Certificate]) -> None:
+        """Show another chain from now on, as when the one before it expires."""
+        self.introduction = Introduction.of(self.identity, tuple(chain)).encode()
+        """What others must see before they believe an answer."""
+
+    def authenticate(self, asker: bytes, subject: str, question: bytes, answer: bytes) -> bytes:
+        """The answer to a question, so that this asker can tell who gave it. Raises InvalidKey for no asker's key."""
+        mac = self._macs.get(asker) or self._agree(asker)
+        return wrap(self._sender, mac.tag(subject, question, answer), answer)
+
+    def accepts(self, asker: bytes) -> bool:
+        """Whether answers to this asker can be authenticated."""
+        try:
+            return asker in self._macs or self._agree(asker) is not None
+        except InvalidKey:
+            return False
+
+    def _agree(self, asker: bytes) -> AnswerMac:
+        mac = AnswerMac.of_decider(self._own, asker)
+        if len(self._macs) >= self._most:
+            del self._macs[next(iter(self._macs))]
+        self._macs[asker] = mac
+        return mac

@@ -1,0 +1,118 @@
+"""Which answers count: those of a decider that was introduced, made for this very question and nobody else.
+
+Whatever else arrives is counted, reported now and then, and otherwise as if it had not arrived: the question stays
+open, and the true answer is taken when it comes.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic, time
+from typing import NamedTuple
+
+from authz import AuthFabricError, Decision, PublicKey, Request
+from authz.deciders import Decider, Deciders
+from authz.spki import Notice
+from bus.authentic import unwrap
+
+ALARM_SECONDS = 10.0
+"""How long after a line in the log about refused answers there is none."""
+ASK_SECONDS = 0.05
+"""How long after asking who is there it is not asked again."""
+
+_log = logging.getLogger("authfabric.pep")
+
+
+class Refusal(enum.StrEnum):
+    """Why something that came as an answer does not count."""
+
+    UNAUTHENTICATED = "unauthenticated"
+    """It does not even claim to be anybody's."""
+    UNKNOWN = "unknown"
+    """It is of someone who has not been introduced, or whose authority has ended."""
+    FORGED = "forged"
+    """It was not made for this question and this asker by whom it names: forged, replayed or meant for another."""
+    OUTSIDE = "outside"
+    """It is authentic, but its decider may not decide that."""
+
+
+class Opened(NamedTuple):
+    """An authentic answer."""
+
+    answer: bytes
+    decider: Decider
+
+
+class Authenticity:
+    """Opens what arrives as answers to one PEP."""
+
+    def __init__(self, roots: Iterable[PublicKey], ask_who: Callable[[], None]) -> None:
+        """`ask_who` has the replicas introduce themselves."""
+        self.deciders = Deciders(roots)
+        self.refused: Counter[Refusal] = Counter()
+        self.refused_introductions = 0
+        self._ask_who = ask_who
+        self._asked_at = self._said_at = float("-inf")
+
+    @property
+    def asker(self) -> bytes:
+        """The key that goes with every question."""
+        return self.deciders.asker
+
+    def open(self, subject: str, question: bytes, payload: bytes) -> Opened | None:
+        """The answer to a question that was asked on a subject; None, and counted, if it does not count."""
+        parts = unwrap(payload)
+        if parts is None:
+            self.refuse(Refusal.UNAUTHENTICATED)
+            return None
+        decider = self.deciders.get(parts.sender, time())
+        if decider is None:
+            self.refuse(Refusal.UNKNOWN)
+            self._find_out()
+            return None
+        if not decider.mac.holds(parts.tag, subject, question, parts.answer):
+            self.refuse(Refusal.FORGED)
+            return None
+        return Opened(parts.answer, decider)
+
+    def permitted(
+        self, decider: Decider, requests: Sequence[Request], decisions: Sequence[Decision | None]
+    ) -> list[Decision | None]:
+        """The decisions that their decider may make, and None for the others."""
+        at = time()
+        may = [decider.may_decide(request, at) for request in requests]
+        if not all(may):
+            self.refuse(Refusal.OUTSIDE)
+        return [decision if each else None for decision, each in zip(decisions, may, strict=True)]
+
+    def introduce(self, introduction: bytes) -> None:
+        """Get to know a decider, if a root that is trusted here empowered it."""
+        try:
+            self.deciders.introduce(introduction, time())
+        except AuthFabricError as error:
+            self.refused_introductions += 1
+            _log.debug("an introduction is refused: %s", error)
+
+    def revoke(self, notice: Notice) -> None:
+        """Heed a revocation. Raises InvalidSignature if it is forged."""
+        self.deciders.accept(notice, time())
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Count an answer that does not count, and say so now and then."""
+        self.refused[refusal] += 1
+        now = monotonic()
+        if now >= self._said_at + ALARM_SECONDS:
+            self._said_at = now
+            _log.warning("answers are refused: %s so far", self)
+
+    def _find_out(self) -> None:
+        now = monotonic()
+        if now >= self._asked_at + ASK_SECONDS:
+            self._asked_at = now
+            self._ask_who()
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count} {refusal}" for refusal, count in self.refused.items()) or "none"

@@ -1,0 +1,46 @@
+"""What a PEP counts, in the form Prometheus collects: `REGISTRY.register(EnforcerMetrics(pep))`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pep.enforcer import Enforcer
+
+
+class EnforcerMetrics(Collector):
+    """How asking goes, and what was tried against it."""
+
+    def __init__(self, pep: Enforcer) -> None:
+        self._pep = pep
+
+    def collect(self) -> Iterable[Metric]:
+        asker, audit, secondary = self._pep.asker, self._pep.audit, self._pep.secondary
+        yield GaugeMetricFamily("authfabric_pep_open", "Questions that wait for an answer.", asker.open)
+        yield CounterMetricFamily("authfabric_pep_asked_again", "Questions asked again.", asker.asked_again)
+        yield CounterMetricFamily(
+            "authfabric_pep_invalid_answers", "Messages that were no answers.", asker.invalid_answers
+        )
+        if asker.authenticity is not None:
+            refused = asker.authenticity.refused
+            yield _by_reason("authfabric_pep_refused_answers", "Answers that do not count.", refused.items())
+            known = len(asker.authenticity.deciders)
+            yield GaugeMetricFamily("authfabric_pep_deciders", "PDPs known and trusted.", known)
+        if secondary is not None and secondary.learner is not None:
+            learner = secondary.learner
+            yield CounterMetricFamily("authfabric_sdp_learned", "Answers to others learned.", learner.learned)
+            yield _by_reason(
+                "authfabric_sdp_refused_lessons", "Answers not learned.", learner.refused.items()
+            )
+        if audit is not None:
+            dropped = audit.trail.dropped
+            yield CounterMetricFamily("authfabric_audit_dropped", "Decisions not recorded.", dropped)
+
+
+def _by_reason(name: str, meaning: str, counts: Iterable[tuple[str, int]]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=["why"])
+    for why, count in counts:
+        family.add_metric([why], count)
+    return family
