@@ -10,9 +10,10 @@ from pathlib import Path
 
 from authfabric.terminal import err, print_json
 from bus.connection import Connection
+from bus.roles import service_name
 from pdp.bundle_store import read_folder
 from pdp.follower_service import Following, ReleaseFollower
-from pdp.oasis.role_service import RoleService, RoleServing, service_name
+from pdp.oasis.role_service import RoleService, RoleServing
 from pdp.policy_set import PolicySet
 
 

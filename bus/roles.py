@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from authz import Identity
+import msgspec
+
+from authz import Identity, PublicKey
 from authz.predicate import Scalar
+from bus.attributes import ask_attributes
 from bus.connection import Connection
 from bus.envelope import pack
 from bus.errors import BusError
@@ -29,6 +32,8 @@ from bus.role_messages import (
 from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import roles
 
+SUBJECT, SESSION = "subject", "session"
+"""What a role service can be asked about: all the roles of a principal, or one session."""
 ATTEMPTS = 5
 """So often a deed is tried that others came in between of."""
 
@@ -39,6 +44,40 @@ class RoleRefused(BusError):
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
         self.problem = problem
+
+
+class SessionView(msgspec.Struct, frozen=True):
+    """A session as its role service describes it to whoever relies on it."""
+
+    principal: str
+    key: str
+    """The public key that proved to be the principal's."""
+    rules: str
+    """The domain whose role rules count in it."""
+    roles: tuple[str, ...]
+    seconds: float
+    """How long this is good for."""
+
+
+def service_name(domain: str) -> str:
+    """The name under which a domain's role service is asked, as an attribute service, who is in which role."""
+    return f"roles.{domain}"
+
+
+async def look_at_session(
+    bus: Connection, service: PublicKey, session: str, domain: str = DEFAULT_DOMAIN, seconds: float = 5.0
+) -> SessionView | None:
+    """A session, in the words of the role service with this key; None if it is not open.
+
+    `bus.attributes.hearing_changes(bus, service_name(domain), service, ...)` says when to look again. Raises
+    AttributesFailed, NoResponders or ReplyTimeout.
+    """
+    names = ["principal", "key", "rules", "roles"]
+    found = await ask_attributes(bus, service_name(domain), service, SESSION, [session], names, seconds)
+    known = found.get(session)
+    if known is None or not known.attributes:
+        return None
+    return msgspec.convert({**known.attributes, "seconds": known.seconds or 0.0}, SessionView)
 
 
 class RoleClient:

@@ -10,10 +10,10 @@ from authz import Identity
 from authz.predicate import Path
 from bus import Connection, NatsServer, Scope
 from bus.attributes import hearing_changes
-from bus.roles import RoleClient
+from bus.roles import RoleClient, service_name
 from pdp.bundle import Bundle, File
 from pdp.oasis import Appointment
-from pdp.oasis.role_service import RoleService, RoleServing, service_name
+from pdp.oasis.role_service import RoleService, RoleServing
 from pdp.point import PolicyPoint
 from pdp.policy_set import PolicySet
 from pdp.provider_service import BusProvider

@@ -23,7 +23,7 @@ from pdp.oasis.constraint import bind
 from pdp.oasis.membership import Membership
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.syntax import Empowering
-from pdp.oasis.terms import Bindings, match
+from pdp.oasis.terms import Bindings, Instance, match
 
 
 def capability(
@@ -33,17 +33,22 @@ def capability(
 
     Raises InvalidCapability if the parameters of the role make no sensible one.
     """
-    grants = [
-        grant(rule, bindings)
-        for role in rulebook.implied(membership.role)
-        for rule in rulebook.empowerings
-        if (bindings := match(rule.role, role, {})) is not None
-    ]
+    grants = grants_of(rulebook, membership.role)
     if not grants:
         return None
     end = until if membership.until is None else min(until, membership.until)
     validity = Validity(end=int(end))
     return Capability(domain.public, holder, False, Authority.of(*grants), validity).sign(domain)
+
+
+def grants_of(rulebook: Rulebook, role: Instance) -> tuple[Grant, ...]:
+    """What comes with a role, and with those it implies. Raises InvalidCapability."""
+    return tuple(
+        grant(rule, bindings)
+        for implied in rulebook.implied(role)
+        for rule in rulebook.empowerings
+        if (bindings := match(rule.role, implied, {})) is not None
+    )
 
 
 def grant(rule: Empowering, bindings: Bindings) -> Grant:

@@ -29,6 +29,9 @@ KEY = "key"
 """The attribute of a subject, among a bundle's entities, that says whose keys speak for it."""
 
 
+_AHEAD = "newer policies than are known here are in force elsewhere"
+
+
 @dataclass(frozen=True, slots=True)
 class Realm:
     """One domain of rules, and the sessions under them."""
@@ -39,7 +42,7 @@ class Realm:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The roles that a principal is in, over all sessions, and when the first of them ends by itself."""
+    """Roles that are active, and when the first of them ends by itself."""
 
     roles: tuple[str, ...]
     until: float | None
@@ -55,8 +58,8 @@ class Keeper:
         self.world = World()
         self.unsaved: dict[str, Record] = {}
         """Records to be stored, by name."""
-        self.changed: set[str] = set()
-        """Principals whose roles have changed, until somebody takes note and clears it."""
+        self.changed: dict[str, str] = {}
+        """Sessions whose roles have changed, each with its principal, until somebody takes note and clears it."""
         self._subjects: dict[str, Entity] = {}
         self._records: dict[str, SessionRecord] = {}
         self._of: dict[str, dict[str, None]] = defaultdict(dict)
@@ -89,17 +92,25 @@ class Keeper:
         return self.realms[record.rules]
 
     def activity(self, principal: str) -> Activity:
-        """What to tell a decision point. Raises RolesUnavailable while that is not known."""
+        """The roles of a principal, over all sessions. Raises RolesUnavailable while they are not known."""
         if any(each.principal == principal for each in self._ahead.values()):
-            raise RolesUnavailable("newer policies than are known here are in force elsewhere")
+            raise RolesUnavailable(_AHEAD)
+        return self._activity(map(self.session, self.sessions_of(principal)))
+
+    def activity_in(self, session: str) -> Activity:
+        """The roles of one session. Raises RolesUnavailable while they are not known, or UnknownSession."""
+        if session in self._ahead:
+            raise RolesUnavailable(_AHEAD)
+        return self._activity([self.session(session)])
+
+    def _activity(self, records: Iterable[SessionRecord]) -> Activity:
         roles: dict[str, None] = {}
         ends: list[float] = []
-        for each in self.sessions_of(principal):
-            record = self._records[each]
+        for record in records:
             sessions = self.realm_of(record).sessions
-            roles.update((str(role), None) for role in sessions.roles(each))
+            roles.update((str(role), None) for role in sessions.roles(record.id))
             ends.append(record.until)
-            if (until := sessions.until(each)) is not None:
+            if (until := sessions.until(record.id)) is not None:
                 ends.append(until)
         return Activity(tuple(roles), min(ends, default=None))
 
@@ -183,7 +194,7 @@ class Keeper:
         kept = self.realm_of(record).sessions.keep(id)
         current = replace(record, kept=kept, epoch=self.epoch, said=max(record.said, said or 0.0))
         if kept.held != record.kept.held:
-            self.changed.add(record.principal)
+            self.changed[record.id] = record.principal
         if current.kept != record.kept or current.said != record.said:
             self._records[id] = current
             self.save(current)
@@ -225,7 +236,7 @@ class Keeper:
             self.note(record.id)
             if known is not None and known.kept.held == self._records[record.id].kept.held:
                 return
-        self.changed.add(record.principal)
+        self.changed[record.id] = record.principal
 
     def _may_last(self, record: SessionRecord) -> bool:
         return record.rules in self.realms and self.speaks_for(record.key, record.principal)
@@ -245,7 +256,7 @@ class Keeper:
     def _end(self, record: SessionRecord) -> None:
         """A session is no more, nor are the appointments bound to it."""
         self._forget(record.id)
-        self.changed.add(record.principal)
+        self.changed[record.id] = record.principal
         self._over[record.id] = replace(record, ended=True, epoch=self.epoch)
         self.save(self._over[record.id])
         for each in record.kept.bound:

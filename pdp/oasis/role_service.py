@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic, time
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from authz import AuthFabricError, Identity
@@ -27,11 +27,12 @@ from bus.errors import BusError
 from bus.record_store import RecordChanged, RecordStore
 from bus.responder import responding
 from bus.role_messages import Command, Outcome, command_seal, unpack_said
+from bus.roles import SESSION, SUBJECT, service_name
 from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import QUEUE, ROLES, roles, token
 from pdp.oasis.deeds import Deeds
-from pdp.oasis.errors import DeedRefused, RolesUnavailable
-from pdp.oasis.keeper import Keeper
+from pdp.oasis.errors import DeedRefused, RolesUnavailable, UnknownSession
+from pdp.oasis.keeper import Activity, Keeper
 from pdp.oasis.record import CHALLENGE_SECONDS, Challenge, Record, RevokedRecord, Seals
 from pdp.policy_set import PolicySet
 
@@ -42,11 +43,6 @@ SKEW_SECONDS = 5.0
 """By so much the clocks of two role services may differ."""
 
 _log = logging.getLogger("authfabric.roles")
-
-
-def service_name(domain: str) -> str:
-    """The name under which decision points ask for the roles of a domain's principals."""
-    return f"roles.{domain}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +120,6 @@ class RoleService:
     async def _look_up(
         self, root: str, ids: Sequence[str], names: Sequence[str]
     ) -> Mapping[str, EntityAttributes]:
-        if root != "subject" or "roles" not in names:
-            return {}
         left = self._heard + self._serving.lease - monotonic()
         if not self._adopted:
             raise RolesUnavailable("there are no policies yet")
@@ -133,12 +127,17 @@ class RoleService:
             raise RolesUnavailable(self.problem or f"the store was not heard for {self._serving.lease:g} s")
         self.keeper.advance(time())
         self._announce()
-        return {each: self._attributes(each, left) for each in ids}
+        if root == SESSION:
+            return {each: self._session(each, left) for each in ids if self.keeper.knows(each)}
+        return {each: _told(self.keeper.activity(each), left) for each in ids} if root == SUBJECT else {}
 
-    def _attributes(self, principal: str, left: float) -> EntityAttributes:
-        activity = self.keeper.activity(principal)
-        ends = left if activity.until is None else min(left, activity.until - time())
-        return EntityAttributes({"roles": list(activity.roles)}, max(ends, 0.0))
+    def _session(self, session: str, left: float) -> EntityAttributes:
+        try:
+            record = self.keeper.session(session)
+        except UnknownSession:
+            return EntityAttributes({}, left)
+        said = {"principal": record.principal, "key": record.key, "rules": record.rules}
+        return _told(self.keeper.activity_in(session), left, said)
 
     # What principals say
 
@@ -258,13 +257,22 @@ class RoleService:
 
     def _announce(self) -> None:
         if self.keeper.changed:
-            changed, self.keeper.changed = sorted(self.keeper.changed), set()
-            announce_changes(self._bus, self._name, self._serving.identity, "subject", changed)
+            changed, self.keeper.changed = self.keeper.changed, {}
+            for root, ids in ((SUBJECT, {*changed.values()}), (SESSION, {*changed})):
+                announce_changes(self._bus, self._name, self._serving.identity, root, sorted(ids))
 
     def _say(self, problem: str) -> None:
         if problem and problem != self.problem:
             _log.warning("role sessions of `%s`: %s", self._serving.domain, problem)
         self.problem = problem
+
+
+def _told(
+    activity: Activity, left: float, more: Mapping[str, object] = MappingProxyType({})
+) -> EntityAttributes:
+    """What is active, good until the lease ends or the first role does."""
+    ends = left if activity.until is None else min(left, activity.until - time())
+    return EntityAttributes({"roles": list(activity.roles), **more}, max(ends, 0.0))
 
 
 def _said(record: Record) -> float:

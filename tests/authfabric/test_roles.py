@@ -19,9 +19,8 @@ from authz import Decision, Entity, Identity, Reason
 from bus import Connection
 from bus.connection import URL_VARIABLE
 from bus.keystore import create_key
-from bus.roles import RoleClient
+from bus.roles import RoleClient, service_name
 from pdp.bundle_store import read_folder
-from pdp.oasis.role_service import service_name
 from pdp.publisher_service import Publisher
 from pep import Enforcer
 from tests.waiting import eventually

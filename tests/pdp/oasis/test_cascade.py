@@ -5,6 +5,7 @@ A model keeps the world in plain sets and, after each step, strikes out roles un
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -25,6 +26,7 @@ from pdp.oasis import (
     parse,
 )
 from pdp.oasis.constraint import Case, compile_constraint
+from pdp.oasis.session import Kept
 from pdp.oasis.syntax import Appointed, Condition, Constraint, Fact
 from pdp.oasis.terms import Atom, ground
 
@@ -126,6 +128,11 @@ class Cascade(RuleBasedStateMachine):
         self.sessions.hear(Revoked(str(KEY.public), who))
         self.touch(ISSUER)
         self.revoked.add(who)
+
+    @rule(who=people)
+    def write_down_and_read_back(self, who: str) -> None:
+        written = msgspec.msgpack.encode(self.sessions.keep(who))
+        assert self.sessions.restore(who, Entity(who), msgspec.msgpack.decode(written, type=Kept)) == ()
 
     @rule(channel=st.sampled_from(sorted(PATIENCE)))
     def stay_alive(self, channel: str) -> None:

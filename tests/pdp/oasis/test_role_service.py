@@ -18,13 +18,13 @@ from bus.attributes import AttributesFailed, ask_attributes, hearing_changes
 from bus.envelope import pack
 from bus.record_store import RecordStore
 from bus.role_messages import Activate, Begin, Command, End, Outcome, Said, command_seal, unpack_outcome
-from bus.roles import RoleClient, RoleRefused, RoleSession
+from bus.roles import RoleClient, RoleRefused, RoleSession, look_at_session, service_name
 from bus.subjects import ROLES, roles
 from pdp.bundle import Bundle, File
 from pdp.oasis import Appointment
 from pdp.oasis.errors import DeedRefused
 from pdp.oasis.record import CHALLENGE_SECONDS, Challenge, Seals
-from pdp.oasis.role_service import RoleService, RoleServing, service_name
+from pdp.oasis.role_service import RoleService, RoleServing
 from pdp.policy_set import PolicySet
 from tests.waiting import eventually
 
@@ -292,7 +292,10 @@ async def test_decision_points_hear_whose_roles_have_changed(world):
     async with (
         world.service(),
         hearing_changes(
-            world.bus, service_name("default"), SERVICE.public, lambda root, ids: heard.extend(ids)
+            world.bus,
+            service_name("default"),
+            SERVICE.public,
+            lambda root, ids: heard.extend(ids if root == "subject" else []),
         ),
     ):
         await world.doctor()
@@ -301,6 +304,29 @@ async def test_decision_points_hear_whose_roles_have_changed(world):
         heard.clear()
         await world.client(HR).revoke(employed("ann"))
         await eventually(lambda: heard)
+
+
+async def test_others_look_at_one_session_and_hear_when_to_look_again(world):
+    heard: list[tuple[str, list[str]]] = []
+    async with (
+        world.service(),
+        hearing_changes(world.bus, service_name("default"), SERVICE.public, lambda *said: heard.append(said)),
+    ):
+        session, other = await world.doctor(), await world.client(ANN).begin("ann")
+        await other.activate("user")
+        view = await look_at_session(world.bus, SERVICE.public, session.id)
+        assert (view.principal, view.key, view.roles) == (
+            "ann",
+            str(ANN.public),
+            ("user(ann)", "doctor(ann)"),
+        )
+        assert (view.rules, 0 < view.seconds <= 60) == ("", True)
+        heard.clear()
+        await session.end()
+        await world.bus.flush()
+        assert ("session", [session.id]) in heard
+        for each in (session.id, "never"):
+            assert await look_at_session(world.bus, SERVICE.public, each) is None
 
 
 class TestSeveral:
