@@ -7,6 +7,7 @@ import typer
 from authfabric.commands import (
     ask,
     audit,
+    broker,
     cap,
     demo,
     doctor,
@@ -38,6 +39,7 @@ app.add_typer(sdp.app, name="sdp")
 app.add_typer(cap.app, name="cap")
 app.add_typer(event_type.app, name="type")
 app.add_typer(keys.app, name="keys")
+app.add_typer(broker.app, name="broker")
 app.add_typer(policy.app, name="policy")
 app.add_typer(roles.app, name="roles")
 app.add_typer(audit.app, name="audit")

@@ -80,7 +80,7 @@ class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     member: str
     """A name that nobody else in the domain has."""
-    kind: Literal["pdp", "sdp", "roles"]
+    kind: Literal["pdp", "sdp", "roles", "broker"]
     domain: str
     epoch: int
     """The epoch by which it decides; 0 if by none."""

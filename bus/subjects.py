@@ -218,6 +218,24 @@ def lessons(topic: Topic) -> str:
     return ".".join(words)
 
 
+def broker(domain: str, name: str, what: str) -> str:
+    """Where clients reach a broker: with `call`, `publish` or `received`."""
+    return f"{ROOT}.events.{token(domain)}.{token(name)}.{what}"
+
+
+def link_all(domain: str | None, what: str) -> str:
+    """Where a domain's brokers tell all others something; with None, where to hear those of all domains.
+
+    The sender's domain comes first, so that an account can export what its own brokers say and nothing else.
+    """
+    return f"{ROOT}.link.{'*' if domain is None else token(domain)}.all.{what}"
+
+
+def link_to(domain: str | None, name: str, what: str) -> str:
+    """Where a domain's brokers send one other broker something; with None, where that one hears them."""
+    return f"{ROOT}.link.{'*' if domain is None else token(domain)}.to.{token(name)}.{what}"
+
+
 def _prefix(path: str) -> list[str]:
     return [] if path == "/" else [path_tokens(path)]
 

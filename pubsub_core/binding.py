@@ -64,6 +64,21 @@ def bind_filter(
     return bound
 
 
+def name_filter(predicate: Predicate, attributes: Mapping[str, Attribute]) -> Predicate:
+    """A bound filter with names again, for people to read. `attributes` are those of the type, by UUID."""
+
+    def named(path: Path) -> Path:
+        known = attributes.get(str(path.keys[0]))
+        return Path.variable(".".join((known.name, *map(str, path.keys[1:])))) if known else path
+
+    if isinstance(predicate, And | Or):
+        return type(predicate)(tuple(name_filter(term, attributes) for term in predicate.terms))
+    if isinstance(predicate, Not):
+        return Not(name_filter(predicate.term, attributes))
+    shown: AnyComparison = structs.replace(predicate, path=named(predicate.path))
+    return structs.replace(shown, other=named(shown.other)) if isinstance(shown, Relate) else shown
+
+
 class _Binder:
     def __init__(
         self,

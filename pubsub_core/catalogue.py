@@ -79,6 +79,23 @@ class Catalogue:
         self.version(version)
         return self._by_name[version]
 
+    def lineage(self, id_: str) -> tuple[EventType, ...]:
+        """A type after all those it extends, newest versions, the furthest first."""
+        found = [self.newest(id_)]
+        while (parent := found[-1].parent) is not None:
+            found.append(self.newest(parent.id))
+        return tuple(reversed(found))
+
+    def signed(self, version: str) -> tuple[SignedType, ...]:
+        """A version's definition after all those it builds on, as they were signed. Raises UnknownType."""
+        definition = self.version(version)
+        before: tuple[SignedType, ...] = ()
+        if definition.previous in self._signed:
+            before = self.signed(definition.previous)
+        if definition.parent is not None:
+            before = (*self.signed(definition.parent.version), *before)
+        return (*dict.fromkeys(before), self._signed[version])
+
     def family(self, id_: str) -> tuple[EventType, ...]:
         """A type and all its sub-types, newest versions, each before those that extend it."""
         found = [self.newest(id_)]

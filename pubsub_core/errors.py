@@ -51,3 +51,30 @@ class InvalidFilter(EventError):
         super().__init__(f"`{text}` {problem}")
         self.text = text
         self.problem = problem
+
+
+class InvalidObligation(EventError):
+    """An obligation that a broker does not understand, so that it cannot let through what depends on it."""
+
+    def __init__(self, obligation: str, problem: str) -> None:
+        super().__init__(f"the obligation `{obligation}` {problem}")
+        self.obligation = obligation
+        self.problem = problem
+
+
+class Refused(EventError):
+    """The answer is no: `action` on `name` is not permitted, or no longer."""
+
+    def __init__(self, action: str, name: str, problem: str = "") -> None:
+        super().__init__(f"`{action}` of `{name}` is not permitted" + (f": {problem}" if problem else ""))
+        self.action = action
+        self.name = name
+        self.problem = problem
+
+
+class SessionLost(EventError):
+    """The broker has ended a client's session: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the session is over: {problem}")
+        self.problem = problem

@@ -72,7 +72,7 @@ def guards(predicate: Predicate) -> list[Guard] | None:
             return _bound(path, op, value)
         case Or(terms):
             each = [guards(term) for term in terms]
-            return None if None in each else [guard for some in each for guard in some or ()]
+            return None if None in each else list(dict.fromkeys(g for some in each for g in some or ()))
         case And(terms):
             return _best([*_intervals(terms), *map(guards, terms)])
     return None

@@ -1,0 +1,195 @@
+"""`authfabric broker`: run event brokers, vouch for them, and issue credentials to their clients."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from authfabric import passphrase
+from authfabric.capability_files import FileRefused, read, read_owners, write_new
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
+from authz import AuthFabricError
+from authz.errors import InvalidKey
+from bus.keystore import load_key, load_public_key
+from bus.scopes import DEFAULT_DOMAIN
+from pep.trust_store import read_keys
+from pubsub_core.broker_service import BrokerService, Serving, serve_broker
+from pubsub_core.credential import Credential, issue
+from pubsub_core.trust import ALL
+from pubsub_core.trust import vouch as vouch_for
+
+app = typer.Typer(help="Event brokers, and those who use them.", no_args_is_help=True)
+
+Key = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
+Out = Annotated[Path, typer.Option("--out", help="The file to write.")]
+Days = Annotated[float, typer.Option("--days", min=0.0, help="How long it holds.")]
+_DAY = 86_400
+
+
+@app.command()
+def serve(
+    key: Annotated[Path, typer.Option("--key", help="The broker's own key file.")],
+    clients: Annotated[
+        list[str],
+        typer.Option("--clients", metavar="KEY|FILE", help="A domain whose credentials count. Repeatable."),
+    ],
+    name: Annotated[str, typer.Option(help="Its name, which no other broker has. Default: the host's.")] = "",
+    domain: Annotated[str, typer.Option(help="Its domain, whose PDPs it asks.")] = DEFAULT_DOMAIN,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust", metavar="KEY|FILE", help="Whose releases of policies are followed. Repeatable."
+        ),
+    ] = None,
+    roots: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--root", metavar="KEY|FILE", help="Who may vouch for brokers besides type owners. Repeatable."
+        ),
+    ] = None,
+    vouches: Annotated[
+        list[Path] | None, typer.Option("--vouch", help="A word for this broker, or another. Repeatable.")
+    ] = None,
+    owner_keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--owner-key", help="The key file of a type owner whose heartbeats it sends. Repeatable."
+        ),
+    ] = None,
+    owners: Annotated[
+        Path | None,
+        typer.Option(
+            "--owners", help="A file of type owners without whose capability nobody uses their types."
+        ),
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="The share of other brokers' events that is verified.")
+    ] = 1.0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
+    with _errors():
+        serving = Serving(
+            find_url(url),
+            name or socket.gethostname(),
+            domain,
+            load_key(key, passphrase.known),
+            read_keys(clients),
+            read_keys(trust or []),
+            read_keys(roots or []),
+            tuple(read_signed(path) for path in vouches or []),
+            tuple(load_key(path, passphrase.known) for path in owner_keys or []),
+            read_owners(owners) if owners is not None else None,
+            share,
+        )
+    run(_serve(serving, json))
+
+
+@app.command()
+def vouch(
+    broker: Annotated[str, typer.Argument(help="The broker's public key, or the file that holds it.")],
+    key: Key,
+    output: Out,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="The UUID of a type. Default: all. Repeatable.")
+    ] = None,
+    days: Days = 90.0,
+) -> None:
+    """Say that a broker is to be trusted with events of your types."""
+    with _errors():
+        until = time() + days * _DAY
+        word = vouch_for(load_public_key(broker), types or [ALL], until, load_key(key, passphrase.known))
+        write_signed(output, word)
+
+
+@app.command()
+def credential(
+    client: Annotated[str, typer.Argument(help="The client's public key, or the file that holds it.")],
+    name: Annotated[str, typer.Argument(help="The name by which PDPs know it.")],
+    key: Key,
+    output: Out,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="JSON, or text. Repeatable."),
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain that gives it.")] = DEFAULT_DOMAIN,
+    days: Days = 90.0,
+) -> None:
+    """Give a client its name and attributes, in the word of your domain."""
+    with _errors():
+        pairs = dict(_pair(each) for each in attributes or [])
+        public = str(load_public_key(client))
+        given = Credential(public, name, domain, time() + days * _DAY, pairs)
+        write_signed(output, issue(given, load_key(key, passphrase.known)))
+
+
+def read_signed(path: Path) -> bytes:
+    """What `write_signed` wrote. Raises FileRefused."""
+
+    def parse(text: str, source: str) -> bytes:
+        try:
+            return base64.b64decode("".join(text.split()), validate=True)
+        except binascii.Error:
+            raise FileRefused(path, "must be base64 text, as `authfabric broker` writes it") from None
+
+    return read(path, parse)
+
+
+def write_signed(path: Path, data: bytes) -> None:
+    write_new(path, base64.encodebytes(data).decode())
+
+
+async def _serve(serving: Serving, json: bool) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with serve_broker(serving) as service:
+        _say_ready(serving, service, json)
+        await stop.wait()
+    counts = service.broker.counts
+    err.print(
+        f"ended: {counts.published} events published, {counts.forwarded} passed on, {counts.delivered} delivered",
+        highlight=False,
+    )
+
+
+def _say_ready(serving: Serving, service: BrokerService, json: bool) -> None:
+    types = sorted({each.definition.name for each in service.catalogue})
+    if json:
+        print_json({"ready": True, "url": serving.url, "broker": serving.name, "types": types})
+    else:
+        shown = f"{len(types)} types" if types else "no types yet"
+        err.print(f"[green]ready[/]: broker {serving.name} on {serving.url}; {shown}", highlight=False)
+
+
+def _pair(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        fail(f"`{text}` must be NAME=VALUE", Exit.USAGE)
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except InvalidKey as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)

@@ -1,0 +1,311 @@
+"""The broker: what becomes of events between a publisher and those who may see them. No I/O but `send`.
+
+Invariants: an event is delivered only as the restriction in force at the moment it is sent to the client allows; while
+the broker is held, because newer policies are known to exist, nothing is delivered or passed on, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import msgspec
+
+from authz import PublicKey
+from authz.errors import AuthFabricError, InvalidSignature
+from bus.envelope import pack
+from pubsub_core.errors import InvalidEvent, UnknownType
+from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
+from pubsub_core.messages import Bundle, Closed, Delivery, Interest, Parcel, Post, Taken
+from pubsub_core.proof import Nonces, Proof, all_digests, check_places
+from pubsub_core.session import Counts, Item, Peer, Session, Setting
+from pubsub_core.switchboard import Switchboard
+
+MAX_ITEMS = 512
+MAX_POST_BYTES = 256 * 1024
+MAX_HELD = 10_000
+"""So many messages wait while the broker is held; those who send more are told to try again."""
+
+
+class Broker:
+    """Sessions of clients, other brokers, and the events between them."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.switchboard = Switchboard(int(setting.now() * 1000))
+        self.sessions: dict[str, Session] = {}
+        self.peers: dict[str, Peer] = {}
+        self.silent: set[str] = set()
+        """The types whose owners are out of reach."""
+        self.counts = Counts()
+        self._nonces = Nonces()
+        self._shapes: dict[str, tuple[str, Shape]] = {}
+        self._held = 0
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    @property
+    def held(self) -> bool:
+        return self._held > 0
+
+    def hold(self) -> None:
+        """Deliver and pass on nothing, until `release` was called as often as this."""
+        self._held += 1
+
+    def release(self) -> None:
+        self._held -= 1
+        if self.held:
+            return
+        waiting, self._waiting = self._waiting, deque()
+        for work in waiting:
+            work()
+        for session in tuple(self.sessions.values()):
+            self.flush(session)
+
+    def publish(self, bundle: Bundle, answer: Callable[[Taken], None]) -> None:
+        """Take what a client publishes, and say what became of it; while held, later."""
+        session = self.sessions.get(bundle.session)
+        if session is None:
+            answer(Taken(bundle.number, problem="there is no such session"))
+        elif not self.held:
+            answer(self._publish(session, bundle))
+        elif len(self._waiting) < MAX_HELD:
+            self._waiting.append(lambda: self.publish(bundle, answer))
+
+    def _publish(self, session: Session, bundle: Bundle) -> Taken:
+        number, proof, now = bundle.number, bundle.proof, self.setting.now()
+        session.heard = now
+        if number <= session.published:
+            return Taken(number)
+        if number != session.published + 1:
+            return Taken(number, problem="it came out of order", expected=session.published + 1)
+        digests = all_digests(bundle.events)
+        try:
+            if proof.credential != session.credential or proof.by:
+                raise InvalidSignature
+            proof.verify(session.key, digests)
+            if not self._nonces.use(proof.nonce, proof.time, now):
+                raise InvalidSignature
+        except InvalidSignature as error:
+            self.counts.forged += 1
+            return Taken(number, problem=str(error))
+        session.published = number
+        return self._admit_all(session, bundle, digests, now)
+
+    def _admit_all(self, session: Session, bundle: Bundle, digests: bytes, now: float) -> Taken:
+        refused: list[tuple[int, str, str]] = []
+        passed: list[tuple[int, msgspec.Raw, Event]] = []
+        changed = False
+        for place, raw in enumerate(bundle.events):
+            try:
+                event = decode(raw)
+                size = len(memoryview(raw))
+                values = self._admit(session, event, size, now)
+            except InvalidEvent as error:
+                refused.append((place, error.attribute, error.problem))
+                continue
+            if values is None:
+                self.counts.withheld += 1
+                continue
+            if values is not event.attributes:
+                event = msgspec.structs.replace(event, attributes=dict(values))
+                raw, changed = msgspec.Raw(encode(event)), True
+            passed.append((place, raw, event))
+        self.counts.refused += len(refused)
+        self.counts.published += len(passed)
+        proof = bundle.proof
+        if changed:
+            digests, proof = self._vouch(proof, passed)
+            passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
+        self._route(passed, proof, digests, len(digests) // 16)
+        return Taken(bundle.number, refused)
+
+    def _admit(self, session: Session, event: Event, size: int, now: float) -> Mapping[str, object] | None:
+        """The values under which an event is published; None if it is withheld. Raises InvalidEvent."""
+        if event.publisher != session.key.raw:
+            raise InvalidEvent("publisher", "must be the key of whoever sends it")
+        if size > MAX_EVENT_BYTES:
+            raise InvalidEvent("event", f"must have at most {MAX_EVENT_BYTES} bytes")
+        granted = session.may_publish(event.type)
+        if granted is None:
+            raise InvalidEvent("type", "must be one that was advertised, and that may be published")
+        type_, shape = self._shape(event.version)
+        if type_ != event.type:
+            raise InvalidEvent("version", "must be one of the event's type")
+        shape.check(event.attributes)
+        return granted.publish(event, size, now)
+
+    def _shape(self, version: str) -> tuple[str, Shape]:
+        known = self._shapes.get(version)
+        if known is None:
+            try:
+                definition = self.setting.catalogue.version(version)
+            except UnknownType as error:
+                raise InvalidEvent("version", str(error)) from None
+            known = definition.id, Shape(self.setting.catalogue.attributes(version))
+            self._shapes[version] = known
+        return known
+
+    def _vouch(self, proof: Proof, passed: Iterable[tuple[int, msgspec.Raw, Event]]) -> tuple[bytes, Proof]:
+        """A proof of this broker's own for events that a restriction has changed."""
+        setting = self.setting
+        digests = all_digests(raw for _, raw, _ in passed)
+        own = Proof(proof.credential, proof.time, setting.nonce(), b"", setting.identity.public.raw)
+        return digests, own.sign(setting.identity, digests)
+
+    def _route(
+        self, passed: list[tuple[int, msgspec.Raw, Event]], proof: Proof, digests: bytes, whole: int
+    ) -> None:
+        parcels: defaultdict[str, list[tuple[int, msgspec.Raw]]] = defaultdict(list)
+        remote = self.switchboard.remote
+        for place, raw, event in passed:
+            for name in remote(event):
+                parcels[name].append((place, raw))
+        self._deliver((raw, event) for _, raw, event in passed)
+        for name, items in parcels.items():
+            places, events = [place for place, _ in items], [raw for _, raw in items]
+            parcel = Parcel(self.setting.name, proof, events)
+            if len(events) != whole:
+                parcel = msgspec.structs.replace(parcel, digests=digests, places=places)
+            self.setting.send(self.peers[name].subject, pack(parcel))
+            self.counts.forwarded += len(events)
+
+    def receive(self, parcel: Parcel) -> None:
+        """Take what another broker passes on; while held, later."""
+        if not self.held:
+            self._receive(parcel)
+        elif len(self._waiting) < MAX_HELD:
+            self._waiting.append(partial(self.receive, parcel))
+        else:
+            self.counts.overflowed += len(parcel.events)
+
+    def _receive(self, parcel: Parcel) -> None:
+        peer, proof, now = self.peers.get(parcel.sender), parcel.proof, self.setting.now()
+        if peer is None:
+            self.counts.untrusted += len(parcel.events)
+            return
+        if not self._nonces.use(proof.nonce, proof.time, now):
+            self.counts.replayed += 1
+            return
+        scrutiny = self.setting.scrutiny
+        publisher: bytes | None = None
+        if scrutiny.wants(peer.name):
+            try:
+                publisher = self._verify(peer, parcel, now)
+            except AuthFabricError:
+                self.counts.forged += 1
+                scrutiny.caught(peer.name)
+                return
+        self._deliver(self._accepted(peer, parcel, publisher))
+
+    def _verify(self, peer: Peer, parcel: Parcel, now: float) -> bytes:
+        """The publisher's key, if the proof holds. Raises InvalidSignature, UntrustedSigner or Refused."""
+        proof = parcel.proof
+        _, key = self.setting.credentials.open(proof.credential, now)
+        signer = PublicKey(proof.by) if proof.by else key
+        if proof.by and str(signer) != peer.key:
+            raise InvalidSignature
+        if parcel.digests:
+            check_places(parcel.digests, parcel.places, parcel.events)
+        proof.verify(signer, parcel.digests or all_digests(parcel.events))
+        return key.raw
+
+    def _accepted(
+        self, peer: Peer, parcel: Parcel, publisher: bytes | None
+    ) -> Iterable[tuple[msgspec.Raw, Event]]:
+        for raw in parcel.events:
+            try:
+                event = decode(raw)
+            except InvalidEvent:
+                self.counts.forged += 1
+                continue
+            if event.type not in peer.carries:
+                self.counts.untrusted += 1
+            elif publisher is not None and event.publisher != publisher:
+                self.counts.forged += 1
+            else:
+                self.counts.received += 1
+                yield raw, event
+
+    def _deliver(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
+        """Put events into the outboxes of those they are for, and send what can be sent."""
+        touched: dict[str, Session] = {}
+        local, sessions, silent = self.switchboard.local, self.sessions, self.silent
+        for raw, event in events:
+            type_ = event.type
+            if type_ in silent:
+                self.counts.withheld += 1
+                continue
+            for subscription in local(event):
+                session = sessions[subscription.session]
+                session.outbox.put(Item(subscription, event, raw, subscription.granted[type_]))
+                touched[session.token] = session
+        for session in touched.values():
+            self.flush(session)
+
+    def flush(self, session: Session) -> None:
+        """Send a client what it has room for, each event as its restriction now allows."""
+        outbox = session.outbox
+        while not self.held:
+            first, size, items = 0, 0, list[tuple[int, msgspec.Raw] | None]()
+            while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
+                shown = self._shown(item)
+                if shown is None:
+                    outbox.drop()
+                    self.counts.withheld += 1
+                    continue
+                first = first or outbox.send()
+                if items:
+                    outbox.send()
+                items.append((item.subscription.number, shown))
+                size += len(memoryview(shown))
+            if not items:
+                break
+            self.counts.delivered += len(items)
+            self._post(session, Delivery(first, items))
+        if outbox.full:
+            self.counts.overflowed += outbox.waiting
+            self.close(session, "the client does not read what it subscribed to")
+
+    def resend(self, session: Session, received: int) -> None:
+        """A client that lost its connection has everything up to this number: send what came after once more."""
+        session.outbox.acknowledge(received)
+        first, again = session.outbox.unacknowledged(received)
+        for start in range(0, len(again), MAX_ITEMS):
+            part = again[start : start + MAX_ITEMS]
+            items: list[tuple[int, msgspec.Raw] | None] = []
+            for item in part:
+                shown = self._shown(item)
+                items.append(None if shown is None else (item.subscription.number, shown))
+            self._post(session, Delivery(first + start, items))
+
+    def _shown(self, item: Item) -> msgspec.Raw | None:
+        """An event as its subscriber may see it now; None if it may not."""
+        subscription, event, raw, matched = item
+        enforcement = subscription.granted.get(event.type)
+        if enforcement is None:
+            return None
+        size = len(memoryview(raw))
+        values = enforcement.deliver(event, size, self.setting.now(), matched is enforcement)
+        if values is None or values is event.attributes:
+            return None if values is None else raw
+        return msgspec.Raw(encode(msgspec.structs.replace(event, attributes=dict(values))))
+
+    def close(self, session: Session, problem: str = "") -> None:
+        """End a session; with a problem, tell the client."""
+        if self.sessions.pop(session.token, None) is None:
+            return
+        for subscription in session.subscriptions.values():
+            self.switchboard.disconnect(subscription)
+        if problem:
+            self._post(session, Closed(problem))
+
+    def tell_interest(self, type_: str) -> None:
+        """Tell those who publish a type whether anybody wants it."""
+        wanted = self.switchboard.wanted(type_)
+        for session in self.sessions.values():
+            if any(type_ in granted for granted in session.adverts.values()):
+                self._post(session, Interest(type_, wanted))
+
+    def _post(self, session: Session, content: Delivery | Interest | Closed) -> None:
+        self.setting.send(session.inbox, pack(Post(content)))

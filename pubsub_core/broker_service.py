@@ -1,0 +1,312 @@
+"""A broker on the bus: `async with serve_broker(serving) as service`, for as long as the block lasts.
+
+Newer policies are in force here before this broker says so: from the moment the store announces a release, nothing is
+delivered until everything that clients asked for has been asked anew under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, field
+from time import time
+
+from authz import Identity, PublicKey
+from authz.spki import Owners
+from bus.connection import Connection
+from bus.envelope import pack
+from bus.errors import BadMessage, BusError, NotConnected
+from bus.feed import Feed
+from bus.membership import Membership
+from bus.messages import MemberStatus
+from bus.responder import responding
+from bus.store import ReleaseStore
+from bus.subjects import broker as broker_subject
+from bus.subjects import is_inbox, link_all, link_to
+from pep import Enforcer
+from pubsub_core.broker import Broker
+from pubsub_core.calls import Calls
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.credential import Credentials
+from pubsub_core.enforcement import GENERIC, Generic
+from pubsub_core.links import Links
+from pubsub_core.messages import Answer, Taken, unpack_bundle, unpack_parcel, unpack_received
+from pubsub_core.proof import NONCE_BYTES, Scrutiny
+from pubsub_core.rights import Rights
+from pubsub_core.session import Setting
+from pubsub_core.trust import Web
+from pubsub_core.type_store import TypeStore
+
+TICK_SECONDS = 1.0
+SESSION_TTL = 30.0
+"""Seconds without a word from a client after which its session is over."""
+LEASE_SECONDS = 10.0
+"""Seconds without the policy feed after which nothing is delivered until it is heard again."""
+MAX_UNSENT = 10_000
+
+_log = logging.getLogger("authfabric.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a broker is told to be."""
+
+    url: str
+    name: str
+    domain: str
+    identity: Identity
+    clients: Collection[PublicKey]
+    """The domains whose credentials count."""
+    policies: Collection[PublicKey] = ()
+    """Whose releases of policies are followed; with none, decisions are asked for and never revisited."""
+    roots: Collection[PublicKey] = ()
+    """Those who may vouch for brokers for any type, besides the owners of types."""
+    vouches: tuple[bytes, ...] = ()
+    owner_keys: tuple[Identity, ...] = ()
+    """The type owners whose heartbeats this broker sends."""
+    owners: Owners | None = None
+    """The type owners without whose capability nobody uses their types."""
+    share: float = 1.0
+    """The share of other brokers' bundles that is verified."""
+    generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
+    lease: float = LEASE_SECONDS
+
+
+class BrokerService:
+    """The parts of a running broker."""
+
+    def __init__(self, serving: Serving, bus: Connection, pep: Enforcer) -> None:
+        self._serving = serving
+        self._bus = bus
+        self.catalogue = Catalogue()
+        self.web = Web(serving.roots)
+        for each in serving.vouches:
+            self.web.learn(each)
+        self.broker = Broker(
+            Setting(
+                serving.name,
+                serving.domain,
+                serving.identity,
+                self.catalogue,
+                Credentials(serving.clients),
+                self._send,
+                time,
+                lambda: secrets.token_bytes(NONCE_BYTES),
+                Scrutiny(serving.share, random.random),
+            )
+        )
+        self.links = Links(self.broker, self.web, serving.owner_keys)
+        rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
+        self.types = TypeStore(bus, self.catalogue)
+        self._kept = False
+        self.calls = Calls(
+            self.broker,
+            rights,
+            self.types,
+            lambda: secrets.token_hex(16),
+            dict(serving.generic),
+            self._changed,
+        )
+        self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
+        self._feed_heard = time()
+        self._cut_off = False
+        self._evolving = asyncio.Lock()
+        self._types_news = asyncio.Event()
+
+    async def start(self, stack: contextlib.AsyncExitStack) -> None:
+        """Load what there is, then listen."""
+        self._kept = await self._bus.has_jetstream()
+        if self._kept:
+            await self.types.listen(self._types_news.set)
+            with contextlib.suppress(BusError):
+                await self.types.refresh()
+        if self._serving.policies:
+            await self._follow_policies(stack)
+        await self._listen(stack)
+        self._bus.on_ready.append(self._send_unsent)
+        for work in (self._tick(), self._follow_types()):
+            task = asyncio.create_task(work)
+            stack.callback(task.cancel)
+        stack.callback(self.links.leave)
+
+    async def _listen(self, stack: contextlib.AsyncExitStack) -> None:
+        serving, bus = self._serving, self._bus
+        own = serving.name
+        for hear, what in ((self.links.hear_hello, "hello"), (self.links.hear_note, "note")):
+            for subject in (link_all(None, what), link_to(None, own, what)):
+                await bus.listen(subject, lambda s, r, data, h, hear=hear: hear(data))  # type: ignore[misc]
+        await bus.listen(link_to(None, own, "events"), self._on_parcel)
+        await bus.listen(broker_subject(serving.domain, own, "publish"), self._on_publish)
+        await bus.listen(broker_subject(serving.domain, own, "received"), self._on_received)
+        busy = pack(Answer("the broker is busy: try again", "failed"))
+        call = broker_subject(serving.domain, own, "call")
+        await stack.enter_async_context(
+            responding(bus, [call], self.calls.answer, busy=busy, at_once=16, waiting=1024)
+        )
+
+    def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        if not is_inbox(reply):
+            return
+
+        def answer(taken: Taken) -> None:
+            with contextlib.suppress(NotConnected):  # it will be sent again, and recognised
+                self._bus.send(reply, pack(taken))
+
+        try:
+            self.broker.publish(unpack_bundle(payload), answer)
+        except BadMessage as error:
+            answer(Taken(0, problem=str(error)))
+
+    def _on_parcel(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        self.broker.receive(unpack_parcel(payload))
+
+    def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        received = unpack_received(payload)
+        session = self.broker.sessions.get(received.session)
+        if session is not None:
+            session.heard = time()
+            session.outbox.acknowledge(received.number)
+            self.broker.flush(session)
+        if is_inbox(reply):
+            fault = "" if session is not None else "lost"
+            self._send(reply, pack(Answer(fault=fault)))
+
+    def _send(self, subject: str, data: bytes) -> None:
+        try:
+            self._bus.send(subject, data)
+        except NotConnected:
+            self._unsent.append((subject, data))
+        except BadMessage as error:
+            _log.warning("a message to `%s` is lost: %s", subject, error)
+
+    def _send_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, deque(maxlen=MAX_UNSENT)
+        for subject, data in unsent:
+            self._send(subject, data)
+
+    def _changed(self, types: set[str]) -> None:
+        self.links.announce()
+        for each in types:
+            self.broker.tell_interest(each)
+
+    async def _tick(self) -> None:
+        while True:
+            self.links.tick()
+            now = time()
+            for session in list(self.broker.sessions.values()):
+                if now - session.heard > SESSION_TTL:
+                    self.broker.close(session, f"nothing was heard of the client for {SESSION_TTL:g} s")
+                    self.links.announce()
+            if self._serving.policies:
+                self._watch_lease(now)
+            expired = self.calls.expires is not None and now >= self.calls.expires
+            if self.links.found_types or self.calls.unanswered or expired:
+                self.links.found_types = False
+                await self._evolve(self.calls.epoch)
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _watch_lease(self, now: float) -> None:
+        """Whoever is cut off from the policy feed may go by policies that are no more."""
+        cut_off = now - self._feed_heard > self._serving.lease
+        if cut_off == self._cut_off:
+            return
+        self._cut_off = cut_off
+        if cut_off:
+            _log.warning(
+                "nothing is delivered: the policy feed has not been heard for %g s", self._serving.lease
+            )
+            self.broker.hold()
+        else:
+            self.broker.release()
+
+    async def _evolve(self, epoch: int) -> None:
+        """Go by these policies from now on: nothing is delivered until everything has been asked anew."""
+        self.broker.hold()
+        try:
+            async with self._evolving:
+                await self.calls.evolve(max(epoch, self.calls.epoch))
+        finally:
+            self.broker.release()
+
+    async def _follow_types(self) -> None:
+        while self._kept:
+            await self._types_news.wait()
+            self._types_news.clear()
+            with contextlib.suppress(BusError):
+                if await self.types.refresh():
+                    self.links.announce_types()
+                    await self._evolve(self.calls.epoch)
+
+    async def _follow_policies(self, stack: contextlib.AsyncExitStack) -> None:
+        serving = self._serving
+        feed = await stack.enter_async_context(Feed(self._bus, serving.domain, serving.policies))
+        status = MemberStatus(
+            f"{serving.name}-{secrets.token_hex(3)}", "broker", serving.domain, 0, lease=serving.lease
+        )
+        member = await stack.enter_async_context(Membership(self._bus, status))
+        waiting = 0
+
+        def hold() -> None:
+            nonlocal waiting
+            waiting += 1
+            self.broker.hold()
+
+        await stack.enter_async_context(_subscribed(self._bus, serving.domain, hold))
+
+        async def follow() -> None:
+            nonlocal waiting
+            while True:
+                held, waiting = waiting, 0
+                try:
+                    member.say(await self._look(feed), "")
+                except BusError as error:
+                    member.say(self.calls.epoch, str(error))
+                finally:
+                    for _ in range(held):
+                        self.broker.release()
+                if not waiting:
+                    await feed.news(TICK_SECONDS)
+
+        task = asyncio.create_task(follow())
+        stack.callback(task.cancel)
+
+    async def _look(self, feed: Feed) -> int:
+        """Find the newest release, and go by it; returns the epoch that is in force."""
+        asked = time()
+        newest = await feed.newest()
+        self._feed_heard = asked
+        if newest is not None and newest.released is not None and newest.epoch > self.calls.epoch:
+            await self._evolve(newest.epoch)
+        return self.calls.epoch
+
+
+@contextlib.asynccontextmanager
+async def _subscribed(bus: Connection, domain: str, on_news: object) -> AsyncIterator[None]:
+    """Hear of a release in the very moment it is stored."""
+    assert callable(on_news)
+    subscription = await ReleaseStore(bus).listen(domain, on_news)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(NotConnected):
+            await subscription.cancel()
+
+
+@contextlib.asynccontextmanager
+async def serve_broker(serving: Serving) -> AsyncIterator[BrokerService]:
+    """Run a broker for the length of the block."""
+    async with (
+        Enforcer.connect(
+            serving.url, domain=serving.domain, name=serving.name, trust=tuple(map(str, serving.policies))
+        ) as pep,
+        Connection(serving.url, name=serving.name) as bus,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        service = BrokerService(serving, bus, pep)
+        await service.start(stack)
+        yield service

@@ -1,0 +1,325 @@
+"""What clients ask of a broker: who calls is verified each time, and what they may is asked of the PDPs.
+
+What a client asked for is kept as it was asked. When policies change, what is granted of it is worked out anew; the
+client sees nothing of that but other events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from authz import AuthFabricError, Entity, PublicKey
+from authz.errors import InvalidSignature
+from authz.predicate import TRUE, Predicate
+from authz.spki import Right
+from bus.envelope import pack
+from pubsub_core.binding import bind_filter, name_filter
+from pubsub_core.broker import Broker
+from pubsub_core.enforcement import Enforcement, Generic
+from pubsub_core.errors import InvalidFilter, Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.filter import parse_filter
+from pubsub_core.messages import (
+    CALL,
+    WELCOME,
+    AddType,
+    Advertise,
+    Answer,
+    Connect,
+    Describe,
+    Disconnect,
+    Inspect,
+    RemoveType,
+    SignedCall,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubsub_core.proof import Nonces
+from pubsub_core.restriction import Restriction
+from pubsub_core.rights import Ask, Granted, Holder, Rights, type_object
+from pubsub_core.session import Session
+from pubsub_core.switchboard import Subscription
+from pubsub_core.type_signature import SignedType
+
+_log = logging.getLogger("authfabric.events")
+
+
+class Types(Protocol):
+    """Where definitions are kept."""
+
+    async def publish(self, signed: SignedType) -> None: ...
+
+    async def remove(self, id_: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Something a client asked for, of which as much is granted as policies leave."""
+
+    session: Session
+    ask: Ask
+    subscription: Subscription | None
+    """None for an advertisement."""
+
+
+class Calls:
+    """Answers the calls of a broker's clients."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        rights: Rights,
+        types: Types | None,
+        token: Callable[[], str],
+        generic: dict[str, Generic],
+        on_change: Callable[[set[str]], None],
+    ) -> None:
+        """`on_change` is told the types of which other events are wanted, or published, from now on."""
+        self._broker = broker
+        self._rights = rights
+        self._types = types
+        self._token = token
+        self._generic = generic
+        self._on_change = on_change
+        self._nonces = Nonces()
+        self.epoch = 0
+        """The policies by which everything here is granted, or newer ones."""
+        self.unanswered = False
+        """Whether something is not granted only because nobody answered."""
+        self.expires: float | None = None
+        """Unix time at which something must be asked again."""
+
+    async def answer(self, payload: bytes) -> bytes:
+        try:
+            return pack(await self._answer(payload))
+        except (Refused, InvalidSignature) as error:
+            return pack(Answer(str(error), "refused"))
+        except UnknownType as error:
+            return pack(Answer(str(error), "unknown"))
+        except SessionLost as error:
+            return pack(Answer(str(error), "lost"))
+        except AuthFabricError as error:
+            return pack(Answer(str(error), "invalid"))
+
+    async def _answer(self, payload: bytes) -> Answer:
+        opened = CALL.read(payload)
+        signed, now = opened.value, self._broker.setting.now()
+        if signed.broker != self._broker.setting.name or not self._nonces.use(signed.nonce, signed.time, now):
+            raise InvalidSignature
+        if isinstance(signed.call, Connect):
+            return await self._connect(signed.call, opened.signer, signed.nonce)
+        session = self._broker.sessions.get(signed.session)
+        if session is None or session.key != opened.signer:
+            raise SessionLost("the broker does not know it: connect again")
+        session.heard = now
+        return await self._do(session, signed)
+
+    async def _do(self, session: Session, signed: SignedCall) -> Answer:
+        match signed.call:
+            case Subscribe():
+                return await self._subscribe(session, signed.call)
+            case Unsubscribe(number):
+                return self._unsubscribe(session, number)
+            case Advertise(name):
+                return await self._advertise(session, name)
+            case Unadvertise(name):
+                return self._unadvertise(session, name)
+            case Describe(version):
+                return Answer(definitions=self._definitions(version))
+            case Inspect(name):
+                return await self._inspect(session, name)
+            case AddType(data):
+                return await self._add_type(session, SignedType.decode(data))
+            case RemoveType(name):
+                return await self._remove_type(session, name)
+            case Disconnect():
+                types = {id_ for each in session.subscriptions.values() for id_ in each.granted}
+                self._broker.close(session)
+                self._on_change(types)
+        return Answer()
+
+    async def _connect(self, call: Connect, signer: PublicKey, nonce: bytes) -> Answer:
+        setting = self._broker.setting
+        credential, key = setting.credentials.open(call.credential, setting.now())
+        if key != signer:
+            raise InvalidSignature
+        session = self._broker.sessions.get(call.resume)
+        if session is not None and session.key == signer:
+            session.inbox, session.heard = call.inbox, setting.now()
+            self._broker.resend(session, call.received)
+            return self._welcome(session.token, nonce)
+        holder = Holder(credential, call.chains)
+        here = Entity(f"/brokers/{setting.name}")
+        decision = await self._rights.allows(holder, here, "connect", self.epoch)
+        if not decision.allowed:
+            raise Refused("connect", setting.name, decision.detail)
+        session = Session(self._token(), key, holder, call.credential, call.inbox, setting.now())
+        self._broker.sessions[session.token] = session
+        return self._welcome(session.token, nonce)
+
+    def _welcome(self, token: str, nonce: bytes) -> Answer:
+        """The broker proves its own key too."""
+        identity = self._broker.setting.identity
+        proof = identity.sign(WELCOME + nonce)
+        return Answer(session=token, broker=str(identity.public), proof=proof)
+
+    async def _subscribe(self, session: Session, call: Subscribe) -> Answer:
+        definition = self._broker.setting.catalogue.named(call.type)
+        bind_filter(parse_filter(call.filter), self._broker.setting.catalogue.names(definition.version))
+        if call.number in session.subscriptions:
+            raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
+        subscription = Subscription(session.token, call.number, definition.id, call.filter)
+        claim = _Claim(session, Ask(session.holder, Right.SUBSCRIBE, definition.id), subscription)
+        granted = await self._granted(claim)
+        if not granted.restrictions:
+            raise Refused("subscribe", call.type, granted.detail)
+        if session.token not in self._broker.sessions:
+            raise SessionLost("it ended meanwhile")
+        self._settle(claim, granted)
+        if not subscription.granted:  # then the filter is about what may not be read
+            self._bound(subscription, next(iter(granted.restrictions.values())))
+        session.subscriptions[call.number] = subscription
+        self._on_change(set(granted.restrictions))
+        return Answer(definitions=self._definitions(definition.version))
+
+    def _unsubscribe(self, session: Session, number: int) -> Answer:
+        subscription = session.subscriptions.pop(number, None)
+        if subscription is not None:
+            types = set(subscription.granted)
+            self._broker.switchboard.disconnect(subscription)
+            self._on_change(types)
+        return Answer()
+
+    async def _advertise(self, session: Session, name: str) -> Answer:
+        definition = self._broker.setting.catalogue.named(name)
+        claim = _Claim(session, Ask(session.holder, Right.PUBLISH, definition.id), None)
+        granted = await self._granted(claim)
+        if not granted.restrictions:
+            raise Refused("publish", name, granted.detail)
+        self._settle(claim, granted)
+        session.advertised.add(definition.id)
+        wanted = any(map(self._broker.switchboard.wanted, granted.restrictions))
+        return Answer(definitions=self._definitions(definition.version), interested=wanted)
+
+    def _unadvertise(self, session: Session, name: str) -> Answer:
+        id_ = self._broker.setting.catalogue.named(name).id
+        session.advertised.discard(id_)
+        session.adverts.pop(id_, None)
+        return Answer()
+
+    async def _inspect(self, session: Session, name: str) -> Answer:
+        definition = self._broker.setting.catalogue.named(name)
+        await self._require(session, definition.name, "inspect")
+        claims = [
+            *(each.granted for each in session.subscriptions.values() if each.type == definition.id),
+            *(granted for id_, granted in session.adverts.items() if id_ == definition.id),
+        ]
+        lines = [
+            self._described(id_, each.restriction) for granted in claims for id_, each in granted.items()
+        ]
+        return Answer(restrictions=tuple(lines))
+
+    async def _add_type(self, session: Session, signed: SignedType) -> Answer:
+        await self._require(session, signed.definition.name, "define")
+        if self._types is None:
+            raise TypeRefused(signed.definition.name, "this broker has no store for definitions")
+        await self._types.publish(signed)
+        return Answer()
+
+    async def _remove_type(self, session: Session, name: str) -> Answer:
+        definition = self._broker.setting.catalogue.named(name)
+        await self._require(session, name, "remove")
+        if self._types is None or str(session.key) != definition.owner:
+            raise Refused("remove", name, "only its owner can take it out")
+        await self._types.remove(definition.id)
+        return Answer()
+
+    async def _require(self, session: Session, name: str, action: str) -> None:
+        try:
+            thing = type_object(self._broker.setting.catalogue.named(name))
+        except UnknownType:
+            thing = Entity(f"/types/{name}")
+        decision = await self._rights.allows(session.holder, thing, action, self.epoch)
+        if not decision.allowed:
+            raise Refused(action, name, decision.detail)
+
+    async def evolve(self, epoch: int) -> None:
+        """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer."""
+        self.epoch, self.unanswered, self.expires = epoch, False, None
+        claims = [claim for session in self._broker.sessions.values() for claim in self._claims(session)]
+        now = self._broker.setting.now()
+        for claim, granted in zip(
+            claims, await self._rights.grants([each.ask for each in claims], now, epoch), strict=True
+        ):
+            if claim.session.token in self._broker.sessions:
+                self._settle(claim, granted)
+        self._on_change({each.definition.id for each in self._broker.setting.catalogue})
+
+    def _claims(self, session: Session) -> Sequence[_Claim]:
+        holder = session.holder
+        return [
+            *(
+                _Claim(session, Ask(holder, Right.SUBSCRIBE, s.type), s)
+                for s in session.subscriptions.values()
+            ),
+            *(_Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
+        ]
+
+    async def _granted(self, claim: _Claim) -> Granted:
+        """What is granted now, by policies no older than those that everything else is granted by."""
+        while True:
+            epoch = self.epoch
+            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), epoch)
+            if self.epoch == epoch:
+                return granted
+
+    def _settle(self, claim: _Claim, granted: Granted) -> None:
+        """Put what is granted of a claim in force."""
+        self.unanswered |= not granted.answered
+        if granted.expires is not None:
+            self.expires = min(self.expires or granted.expires, granted.expires)
+        session, subscription = claim.session, claim.subscription
+        if subscription is None:
+            before = session.adverts.get(claim.ask.type, {})
+            session.adverts[claim.ask.type] = {
+                id_: self._enforcement(before.get(id_), left) for id_, left in granted.restrictions.items()
+            }
+            return
+        parts: dict[str, tuple[Enforcement, Predicate]] = {}
+        for id_, left in granted.restrictions.items():
+            try:
+                asked = self._bound(subscription, left)
+            except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
+                continue
+            parts[id_] = self._enforcement(subscription.granted.get(id_), left), asked
+        self._broker.switchboard.connect(subscription, parts)
+
+    def _bound(self, subscription: Subscription, left: Restriction) -> Predicate:
+        catalogue = self._broker.setting.catalogue
+        names = catalogue.names(catalogue.newest(subscription.type).version)
+        return bind_filter(parse_filter(subscription.filter), names, readable=left.visible)
+
+    def _enforcement(self, before: Enforcement | None, left: Restriction) -> Enforcement:
+        """The same as before, with all it has counted, if nothing changes."""
+        same = before is not None and before.restriction == left
+        return before if same and before is not None else Enforcement(left, self._generic)
+
+    def _definitions(self, version: str) -> tuple[bytes, ...]:
+        return tuple(each.encode() for each in self._broker.setting.catalogue.signed(version))
+
+    def _described(self, id_: str, restriction: Restriction) -> str:
+        catalogue = self._broker.setting.catalogue
+        definition = catalogue.newest(id_)
+        attributes = catalogue.attributes(definition.version)
+        parts = [f"{definition.name}: {restriction.kind}"]
+        if restriction.visible is not None:
+            seen = [each.name for id_, each in attributes.items() if id_ in restriction.visible]
+            parts.append(f"attributes {', '.join(seen) or 'none'}")
+        if restriction.filter != TRUE:
+            parts.append(f"where {name_filter(restriction.filter, attributes)}")
+        parts += [f"{attributes[key].name} is always {value!r}" for key, value in restriction.forced.items()]
+        parts += [f"predicate {each.name}" for each in restriction.checks]
+        return "; ".join(parts)

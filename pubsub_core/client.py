@@ -1,0 +1,298 @@
+"""What clients of the event service embed: connect to a broker, publish, and read what one subscribed to.
+
+    async with EventClient.connect(url, broker="met", domain="met", identity=me, credential=mine) as client:
+        publisher = await client.publisher("uk.gov.pito.Numberplate")
+        await publisher.publish(numberplate="AE05 XYZ", location="Victoria")
+
+A session survives lost connections: what was published and not taken is sent again, and what was delivered and not
+received is delivered again, each of them once. It ends when the broker has forgotten it; then another begins, with the
+same subscriptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Collection
+from time import time
+
+import msgspec
+
+from authz import Identity, PublicKey
+from authz.errors import InvalidSignature
+from bus.connection import Connection
+from bus.envelope import pack
+from bus.errors import BusError, NotConnected
+from bus.subjects import broker as broker_subject
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.errors import Refused, SessionLost, UnknownType
+from pubsub_core.event_type import EventType
+from pubsub_core.messages import (
+    CALL,
+    WELCOME,
+    AddType,
+    Advertise,
+    Answer,
+    Call,
+    Closed,
+    Connect,
+    Delivery,
+    Describe,
+    Disconnect,
+    Inspect,
+    Interest,
+    Received,
+    RemoveType,
+    SignedCall,
+    Subscribe,
+    unpack_answer,
+    unpack_post,
+)
+from pubsub_core.proof import NONCE_BYTES
+from pubsub_core.publisher import Outgoing, Publisher
+from pubsub_core.subscriber import Delivered, Subscriber
+from pubsub_core.type_signature import SignedType
+
+__all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Subscriber"]
+
+CALL_SECONDS = 5.0
+KEEPALIVE_SECONDS = 2.0
+ACKNOWLEDGE = 512
+"""After so many events read, the broker is told so at once."""
+
+_log = logging.getLogger("authfabric.events")
+
+
+class EventClient:
+    """One client's session with one broker."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        broker: str,
+        domain: str,
+        identity: Identity,
+        credential: bytes,
+        chains: tuple[bytes, ...] = (),
+        brokers: Collection[PublicKey] | None = None,
+    ) -> None:
+        self.bus = bus
+        self.broker = broker
+        self.domain = domain
+        self.identity = identity
+        self.credential = credential
+        self._chains = chains
+        self._brokers = brokers
+        self.catalogue = Catalogue()
+        self.session = ""
+        self.sessions_begun = 0
+        """How often a session was begun anew: more than once if the broker forgot it meanwhile."""
+        self._received = 0
+        self._acknowledged = 0
+        self._closed = ""
+        self.subscribers: dict[int, Subscriber] = {}
+        self.publishers: dict[str, Publisher] = {}
+        self._outgoing = Outgoing(self)
+        self._inbox = bus.expect(self._on_post)
+        self._connecting = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.interested: dict[str, bool] = {}
+        """Whether anybody wants the types published, by UUID, as the broker last said."""
+        self.interest_changed = asyncio.Event()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls,
+        url: str,
+        *,
+        broker: str,
+        domain: str,
+        identity: Identity,
+        credential: bytes,
+        chains: tuple[bytes, ...] = (),
+        brokers: Collection[PublicKey] | None = None,
+    ) -> AsyncIterator[EventClient]:
+        """Begin a session for the length of a block. Raises Refused.
+
+        `brokers` are the keys that the broker may have, None if any will do.
+        """
+        async with Connection(url, name="event-client") as bus:
+            client = cls(bus, broker, domain, identity, credential, chains, brokers)
+            await client._connect()
+            bus.on_ready.append(client._reconnect)
+            client._start(client._keep_alive())
+            try:
+                yield client
+            finally:
+                bus.on_ready.remove(client._reconnect)
+                for task in client._tasks:
+                    task.cancel()
+                with contextlib.suppress(BusError, Refused, SessionLost):
+                    await client.call(Disconnect())
+
+    async def publisher(self, type_: str) -> Publisher:
+        """Advertise a type. Raises Refused, UnknownType."""
+        answer = await self.call(Advertise(type_))
+        definition = self._learn(answer.definitions)
+        self.interested[definition.id] = answer.interested
+        publisher = Publisher(self, self._outgoing, definition)
+        self.publishers[type_] = publisher
+        return publisher
+
+    async def subscriber(self, type_: str, filter: str = "") -> Subscriber:  # noqa: A002 - the domain's own word
+        """Subscribe to a type and its sub-types. Raises Refused, UnknownType, or SessionLost with what is wrong."""
+        number = max(self.subscribers, default=0) + 1
+        subscriber = self.subscribers[number] = Subscriber(self, number, type_, filter)
+        try:
+            answer = await self.call(Subscribe(number, type_, filter))
+        except BaseException:
+            del self.subscribers[number]
+            raise
+        subscriber.type = self._learn(answer.definitions)
+        return subscriber
+
+    async def restrictions(self, type_: str) -> tuple[str, ...]:
+        """Which restrictions apply to this session's use of a type. Raises Refused if that is not to be told."""
+        return (await self.call(Inspect(type_))).restrictions
+
+    async def add_type(self, signed: SignedType) -> None:
+        await self.call(AddType(signed.encode()))
+
+    async def remove_type(self, name: str) -> None:
+        await self.call(RemoveType(name))
+
+    async def call(self, call: Call) -> Answer:
+        """Have the broker do something. Raises Refused, UnknownType, InvalidCall, SessionLost."""
+        signed = SignedCall(call, self.broker, time(), secrets.token_bytes(NONCE_BYTES), self.session)
+        subject = broker_subject(self.domain, self.broker, "call")
+        payload = await self.bus.ask(subject, CALL.sign(signed, self.identity), CALL_SECONDS)
+        answer = unpack_answer(payload)
+        if answer.fault:
+            _raise(call, answer)
+        if isinstance(call, Connect):
+            self._check_broker(answer, signed.nonce)
+        return answer
+
+    def _check_broker(self, answer: Answer, nonce: bytes) -> None:
+        key = PublicKey.parse(answer.broker)
+        key.verify(answer.proof, WELCOME + nonce)
+        if self._brokers is not None and key not in self._brokers:
+            raise InvalidSignature
+
+    async def _connect(self) -> None:
+        """Take up the session where it was left, or begin one."""
+        async with self._connecting:
+            resume = self.session
+            connect = Connect(self.credential, self._inbox, self._chains, resume, self._received)
+            answer = await self.call(connect)
+            if answer.session == resume:
+                self._outgoing.resend()
+                return
+            self.session, self._received, self._acknowledged = answer.session, 0, 0
+            self.sessions_begun += 1
+            for publisher in list(self.publishers.values()):
+                await self.call(Advertise(publisher.type.name))
+            for number, subscriber in list(self.subscribers.items()):
+                await self.call(Subscribe(number, subscriber.name, subscriber.filter))
+            self._outgoing.restart()
+
+    def _reconnect(self) -> None:
+        self._start(self._try_to_connect())
+
+    async def _try_to_connect(self) -> None:
+        try:
+            await self._connect()
+        except (BusError, SessionLost):
+            return  # the keep-alive tries again
+        except Refused as error:
+            self._end(str(error))
+
+    async def _keep_alive(self) -> None:
+        while not self._closed:
+            await asyncio.sleep(KEEPALIVE_SECONDS)
+            try:
+                subject = broker_subject(self.domain, self.broker, "received")
+                word = pack(Received(self.session, self._received_and_read()))
+                answer = unpack_answer(await self.bus.ask(subject, word, CALL_SECONDS))
+            except BusError:
+                continue
+            if answer.fault == "lost":
+                await self._try_to_connect()
+            self._outgoing.resend_old()
+
+    def _on_post(self, payload: bytes, nobody: bool) -> None:
+        if nobody:
+            return
+        match unpack_post(payload).content:
+            case Delivery(first, items):
+                self._deliver(first, items)
+            case Interest(type_, wanted):
+                self.interested[type_] = wanted
+                self.interest_changed.set()
+            case Closed(problem):
+                self._end(problem)
+
+    def _deliver(self, first: int, items: list[tuple[int, msgspec.Raw] | None]) -> None:
+        """Take what is new of a delivery. What came before is not taken twice, and nothing is taken out of order."""
+        known = self._received - first + 1
+        if known < 0:
+            return  # something is missing in between: it comes again with the next resumption
+        for item in items[known:]:
+            self._received += 1
+            subscriber = self.subscribers.get(item[0]) if item is not None else None
+            if subscriber is not None and item is not None:
+                subscriber.put(item[1])
+
+    def _received_and_read(self) -> int:
+        """The number up to which everything was not only received, but read."""
+        return self._received - sum(each.unread for each in self.subscribers.values())
+
+    def note_read(self) -> None:
+        read = self._received_and_read()
+        if read - self._acknowledged >= ACKNOWLEDGE:
+            self._acknowledged = read
+            subject = broker_subject(self.domain, self.broker, "received")
+            with contextlib.suppress(NotConnected):
+                self.bus.send(subject, pack(Received(self.session, read)))
+
+    def _end(self, problem: str) -> None:
+        self._closed = problem
+        for subscriber in self.subscribers.values():
+            subscriber.end(problem)
+        self._outgoing.end(problem)
+
+    def _start(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _learn(self, definitions: tuple[bytes, ...]) -> EventType:
+        """Verify definitions as any broker would; returns the last."""
+        *_, last = [self.catalogue.accept(SignedType.decode(data), time()) for data in definitions]
+        return last
+
+    async def definition(self, version: str) -> EventType:
+        if version not in self.catalogue:
+            self._learn((await self.call(Describe(version))).definitions)
+        return self.catalogue.version(version)
+
+
+def _raise(call: Call, answer: Answer) -> None:
+    name = str(getattr(call, "type", getattr(call, "name", "")))
+    if answer.fault == "unknown":
+        raise UnknownType(name)
+    if answer.fault == "lost":
+        raise SessionLost(answer.problem)
+    raise CallRefused(type(call).__name__.lower(), name, answer.problem, answer.fault)
+
+
+class CallRefused(Refused):
+    """The broker did not do what it was asked to; `fault` is `refused`, `invalid` or `failed`."""
+
+    def __init__(self, action: str, name: str, problem: str, fault: str) -> None:
+        super().__init__(action, name, problem)
+        self.args = (problem,)
+        self.fault = fault

@@ -1,0 +1,70 @@
+"""Credentials: the word of a domain about one of its clients, by which brokers tell PDPs who is asking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import msgspec
+from cachetools import LRUCache
+
+from authz import Entity, Identity, PublicKey
+from authz.errors import InvalidKey, InvalidSignature
+from authz.request import Attributes
+from authz.seal import Seal
+from pubsub_core.errors import Refused
+
+
+class Credential(msgspec.Struct, frozen=True):
+    """Whoever holds this key is known in the domain by this name, with these attributes, until this Unix time."""
+
+    key: str
+    name: str
+    domain: str
+    until: float
+    attributes: Attributes = {}
+
+    @property
+    def public_key(self) -> PublicKey:
+        return PublicKey.parse(self.key)
+
+    @property
+    def entity(self) -> Entity:
+        """The subject about whom PDPs are asked."""
+        return Entity(self.name, {**self.attributes, "key": self.key, "domain": self.domain})
+
+
+_SEAL = Seal("credential", Credential)
+
+
+def issue(credential: Credential, by: Identity) -> bytes:
+    """The credential, signed by its domain."""
+    return _SEAL.sign(credential, by)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    credential: Credential
+    key: PublicKey
+
+
+class Credentials:
+    """Opens credentials of the domains trusted, and remembers which signatures hold."""
+
+    def __init__(self, trusted: Collection[PublicKey], size: int = 4096) -> None:
+        self._trusted = frozenset(trusted)
+        self._opened: LRUCache[bytes, _Opened] = LRUCache(size)
+
+    def open(self, data: bytes, now: float) -> tuple[Credential, PublicKey]:
+        """The credential and its holder's key. Raises Refused if it has run out, InvalidSignature, UntrustedSigner."""
+        opened = self._opened.get(data)
+        if opened is None:
+            credential = _SEAL.open(data, self._trusted).value
+            try:
+                opened = _Opened(credential, credential.public_key)
+            except InvalidKey:
+                raise InvalidSignature from None
+            self._opened[data] = opened
+        if now >= opened.credential.until:
+            raise Refused("use", opened.credential.name, "the credential has run out: have it renewed")
+        return opened.credential, opened.key

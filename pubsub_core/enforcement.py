@@ -1,0 +1,138 @@
+"""Restrictions at work: on each event that a client publishes, and on each that is delivered to it.
+
+Invariant: what `publish` returns is an event that the restriction allows to be published; what `deliver` returns shows
+nothing that the restriction hides. Whatever fails while that is found out is not let through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from authz.predicate import EVENT, TRUE, compile_predicate
+from authz.spki import UseRefused
+from authz.spki.use import Spent, Use, permit
+from pubsub_core.event import Event
+from pubsub_core.restriction import Check, Restriction
+
+Values: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """An event about to be published or delivered."""
+
+    event: Event
+    size: int
+    """In bytes, as it came."""
+    now: float
+
+
+Generic: TypeAlias = Callable[[Values, Occasion], bool]
+"""A generic predicate: given its parameters' values, it says whether an event may pass."""
+
+
+def _size_at_most(parameters: Values, occasion: Occasion) -> bool:
+    limit = parameters["bytes"]
+    return isinstance(limit, int) and occasion.size <= limit
+
+
+def _multiple_of(parameters: Values, occasion: Occasion) -> bool:
+    value, factor = parameters["value"], parameters["factor"]
+    return isinstance(value, int) and isinstance(factor, int) and value % factor == 0
+
+
+def _one_in(parameters: Values, occasion: Occasion) -> bool:
+    """The same share of events everywhere, chosen by what they are rather than by chance."""
+    event, count = occasion.event, parameters["count"]
+    name = hashlib.sha256(event.publisher + event.sequence.to_bytes(8, "big", signed=True)).digest()
+    return isinstance(count, int) and int.from_bytes(name[:8], "big") % count == 0
+
+
+def _no_older_than(parameters: Values, occasion: Occasion) -> bool:
+    seconds = parameters["seconds"]
+    return isinstance(seconds, int | float) and occasion.now - occasion.event.time <= seconds
+
+
+GENERIC: Mapping[str, Generic] = {
+    "size-at-most": _size_at_most,
+    "multiple-of": _multiple_of,
+    "one-in": _one_in,
+    "no-older-than": _no_older_than,
+}
+"""The generic predicates that every broker has; a broker may be given more."""
+
+
+@dataclass(slots=True, eq=False)
+class Enforcement:
+    """One restriction, compiled, with what it has counted so far."""
+
+    restriction: Restriction
+    generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
+    _holds: Callable[[Values], bool] | None = field(init=False)
+    _checks: tuple[tuple[Generic, Check], ...] = field(init=False)
+    _spent: list[Spent] = field(init=False)
+    _pushed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        restriction = self.restriction
+        self._holds = None if restriction.filter == TRUE else compile_predicate(restriction.filter, EVENT)
+        self._checks = tuple((self.generic[each.name], each) for each in restriction.checks)
+        self._spent = [{} for _ in restriction.metered]
+        self._pushed = restriction.pushed == restriction.filter
+
+    def publish(self, event: Event, size: int, now: float) -> Values | None:
+        """The values under which the event may be published, the very same if nothing changes; None if it may not."""
+        values: Values = event.attributes
+        restriction = self.restriction
+        visible = restriction.visible
+        if visible is not None and not visible >= values.keys():
+            values = {id_: value for id_, value in values.items() if id_ in visible}
+        if any(values.get(id_) != value for id_, value in restriction.forced.items()):
+            values = {**values, **restriction.forced}
+        if self._holds is not None and not self._holds(values):
+            return None
+        return values if self._passes(event, size, now) else None
+
+    def deliver(self, event: Event, size: int, now: float, matched: bool = False) -> Values | None:
+        """The values that the subscriber may see, the very same if all of them; None if it may not see the event.
+
+        `matched` says that the event has passed this restriction's pushed part already.
+        """
+        values: Values = event.attributes
+        if self._holds is not None and not (matched and self._pushed) and not self._holds(values):
+            return None
+        if not self._passes(event, size, now):
+            return None
+        visible = self.restriction.visible
+        if visible is None or visible >= values.keys():
+            return values
+        return {id_: value for id_, value in values.items() if id_ in visible}
+
+    def _passes(self, event: Event, size: int, now: float) -> bool:
+        """Whether what only this broker can tell is well."""
+        if not self._checks and not self._spent:
+            return True
+        occasion = Occasion(event, size, now)
+        return all(self._check(test, check, occasion) for test, check in self._checks) and self._use(now)
+
+    def _check(self, test: Generic, check: Check, occasion: Occasion) -> bool:
+        values = occasion.event.attributes
+        bound = {name: values.get(id_) for name, id_ in check.attributes.items()}
+        try:
+            return bool(test({**check.constants, **bound}, occasion))
+        except Exception:  # somebody else's code, on somebody else's event
+            return False
+
+    def _use(self, now: float) -> bool:
+        for number, metered in enumerate(self.restriction.metered):
+            try:
+                granted = permit(
+                    metered.capability, Use(metered.right, metered.name, now), self._spent[number]
+                )
+            except UseRefused:
+                return False
+            self._spent[number] = granted.spent
+        return True

@@ -1,0 +1,221 @@
+"""What travels between clients and brokers, and among brokers. New fields come last and have defaults."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from authz.predicate import Predicate
+from authz.seal import Seal
+from bus.envelope import Unpack
+from pubsub_core.proof import Proof
+
+
+class Connect(msgspec.Struct, frozen=True, tag_field="verb", tag="connect"):
+    """Begin a session, or take one up again where it was left."""
+
+    credential: bytes
+    inbox: str
+    """Where the broker sends what it has for the client."""
+    chains: tuple[bytes, ...] = ()
+    """Capability chains that the client may need."""
+    resume: str = ""
+    received: int = 0
+    """Up to which number the client has received everything, if it resumes."""
+
+
+class Disconnect(msgspec.Struct, frozen=True, tag_field="verb", tag="disconnect"):
+    """End the session."""
+
+
+class AddType(msgspec.Struct, frozen=True, tag_field="verb", tag="add-type"):
+    signed: bytes
+
+
+class RemoveType(msgspec.Struct, frozen=True, tag_field="verb", tag="remove-type"):
+    name: str
+
+
+class Describe(msgspec.Struct, frozen=True, tag_field="verb", tag="describe"):
+    """Ask for the definition of a version, by UUID."""
+
+    version: str
+
+
+class Advertise(msgspec.Struct, frozen=True, tag_field="verb", tag="advertise"):
+    type: str
+
+
+class Unadvertise(msgspec.Struct, frozen=True, tag_field="verb", tag="unadvertise"):
+    type: str
+
+
+class Subscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="subscribe"):
+    """Ask for the events of a type and its sub-types that pass the filter. `number` is the client's name for it."""
+
+    number: int
+    type: str
+    filter: str = ""
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="unsubscribe"):
+    number: int
+
+
+class Inspect(msgspec.Struct, frozen=True, tag_field="verb", tag="inspect"):
+    """Ask which restrictions apply to the session's subscriptions and advertisements of a type."""
+
+    type: str
+
+
+Call: TypeAlias = (
+    Connect
+    | Disconnect
+    | AddType
+    | RemoveType
+    | Describe
+    | Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | Inspect
+)
+
+
+class SignedCall(msgspec.Struct, frozen=True):
+    """A call as its client signs it: for one broker, at a time, once."""
+
+    call: Call
+    broker: str
+    time: float
+    nonce: bytes
+    session: str = ""
+
+
+CALL = Seal("event service call", SignedCall)
+WELCOME = b"authfabric broker welcome 1\0"
+"""Goes before the nonce that a broker signs to prove its key."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a broker says to a call. Without a problem, it was done."""
+
+    problem: str = ""
+    fault: str = ""
+    """What kind of problem: `refused`, `invalid`, `unknown`, `lost` or `failed`."""
+    session: str = ""
+    definitions: tuple[bytes, ...] = ()
+    """Signed definitions, each after those it builds on; the one asked about comes last."""
+    restrictions: tuple[str, ...] = ()
+    interested: bool = False
+    broker: str = ""
+    """The broker's key."""
+    proof: bytes = b""
+    """The broker's signature over the nonce of the call that began the session."""
+
+
+class Bundle(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Events that a publisher sends together, numbered within its session from 1 on."""
+
+    session: str
+    number: int
+    proof: Proof
+    events: list[msgspec.Raw]
+
+
+class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What became of a bundle. Events that are not named in `refused` were accepted."""
+
+    number: int
+    refused: list[tuple[int, str, str]] = []
+    """Places in the bundle, with the attribute at fault and the problem."""
+    problem: str = ""
+    """Why the bundle as a whole was not taken."""
+    expected: int = 0
+    """The number that should have come, if this one came out of order."""
+
+
+class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A client's word that it has everything up to a number."""
+
+    session: str
+    number: int
+
+
+class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field="post", tag="d"):
+    """Events for a client, with the number of the subscription each is for; None where one was withheld after all."""
+
+    first: int
+    items: list[tuple[int, msgspec.Raw] | None]
+
+
+class Interest(msgspec.Struct, frozen=True, array_like=True, tag_field="post", tag="i"):
+    """Whether anybody wants the events of a type that the client has advertised."""
+
+    type: str
+    wanted: bool
+
+
+class Closed(msgspec.Struct, frozen=True, array_like=True, tag_field="post", tag="c"):
+    """The broker has ended the session."""
+
+    problem: str
+
+
+class Post(msgspec.Struct, frozen=True):
+    """The box around what a broker sends a client."""
+
+    content: Delivery | Interest | Closed
+
+
+class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Events of one bundle that one broker sends another, with their proof."""
+
+    sender: str
+    proof: Proof
+    events: list[msgspec.Raw]
+    digests: bytes = b""
+    """Those of the whole bundle, if not all of it is here."""
+    places: list[int] = []
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """What a broker's clients want: for each type, by UUID, filters of which one must let an event through."""
+
+    version: int
+    filters: dict[str, tuple[Predicate, ...]]
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """A broker's sign of life, repeated every second and signed."""
+
+    name: str
+    domain: str
+    time: float
+    wants: int
+    """The version of what its clients want."""
+    vouches: tuple[bytes, ...] = ()
+    beats: dict[str, bytes] = {}
+    """The newest heartbeat it has heard of each type owner, as the owner signed it."""
+    leaving: bool = False
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What one broker tells another: what its clients want, definitions, or that it wants to be told."""
+
+    name: str
+    domain: str
+    time: float
+    wants: Wants | None = None
+    definitions: tuple[bytes, ...] = ()
+    tell: bool = False
+    """Whether an answer in kind is asked for."""
+
+
+unpack_answer = Unpack(Answer)
+unpack_bundle = Unpack(Bundle)
+unpack_taken = Unpack(Taken)
+unpack_received = Unpack(Received)
+unpack_post = Unpack(Post)
+unpack_parcel = Unpack(Parcel)

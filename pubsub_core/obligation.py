@@ -1,0 +1,149 @@
+"""From what a decision or a capability attaches to a permission, to the restriction that a broker enforces.
+
+A broker understands these obligations of policies, each an object with one or more of the keys:
+
+    attributes   the names of the only attributes that may be seen or set
+    hidden       the names of attributes that may not
+    values       names to values: forced on publications, demanded of events delivered
+    filter       a filter, in which `$name` stands for the client's attribute of that name
+    predicate    the name of a generic predicate; `with` binds its parameters to constants, to `event.<attribute>`, or
+                 to `$name`
+
+What it does not understand it cannot fulfil, so the permission does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from authz.errors import InvalidSyntax
+from authz.predicate import TRUE, And, Equal, Predicate
+from authz.spki import Capability, Grant, Right
+from pubsub_core.binding import bind_filter
+from pubsub_core.errors import InvalidFilter, InvalidObligation
+from pubsub_core.event_type import Attribute
+from pubsub_core.filter import EVENT, parse_filter
+from pubsub_core.restriction import UNRESTRICTED, Check, Metered, Restriction
+
+_KEYS = frozenset({"attributes", "hidden", "values", "filter", "predicate", "with"})
+
+
+class Reader:
+    """Reads obligations about one type on behalf of one client."""
+
+    def __init__(
+        self,
+        names: Mapping[str, Attribute],
+        parameters: Mapping[str, object],
+        right: Right,
+        predicates: Iterable[str] = (),
+    ) -> None:
+        """`parameters` are the client's attributes; `predicates` the generic ones that there are."""
+        self._names = names
+        self._parameters = parameters
+        self._right = right
+        self._predicates = frozenset(predicates)
+
+    def obligations(self, obligations: Sequence[Mapping[str, object]]) -> Restriction:
+        """All of these together. Raises InvalidObligation."""
+        restriction = UNRESTRICTED
+        for each in obligations:
+            restriction &= self._obligation(each)
+        return restriction
+
+    def grant(self, capability: Capability, grant: Grant, name: str) -> Restriction:
+        """What a grant leaves of a right. Raises InvalidObligation."""
+        visible = self._ids(grant.attributes) if grant.attributes is not None else None
+        metered = (Metered(capability, self._right, name),) if grant.windows or grant.rates else ()
+        forced: dict[str, object] = {}
+        terms: list[Predicate] = []
+        for term in map(self._bound, grant.where):
+            if self._right is Right.PUBLISH and isinstance(term, Equal) and len(term.path.keys) == 1:
+                forced[str(term.path.keys[0])] = term.value
+            else:
+                terms.append(term)
+        return Restriction(visible, forced, And(tuple(terms)) if terms else TRUE, (), metered)
+
+    def _obligation(self, obligation: Mapping[str, object]) -> Restriction:
+        unknown = obligation.keys() - _KEYS
+        if unknown or not obligation:
+            raise InvalidObligation(
+                str(min(unknown, default=obligation)), "is not one that brokers understand"
+            )
+        restriction = Restriction(
+            self._visible(obligation), {}, self._filter(obligation), self._checks(obligation)
+        )
+        return restriction & self._values(obligation.get("values", {}))
+
+    def _visible(self, obligation: Mapping[str, object]) -> frozenset[str] | None:
+        visible: frozenset[str] | None = None
+        if "attributes" in obligation:
+            visible = self._ids(_texts("attributes", obligation["attributes"]))
+        if "hidden" in obligation:
+            hidden = self._ids(_texts("hidden", obligation["hidden"]))
+            every = frozenset(each.id for each in self._names.values())
+            visible = (every if visible is None else visible) - hidden
+        return visible
+
+    def _values(self, values: object) -> Restriction:
+        if not isinstance(values, Mapping):
+            raise InvalidObligation("values", "must be an object of names and values")
+        given = {str(name): self._known(value) for name, value in values.items()}
+        if self._right is Right.PUBLISH:
+            return Restriction(forced={self._attribute(name).id: value for name, value in given.items()})
+        terms = tuple(
+            self._bound(parse_filter(f"{name} = $value"), {"value": value}) for name, value in given.items()
+        )
+        return Restriction(filter=And(terms)) if terms else UNRESTRICTED
+
+    def _filter(self, obligation: Mapping[str, object]) -> Predicate:
+        text = obligation.get("filter", "")
+        if not isinstance(text, str):
+            raise InvalidObligation("filter", "must be the text of a filter")
+        try:
+            return self._bound(parse_filter(text))
+        except InvalidSyntax as error:
+            raise InvalidObligation(text, f"cannot be read: {error}") from None
+
+    def _checks(self, obligation: Mapping[str, object]) -> tuple[Check, ...]:
+        if "predicate" not in obligation:
+            return ()
+        name, given = obligation["predicate"], obligation.get("with", {})
+        if name not in self._predicates or not isinstance(given, Mapping):
+            raise InvalidObligation(str(name), "names no generic predicate that this broker has")
+        constants, attributes = dict[str, object](), dict[str, str]()
+        for parameter, value in given.items():
+            if isinstance(value, str) and value.startswith(f"{EVENT}."):
+                attributes[str(parameter)] = self._attribute(value.removeprefix(f"{EVENT}.")).id
+            else:
+                constants[str(parameter)] = self._known(value)
+        return (Check(str(name), constants, attributes),)
+
+    def _known(self, value: object) -> object:
+        """A constant, or the value of the parameter that it names."""
+        if not isinstance(value, str) or not value.startswith("$"):
+            return value
+        if value[1:] not in self._parameters:
+            raise InvalidObligation(value, "is not known of this client")
+        return self._parameters[value[1:]]
+
+    def _bound(self, predicate: Predicate, parameters: Mapping[str, object] | None = None) -> Predicate:
+        try:
+            return bind_filter(predicate, self._names, parameters=parameters or self._parameters)
+        except InvalidFilter as error:
+            raise InvalidObligation(error.text, error.problem) from None
+
+    def _ids(self, names: Iterable[str]) -> frozenset[str]:
+        """Names that this type does not have are of no concern: a policy may be about several types."""
+        return frozenset(self._names[name].id for name in names if name in self._names)
+
+    def _attribute(self, name: str) -> Attribute:
+        if name not in self._names:
+            raise InvalidObligation(name, "is not an attribute of this type")
+        return self._names[name]
+
+
+def _texts(field: str, value: object) -> list[str]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise InvalidObligation(field, "must be a list of names")
+    return [str(each) for each in value]

@@ -1,0 +1,66 @@
+"""What a broker has for one client: numbered, sent as far as the client keeps up, kept until it has been received.
+
+Invariant: the client can be sent, again and in order, everything it has not acknowledged. What is not sent yet has no
+number yet, so that it can still be withheld.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+WINDOW = 4096
+"""So many may be on their way to a client that has not said it has them."""
+LIMIT = 65_536
+"""A client for whom so many wait does not read."""
+
+
+class Outbox(Generic[T]):
+    """A queue with numbers, from 1 on."""
+
+    def __init__(self, window: int = WINDOW, limit: int = LIMIT) -> None:
+        self._window = window
+        self._limit = limit
+        self._unsent: deque[T] = deque()
+        self._sent: deque[T] = deque()
+        self.received = 0
+        """The number up to which the client has everything."""
+
+    @property
+    def full(self) -> bool:
+        return len(self._unsent) > self._limit
+
+    @property
+    def waiting(self) -> int:
+        """How many are not sent yet."""
+        return len(self._unsent)
+
+    def put(self, item: T) -> None:
+        self._unsent.append(item)
+
+    def peek(self) -> T | None:
+        """What would be sent next, if the client has room for it."""
+        return self._unsent[0] if self._unsent and len(self._sent) < self._window else None
+
+    def drop(self) -> None:
+        """Withhold what would be sent next."""
+        self._unsent.popleft()
+
+    def send(self) -> int:
+        """Send what would be next; returns its number."""
+        self._sent.append(self._unsent.popleft())
+        return self.received + len(self._sent)
+
+    def acknowledge(self, number: int) -> None:
+        """The client has everything up to this number."""
+        while self._sent and self.received < number:
+            self._sent.popleft()
+            self.received += 1
+
+    def unacknowledged(self, number: int) -> tuple[int, list[T]]:
+        """What to send again to a client that has everything up to this number: from which number on, and what."""
+        first = max(number, self.received) + 1
+        return first, list(islice(self._sent, first - self.received - 1, None))

@@ -1,0 +1,105 @@
+"""Credentials with events: one signature over many events, and the care with which others look at it.
+
+A publisher signs the digests of the events that it sends together, with the time and a nonce, and shows its credential.
+A broker that passes on some of them passes on the digests of all, so that whoever receives them can verify those it
+got. Invariant: an event whose proof holds was published by the credential's holder, at about that time, and is not
+taken twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from authz import Identity, PublicKey
+from authz.errors import InvalidSignature
+
+DIGEST_BYTES = 16
+NONCE_BYTES = 16
+WINDOW = 30.0
+"""Seconds that a proof may be old, or early."""
+_DOMAIN = b"authfabric events 1\0"
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`signature` is that of the credential's holder, or of the broker `by` that vouches for what it changed."""
+
+    credential: bytes
+    time: float
+    nonce: bytes
+    signature: bytes = b""
+    by: bytes = b""
+
+    def sign(self, identity: Identity, digests: bytes) -> Proof:
+        return msgspec.structs.replace(self, signature=identity.sign(self._signed(digests)))
+
+    def verify(self, key: PublicKey, digests: bytes) -> None:
+        """Raise InvalidSignature unless the key signed exactly these digests."""
+        key.verify(self.signature, self._signed(digests))
+
+    def _signed(self, digests: bytes) -> bytes:
+        return _DOMAIN + _encode((self.credential, self.time, self.nonce, self.by, digests))
+
+
+def digest(event: bytes | memoryview | msgspec.Raw) -> bytes:
+    """What stands for an event in a proof."""
+    return hashlib.blake2b(event, digest_size=DIGEST_BYTES).digest()
+
+
+def all_digests(events: Iterable[bytes | memoryview | msgspec.Raw]) -> bytes:
+    return b"".join(map(digest, events))
+
+
+def check_places(digests: bytes, places: Sequence[int], events: Sequence[msgspec.Raw]) -> None:
+    """Raise InvalidSignature unless each event is the one whose digest stands at its place."""
+    for place, event in zip(places, events, strict=True):
+        start = place * DIGEST_BYTES
+        if place < 0 or digests[start : start + DIGEST_BYTES] != digest(event):
+            raise InvalidSignature
+
+
+class Nonces:
+    """What was used within the window: a replay is refused, and so is what is too old to tell."""
+
+    def __init__(self, window: float = WINDOW) -> None:
+        self._window = window
+        self._seen: set[bytes] = set()
+        self._order: deque[tuple[float, bytes]] = deque()
+
+    def use(self, nonce: bytes, time: float, now: float) -> bool:
+        """Whether this is the first use, in time."""
+        while self._order and self._order[0][0] < now - 2 * self._window:
+            self._seen.discard(self._order.popleft()[1])
+        if nonce in self._seen or abs(now - time) > self._window or len(nonce) != NONCE_BYTES:
+            return False
+        self._seen.add(nonce)
+        self._order.append((now, nonce))
+        return True
+
+
+class Scrutiny:
+    """Which proofs of others are verified: a share of them, and all of whoever was caught, for a while."""
+
+    def __init__(self, share: float, chance: Callable[[], float], after_failure: int = 1000) -> None:
+        """`chance` draws numbers between 0 and 1; `after_failure` is how many are then verified without exception."""
+        self.share = share
+        self._chance = chance
+        self._after_failure = after_failure
+        self._suspects: dict[str, int] = {}
+
+    def wants(self, sender: str) -> bool:
+        """Whether the next proof from this sender is to be verified."""
+        left = self._suspects.get(sender, 0)
+        if left:
+            self._suspects[sender] = left - 1
+            return True
+        return self.share >= 1.0 or self._chance() < self.share
+
+    def caught(self, sender: str) -> None:
+        """One of its proofs did not hold."""
+        self._suspects[sender] = self._after_failure

@@ -1,0 +1,170 @@
+"""Publishing: events on their way to a broker, in bundles, signed, sent again until they are taken."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from time import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bus.envelope import pack
+from bus.errors import NotConnected
+from bus.subjects import broker as broker_subject
+from pubsub_core.errors import InvalidEvent, SessionLost
+from pubsub_core.event import Event, Shape, encode
+from pubsub_core.event_type import EventType
+from pubsub_core.messages import Bundle, Taken, Unadvertise, unpack_taken
+from pubsub_core.proof import NONCE_BYTES, Proof, all_digests
+
+if TYPE_CHECKING:
+    from pubsub_core.client import EventClient
+
+RESEND_SECONDS = 1.0
+MAX_BUNDLE = 128
+MAX_IN_FLIGHT = 64
+"""So many bundles may be on their way before a publisher has to wait."""
+
+
+class Publisher:
+    """Publishes events of a type that was advertised, and of its sub-types."""
+
+    def __init__(self, client: EventClient, outgoing: Outgoing, definition: EventType) -> None:
+        self.type = definition
+        self._client = client
+        self._outgoing = outgoing
+        self._shape = Shape(client.catalogue.attributes(definition.version))
+
+    @property
+    def interested(self) -> bool:
+        """Whether anybody wants such events, as far as the broker knows."""
+        return self._client.interested.get(self.type.id, False)
+
+    async def publish(self, **values: object) -> None:
+        """Publish an event. Returns when it is on its way. Raises InvalidEvent, naming the attribute."""
+        await self._outgoing.room()
+        self._outgoing.add(self.type, self._shape.by_id(values))
+
+    async def flush(self) -> None:
+        """Return when the broker has taken everything. Raises InvalidEvent for the first that it refused."""
+        await self._outgoing.flush()
+
+    async def unadvertise(self) -> None:
+        await self.flush()
+        self._client.publishers.pop(self.type.name, None)
+        await self._client.call(Unadvertise(self.type.name))
+
+
+class Outgoing:
+    """Events on their way to the broker: in bundles, signed, sent again until they are taken."""
+
+    def __init__(self, client: EventClient) -> None:
+        self._client = client
+        self._filling: list[bytes] = []
+        self._in_flight: dict[int, tuple[list[bytes], bytes, float]] = {}
+        self._number = 0
+        self._sequence = secrets.randbits(40) << 20  # sequences of two sessions of one key do not meet
+        self._changed = asyncio.Event()
+        self._problem: Exception | None = None
+        self._ended = ""
+        self._reply = client.bus.expect(self._on_taken)
+
+    def add(self, definition: EventType, values: dict[str, object]) -> None:
+        self._sequence += 1
+        key = self._client.identity.public.raw
+        event = Event(definition.id, definition.version, key, time(), self._sequence, values)
+        self._filling.append(encode(event))
+        if len(self._filling) == 1:
+            asyncio.get_running_loop().call_soon(self._send_filling)
+        elif len(self._filling) == MAX_BUNDLE:
+            self._send_filling()
+
+    async def room(self) -> None:
+        """Wait until another event may be sent."""
+        while len(self._in_flight) >= MAX_IN_FLIGHT and not self._ended:
+            self._changed.clear()
+            await self._changed.wait()
+        self._check()
+
+    async def flush(self) -> None:
+        self._send_filling()
+        while self._in_flight and not self._ended:
+            self._changed.clear()
+            await self._changed.wait()
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+        self._check()
+
+    def end(self, problem: str) -> None:
+        self._ended = problem
+        self._changed.set()
+
+    def resend(self) -> None:
+        """Send everything again that was not taken: the broker knows what it has."""
+        for number in sorted(self._in_flight):
+            self._transmit(number)
+
+    def resend_old(self) -> None:
+        """The same for what has waited for long."""
+        now = time()
+        if any(now - sent > RESEND_SECONDS for _, _, sent in self._in_flight.values()):
+            self.resend()
+
+    def restart(self) -> None:
+        """A new session counts anew."""
+        waiting = [events for _, (events, _, _) in sorted(self._in_flight.items())]
+        self._in_flight.clear()
+        self._number = 0
+        for events in waiting:
+            self._bundle(events)
+
+    def _check(self) -> None:
+        if self._ended:
+            raise SessionLost(self._ended)
+
+    def _send_filling(self) -> None:
+        if self._filling:
+            events, self._filling = self._filling, []
+            self._bundle(events)
+
+    def _bundle(self, events: list[bytes]) -> None:
+        self._number += 1
+        client = self._client
+        proof = Proof(client.credential, time(), secrets.token_bytes(NONCE_BYTES))
+        signed = proof.sign(client.identity, all_digests(events))
+        bundle = Bundle(client.session, self._number, signed, [msgspec.Raw(each) for each in events])
+        self._in_flight[self._number] = events, pack(bundle), time()
+        self._transmit(self._number)
+
+    def _transmit(self, number: int) -> None:
+        events, payload, _ = self._in_flight[number]
+        self._in_flight[number] = events, payload, time()
+        client = self._client
+        subject = broker_subject(client.domain, client.broker, "publish")
+        with contextlib.suppress(NotConnected):  # it is sent again when the connection is back
+            client.bus.send(subject, payload, self._reply)
+
+    def _on_taken(self, payload: bytes, nobody: bool) -> None:
+        if nobody:
+            return
+        taken = unpack_taken(payload)
+        if taken.problem:
+            self._not_taken(taken)
+            return
+        if self._in_flight.pop(taken.number, None) is not None and taken.refused:
+            _, attribute, problem = taken.refused[0]
+            self._problem = self._problem or InvalidEvent(attribute, problem)
+        self._changed.set()
+
+    def _not_taken(self, taken: Taken) -> None:
+        if taken.expected:
+            for number in sorted(self._in_flight):
+                if number >= taken.expected:
+                    self._transmit(number)
+        elif taken.number in self._in_flight and "session" not in taken.problem:
+            del self._in_flight[taken.number]
+            self._problem = self._problem or SessionLost(taken.problem)
+            self._changed.set()

@@ -1,0 +1,136 @@
+"""Restrictions: what a permission to publish or subscribe leaves of what was asked for.
+
+After Belokosztolszki et al. (Role-based access control for publish/subscribe middleware architectures, DEBS 2003,
+section 4.2). A restriction has up to two parts: what the event service itself can express, which becomes part of the
+subscription and is filtered as near to the publisher as possible; and what only the client's own broker can tell,
+looked at for each event there. What cannot be expressed exactly is pushed out in a wider form and looked at again
+(hybrid). Invariant: `pushed` lets through whatever `filter` lets through.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from authz.predicate import (
+    FALSE,
+    TRUE,
+    And,
+    Cidr,
+    Equal,
+    Exists,
+    In,
+    Not,
+    Or,
+    Order,
+    Predicate,
+    Prefix,
+    conjunction,
+)
+from authz.spki import Capability, Right
+
+_EXPRESSIBLE = (Equal, In, Order, Prefix, Exists, Cidr)
+"""The comparisons whose coverage is known exactly, so that brokers can aggregate them."""
+
+
+class Class(enum.StrEnum):
+    """How a restriction is enforced."""
+
+    NONE = "none"
+    GENERIC = "generic"
+    """By the client's own broker alone."""
+    PUBSUB = "publish/subscribe"
+    """By the event service, wherever it filters."""
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A generic predicate by name, with its parameters bound to constants and to attributes of the event."""
+
+    name: str
+    constants: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Parameters to the UUIDs of the attributes they are bound to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A capability whose hours or rates are looked at with each use."""
+
+    capability: Capability
+    right: Right
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What remains of a right. The default leaves all of it."""
+
+    visible: frozenset[str] | None = None
+    """The attributes, by UUID, that may be seen or set; None for all."""
+    forced: Mapping[str, object] = field(default_factory=dict)
+    """Values, by UUID, that publications have whatever their publisher says."""
+    filter: Predicate = TRUE
+    """What every event must meet. It binds also where its attributes may not be seen."""
+    checks: tuple[Check, ...] = ()
+    metered: tuple[Metered, ...] = ()
+
+    def __and__(self, other: Restriction) -> Restriction:
+        """What both leave."""
+        conflict = any(other.forced.get(id_, value) != value for id_, value in self.forced.items())
+        return Restriction(
+            _common(self.visible, other.visible),
+            {**self.forced, **other.forced},
+            FALSE if conflict else conjunction(self.filter, other.filter),
+            (*self.checks, *(each for each in other.checks if each not in self.checks)),
+            (*self.metered, *other.metered),
+        )
+
+    @property
+    def pushed(self) -> Predicate:
+        """The part that the event service can express, perhaps wider than the whole."""
+        return widened(self.filter)
+
+    @property
+    def local(self) -> bool:
+        """Whether something is left for the client's own broker to look at."""
+        return bool(self.checks or self.metered) or self.pushed != self.filter
+
+    @property
+    def kind(self) -> Class:
+        pushes = self.pushed != TRUE
+        if self.local:
+            return Class.HYBRID if pushes else Class.GENERIC
+        return Class.PUBSUB if pushes else Class.NONE
+
+
+UNRESTRICTED = Restriction()
+
+
+def widened(predicate: Predicate) -> Predicate:
+    """The narrowest that can be said about the predicate by comparisons whose coverage is known."""
+    if expressible(predicate):
+        return predicate
+    if isinstance(predicate, And):
+        terms = tuple(term for term in map(widened, predicate.terms) if term != TRUE)
+        return terms[0] if len(terms) == 1 else And(terms)
+    if isinstance(predicate, Or):
+        terms = tuple(map(widened, predicate.terms))
+        return TRUE if TRUE in terms else Or(terms)
+    return TRUE
+
+
+def expressible(predicate: Predicate) -> bool:
+    if isinstance(predicate, And | Or):
+        return all(map(expressible, predicate.terms))
+    if isinstance(predicate, Not):
+        return expressible(predicate.term)
+    return isinstance(predicate, _EXPRESSIBLE)
+
+
+def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other

@@ -1,0 +1,179 @@
+"""Rights: what the PDPs, and the owners of types by their capabilities, leave a client of what it asks for.
+
+The broker's PEP asks about the type and everything related to it in one go. A sub-type about which no policy says
+anything is treated like the type it extends. Where the broker knows the owner of a type, the client needs a
+capability from that owner besides. Whatever was not answered is not granted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from authz import AuthFabricError, Decision, Entity, Reason, Request
+from authz.spki import Owners, Right, Verifier
+from authz.spki.use import Use, permit
+from pep import Enforcer
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.credential import Credential
+from pubsub_core.errors import InvalidObligation
+from pubsub_core.event_type import EventType
+from pubsub_core.obligation import Reader
+from pubsub_core.restriction import UNRESTRICTED, Restriction
+
+_log = logging.getLogger("authfabric.events")
+
+ACTIONS: Mapping[Right, tuple[str, ...]] = {
+    Right.PUBLISH: ("advertise", "publish"),
+    Right.SUBSCRIBE: ("subscribe",),
+}
+"""What the PDPs are asked for each right."""
+
+
+def type_object(definition: EventType) -> Entity:
+    """A type as PDPs know it."""
+    return Entity(f"/types/{definition.name}", {"owner": definition.owner, "uuid": definition.id})
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A client, by its credential and the capability chains it has shown."""
+
+    credential: Credential
+    chains: tuple[bytes, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What `$name` in an obligation may stand for."""
+        return {
+            **self.credential.attributes,
+            "subject": self.credential.name,
+            "domain": self.credential.domain,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A client wants to publish or receive events of a type and its sub-types."""
+
+    holder: Holder
+    right: Right
+    type: str
+    """The type's UUID."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What is left of it, by the UUIDs of the types concerned."""
+
+    restrictions: Mapping[str, Restriction] = field(default_factory=dict)
+    expires: float | None = None
+    """Unix time after which it must be asked again."""
+    answered: bool = True
+    """Whether the fabric answered everything; otherwise it is worth asking again soon."""
+    detail: str = ""
+
+
+class Rights:
+    """Asks on behalf of clients."""
+
+    def __init__(
+        self,
+        pep: Enforcer,
+        catalogue: Catalogue,
+        owners: Owners | None = None,
+        predicates: Iterable[str] = (),
+    ) -> None:
+        """`owners` are those without whose capability nobody uses their types."""
+        self._pep = pep
+        self._catalogue = catalogue
+        self._owners = owners
+        self.verifier = Verifier(owners) if owners is not None else None
+        self._predicates = tuple(predicates)
+
+    async def allows(self, holder: Holder, thing: Entity, action: str, at_least: int = 0) -> Decision:
+        """One plain question."""
+        return await self._pep.check(holder.credential.entity, thing, action, at_least=at_least)
+
+    async def grants(self, asks: Sequence[Ask], now: float, at_least: int = 0) -> list[Granted]:
+        """What each may, by policies of this epoch or newer; all are asked at once."""
+        questions: dict[bytes | tuple[str, str, str], Request] = {}
+        for ask in asks:
+            for request in self._questions(ask).values():
+                questions.setdefault(request.key, request)
+        answers = await self._pep.check_many(questions.values(), at_least=at_least)
+        decided = dict(zip(questions, answers, strict=True))
+        return [self._granted(ask, decided, now) for ask in asks]
+
+    def _related(self, id_: str) -> tuple[EventType, ...]:
+        """The type, what it extends and what extends it, each after what it extends."""
+        return (*self._catalogue.lineage(id_)[:-1], *self._catalogue.family(id_))
+
+    def _questions(self, ask: Ask) -> dict[tuple[str, str], Request]:
+        subject = ask.holder.credential.entity
+        return {
+            (each.id, action): Request.of(subject, type_object(each), action)
+            for each in self._related(ask.type)
+            for action in ACTIONS[ask.right]
+        }
+
+    def _granted(
+        self, ask: Ask, decided: Mapping[bytes | tuple[str, str, str], Decision], now: float
+    ) -> Granted:
+        questions = self._questions(ask)
+        effective: dict[tuple[str, str], Decision] = {}
+        for each in self._related(ask.type):
+            for action in ACTIONS[ask.right]:
+                decision = decided[questions[each.id, action].key]
+                if decision.reason is Reason.NO_POLICY and each.parent is not None:
+                    decision = effective.get((each.parent.id, action), decision)
+                effective[each.id, action] = decision
+        restrictions: dict[str, Restriction] = {}
+        for each in self._catalogue.family(ask.type):
+            decisions = [effective[each.id, action] for action in ACTIONS[ask.right]]
+            left = self._left(ask, each, decisions, now)
+            if left is not None:
+                restrictions[each.id] = left
+        denials = [each for each in effective.values() if not each.allowed]
+        return Granted(
+            restrictions,
+            min((each.expires for each in effective.values() if each.expires is not None), default=None),
+            all(each.decided for each in effective.values()),
+            denials[-1].detail if denials and not restrictions else "",
+        )
+
+    def _left(
+        self, ask: Ask, definition: EventType, decisions: Sequence[Decision], now: float
+    ) -> Restriction | None:
+        """What the decisions and the owner's capability leave of one type; None if nothing."""
+        if not all(each.allowed for each in decisions):
+            return None
+        names = self._catalogue.names(definition.version)
+        reader = Reader(names, ask.holder.parameters, ask.right, self._predicates)
+        try:
+            obliged = reader.obligations([duty for each in decisions for duty in each.obligations])
+            owned = self._capability(ask, definition, reader, now)
+        except InvalidObligation as error:
+            _log.warning("%s is not granted on `%s`: %s", ask.right, definition.name, error)
+            return None
+        return None if owned is None else obliged & owned
+
+    def _capability(self, ask: Ask, definition: EventType, reader: Reader, now: float) -> Restriction | None:
+        """What the owner's capability leaves; None if one is needed and there is none."""
+        if self.verifier is None or not self._owns(definition, ask.right):
+            return UNRESTRICTED
+        for chain in ask.holder.chains:
+            try:
+                capability = self.verifier.verify(chain, now).capability
+                granted = permit(capability, Use(ask.right, definition.name, now), {})
+            except AuthFabricError:
+                continue
+            if str(capability.subject) == ask.holder.credential.key:
+                return reader.grant(capability, granted.grant, definition.name)
+        return None
+
+    def _owns(self, definition: EventType, right: Right) -> bool:
+        """Whether this broker knows who owns the type: then only a capability rooted there will do."""
+        root = self._owners.root(definition.owner_key) if self._owners is not None else None
+        return root is not None and bool(root.authority.select(right, definition.name))

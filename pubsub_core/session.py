@@ -1,0 +1,98 @@
+"""What a broker keeps: about each client that is connected, about every other broker, and about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from authz import Identity, PublicKey
+from authz.predicate import Predicate
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.credential import Credentials
+from pubsub_core.enforcement import Enforcement
+from pubsub_core.event import Event
+from pubsub_core.outbox import Outbox
+from pubsub_core.proof import Scrutiny
+from pubsub_core.rights import Holder
+from pubsub_core.switchboard import Subscription
+
+
+class Item(NamedTuple):
+    """An event on its way to a client."""
+
+    subscription: Subscription
+    event: Event
+    raw: msgspec.Raw
+    matched: Enforcement
+    """The restriction by which it was found to be for this subscription."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A client that is connected, and everything about it."""
+
+    token: str
+    key: PublicKey
+    holder: Holder
+    credential: bytes
+    inbox: str
+    heard: float
+    outbox: Outbox[Item] = field(default_factory=Outbox)
+    subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    advertised: set[str] = field(default_factory=set)
+    """The types that the client asked to publish, by UUID."""
+    adverts: dict[str, Mapping[str, Enforcement]] = field(default_factory=dict)
+    """What of it is granted, for each of them by the types concerned."""
+    published: int = 0
+    """The number of the last bundle taken."""
+
+    def may_publish(self, type_: str) -> Enforcement | None:
+        for granted in self.adverts.values():
+            if type_ in granted:
+                return granted[type_]
+        return None
+
+
+@dataclass(slots=True)
+class Peer:
+    """Another broker, as it last made itself known."""
+
+    name: str
+    domain: str
+    key: str
+    heard: float
+    subject: str
+    """Where it takes parcels from this one."""
+    version: int = -1
+    """Which of its wants is known here."""
+    wants: Mapping[str, tuple[Predicate, ...]] = field(default_factory=dict)
+    served: Mapping[str, tuple[Predicate, ...]] = field(default_factory=dict)
+    """What of that it is sent, being trusted with it."""
+    carries: set[str] = field(default_factory=set)
+    """The types, by UUID, that it is trusted with."""
+
+
+class Counts:
+    """What a broker has done so far."""
+
+    def __init__(self) -> None:
+        self.published = self.delivered = self.forwarded = self.received = 0
+        self.refused = self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
+
+
+@dataclass(slots=True)
+class Setting:
+    """What a broker is, and what it draws upon."""
+
+    name: str
+    domain: str
+    identity: Identity
+    catalogue: Catalogue
+    credentials: Credentials
+    send: Callable[[str, bytes], None]
+    now: Callable[[], float]
+    nonce: Callable[[], bytes]
+    scrutiny: Scrutiny

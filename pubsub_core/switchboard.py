@@ -1,0 +1,101 @@
+"""The switchboard: for each event, which subscriptions here and which brokers elsewhere it is for.
+
+Invariant: an event reaches every subscription whose filter and restriction let it through, and every broker one of
+whose announced filters does. What is announced to other brokers covers all subscriptions here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from authz.predicate import And, Or, Predicate
+from pubsub_core.coverage import covering
+from pubsub_core.enforcement import Enforcement
+from pubsub_core.event import Event
+from pubsub_core.matching import Matcher
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """What a client asked for, as it asked for it, and what of it is granted now."""
+
+    session: str
+    number: int
+    type: str
+    """The type's UUID."""
+    filter: str
+    """As the client wrote it."""
+    granted: Mapping[str, Enforcement] = field(default_factory=dict)
+    """By type: the one asked for and its sub-types, as far as granted."""
+
+
+class Switchboard:
+    """Subscriptions of clients, and the wants of other brokers."""
+
+    def __init__(self, start: int = 0) -> None:
+        """`start` is where to begin to count changes: higher than any earlier count that others may remember."""
+        self._local: dict[str, Matcher[Subscription]] = {}
+        self._remote: dict[str, Matcher[str]] = {}
+        self._wants: dict[str, tuple[Predicate, ...]] = {}
+        self._stale: set[str] = set()
+        self.version = start
+        """Counts the changes to what is wanted here."""
+
+    def connect(
+        self, subscription: Subscription, granted: Mapping[str, tuple[Enforcement, Predicate]]
+    ) -> None:
+        """Put a subscription through as granted: for each type by its restriction and its client's filter."""
+        for type_ in subscription.granted.keys() - granted.keys():
+            self._local[type_].remove(subscription)
+            self._stale.add(type_)
+        for type_, (enforcement, asked) in granted.items():
+            terms = tuple(_flat((asked, enforcement.restriction.pushed)))
+            effective = terms[0] if len(terms) == 1 else And(terms)
+            self._local.setdefault(type_, Matcher()).add(subscription, effective)
+            self._stale.add(type_)
+        subscription.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
+
+    def disconnect(self, subscription: Subscription) -> None:
+        self.connect(subscription, {})
+
+    def local(self, event: Event) -> list[Subscription]:
+        """The subscriptions here that the event is for."""
+        matcher = self._local.get(event.type)
+        return matcher.match(event.attributes) if matcher is not None else []
+
+    def remote(self, event: Event) -> list[str]:
+        """The brokers elsewhere that want the event."""
+        matcher = self._remote.get(event.type)
+        return matcher.match(event.attributes) if matcher is not None else []
+
+    def hear(self, broker: str, wants: Mapping[str, tuple[Predicate, ...]]) -> None:
+        """A broker wants this from now on, and nothing else."""
+        for type_, matcher in self._remote.items():
+            if type_ not in wants:
+                matcher.remove(broker)
+        for type_, filters in wants.items():
+            wanted = filters[0] if len(filters) == 1 else Or(filters)
+            self._remote.setdefault(type_, Matcher()).add(broker, wanted)
+
+    def wants(self) -> Mapping[str, tuple[Predicate, ...]]:
+        """What the clients here want, as few filters as cover it all."""
+        for type_ in self._stale:
+            before, now = self._wants.pop(type_, ()), covering(self._local[type_].filters())
+            if now:
+                self._wants[type_] = now
+            self.version += now != before
+        self._stale.clear()
+        return self._wants
+
+    def wanted(self, type_: str) -> bool:
+        """Whether anybody anywhere wants events of this type."""
+        return any(len(board[type_]) for board in (self._local, self._remote) if type_ in board)
+
+
+def _flat(terms: Iterable[Predicate]) -> Iterator[Predicate]:
+    for term in terms:
+        if isinstance(term, And):
+            yield from _flat(term.terms)
+        else:
+            yield term

@@ -1,0 +1,369 @@
+"""Brokers on a real server: what is published at one is delivered at another, to those who may see it."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from authz import Identity
+from pubsub_core import outbox
+from pubsub_core.client import CallRefused
+from pubsub_core.errors import InvalidEvent, Refused, SessionLost, UnknownType
+from pubsub_core.type_edit import Renamed, apply, find
+from pubsub_core.type_signature import SignedType
+from tests.pubsub_core.town import OPEN, town
+from tests.waiting import eventually
+
+NEWS = [("headline", "string"), ("place", "string"), ("score", "integer")]
+
+
+async def take(subscriber, count: int) -> list[dict[str, object]]:
+    """The next events, by name."""
+    return [dict((await asyncio.wait_for(anext(subscriber), 10)).attributes) for _ in range(count)]
+
+
+async def wanted(publisher) -> None:
+    """Return when other brokers' interest has arrived."""
+    await eventually(lambda: publisher.interested)
+
+
+@pytest.fixture
+async def place(jetstream_server, tmp_path):
+    async with town(jetstream_server, tmp_path) as place:
+        yield place
+
+
+def rule(uid: str, obligations: str = "[]", effect: str = "allow", rules: str = "{}", **targets: str) -> str:
+    """One policy, as YAML."""
+    wanted = ", ".join(f"{name}: {value}" for name, value in targets.items())
+    return f"- {{uid: {uid}, effect: {effect}, targets: {{{wanted}}}, rules: {rules}, obligations: {obligations}}}\n"
+
+
+async def test_an_event_published_at_one_broker_is_delivered_at_another(place):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscriber = await reader.subscriber(kind.name, "score > 2 AND place = 'Soho'")
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+    for score in range(6):
+        await publisher.publish(headline=f"h{score}", place="Soho", score=score)
+        await publisher.publish(headline="no", place="Leeds", score=score)
+    await publisher.flush()
+    assert [each["headline"] for each in await take(subscriber, 3)] == ["h3", "h4", "h5"]
+
+
+async def test_events_are_filtered_where_they_are_published(place):
+    kind = await place.define("News", *NEWS)
+    north, south = await place.broker("north"), await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscriber = await reader.subscriber(kind.name, "place = 'Soho'")
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+    for number in range(100):
+        await publisher.publish(place="Leeds" if number else "Soho", score=number)
+    await publisher.flush()
+    assert await take(subscriber, 1) == [{"place": "Soho", "score": 0}]
+    assert north.broker.counts.published == 100
+    assert north.broker.counts.forwarded == south.broker.counts.received == 1
+
+
+async def test_publishers_learn_whether_anybody_is_interested(place):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    publisher = await writer.publisher(kind.name)
+    assert not publisher.interested
+    subscriber = await reader.subscriber(kind.name)
+    await wanted(publisher)
+    await subscriber.cancel()
+    await eventually(lambda: not publisher.interested)
+
+
+async def test_what_does_not_fit_is_refused_with_its_name(place):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    client = await place.client("ann", "north")
+    publisher = await client.publisher(kind.name)
+    with pytest.raises(InvalidEvent, match="`score` must be a whole number"):
+        await publisher.publish(score="many")
+    client._outgoing.add(kind, {find(kind, "score").id: "many"})  # a client that does not look
+    with pytest.raises(InvalidEvent, match="`score` must be a whole number"):
+        await publisher.flush()
+    with pytest.raises(CallRefused, match="`colour` is not an attribute"):
+        await client.subscriber(kind.name, "colour = 'red'")
+    with pytest.raises(CallRefused, match="cannot stand here"):
+        await client.subscriber(kind.name, "score >")
+    with pytest.raises(UnknownType):
+        await client.subscriber("no.such.Type")
+    other = await place.define("Other", *NEWS)
+    client._outgoing.add(other, {})
+    with pytest.raises(InvalidEvent, match="advertised"):
+        await publisher.flush()
+
+
+async def test_what_is_not_permitted_is_refused_and_what_is_restricted_is_restricted_silently(place):
+    kind = await place.define("News", *NEWS)
+    thing = f'"/types/{kind.name}"'
+    await place.release(
+        rule("connect", action_id="connect")
+        + rule("write", "[{values: {place: Soho}}, {hidden: [score]}]", subject_id="ann", resource_id=thing)
+        + rule(
+            "read", "[{attributes: [headline, place]}, {filter: \"headline != 'secret'\"}]", subject_id="bob"
+        )
+        + rule("whole", subject_id="cid", resource_id=thing, action_id="subscribe")
+    )
+    await place.broker("north")
+    ann, bob, cid = [await place.client(name, "north") for name in ("ann", "bob", "cid")]
+    with pytest.raises(Refused, match=r"of `.*News` is not permitted"):
+        await cid.publisher(kind.name)
+    with pytest.raises(CallRefused, match="`score` may not be read"):
+        await bob.subscriber(kind.name, "score > 1")
+    theirs, whole = await bob.subscriber(kind.name), await cid.subscriber(kind.name)
+    publisher = await ann.publisher(kind.name)
+    for headline in ("secret", "open"):
+        await publisher.publish(headline=headline, place="Leeds", score=5)
+    await publisher.flush()
+    assert await take(whole, 2) == [{"headline": each, "place": "Soho"} for each in ("secret", "open")]
+    assert await take(theirs, 1) == [{"headline": "open", "place": "Soho"}]
+    assert theirs.unread == 0
+    with pytest.raises(Refused):
+        await cid.restrictions(kind.name)
+    (said,) = await bob.restrictions(kind.name)
+    assert 'attributes headline, place; where exists headline and not headline == "secret"' in said
+
+
+async def test_generic_predicates_are_looked_at_by_the_clients_own_broker(place):
+    kind = await place.define("News", *NEWS)
+    even = "{predicate: multiple-of, with: {value: event.score, factor: 2}, filter: 'score >= 1 and score <= 10'}"
+    await place.release(OPEN.replace("targets: {}", f"targets: {{}}, obligations: [{even}]"))
+    await place.broker("north")
+    south = await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscriber = await reader.subscriber(kind.name)
+    assert "hybrid" in (await reader.restrictions(kind.name))[0]
+    await place.release(
+        rule("bob", f"[{even}]", subject_id="bob")
+        + rule("ann", subject_id="ann")
+        + rule("c", action_id="connect")
+    )
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+    for score in range(20):
+        await publisher.publish(score=score)
+    await publisher.flush()
+    assert [each["score"] for each in await take(subscriber, 5)] == [2, 4, 6, 8, 10]
+    assert south.broker.counts.received == 10  # the range was filtered at the other broker
+
+
+async def test_an_obligation_that_is_not_understood_permits_nothing(place):
+    kind = await place.define("News", *NEWS)
+    await place.release(OPEN.replace("targets: {}", "targets: {}, obligations: [{watermark: yes}]"))
+    await place.broker("north")
+    client = await place.client("ann", "north")
+    with pytest.raises(Refused):
+        await client.subscriber(kind.name)
+
+
+async def test_subscribing_to_a_type_brings_its_sub_types_and_downgrades_to_those_permitted(place):
+    news = await place.define("News", *NEWS)
+    sport = await place.define("Sport", ("club", "string"), parent=news)
+    tennis = await place.define("Tennis", ("player", "string"), parent=sport)
+    basic = (
+        rule("connect", action_id="connect")
+        + rule("ann", subject_id="ann")
+        + rule("basic", subject_id="bob", resource_id=f'"/types/{tennis.name}"', action_id="subscribe")
+    )
+    await place.release(basic)
+    await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    subscriber = await reader.subscriber(news.name)
+    publishers = {kind: await writer.publisher(kind.name) for kind in (news, sport, tennis)}
+
+    async def publish(round_: int) -> None:
+        for kind, publisher in publishers.items():
+            await publisher.publish(headline=f"{kind.name.rpartition('.')[2]} {round_}")
+        await publishers[news].flush()
+
+    await publish(1)
+    assert await take(subscriber, 1) == [{"headline": "Tennis 1"}]
+    await place.release(basic + rule("premium", subject_id="bob", action_id="subscribe"))
+    await eventually(lambda: len(subscriber_of(place, reader).granted) == 3)
+    await publish(2)
+    assert [each["headline"] for each in await take(subscriber, 3)] == ["News 2", "Sport 2", "Tennis 2"]
+    denied = rule("no", effect="deny", subject_id="bob", resource_id=f'"/types/{sport.name}"')
+    await place.release(basic + rule("premium", subject_id="bob", action_id="subscribe") + denied)
+    await eventually(lambda: len(subscriber_of(place, reader).granted) == 2)
+    await publish(3)
+    assert [each["headline"] for each in await take(subscriber, 2)] == ["News 3", "Tennis 3"]
+
+
+def subscriber_of(place, client):
+    """What the broker has for a client's only subscription."""
+    for service in place.services:
+        for session in service.broker.sessions.values():
+            if session.token == client.session:
+                return next(iter(session.subscriptions.values()))
+    raise AssertionError("no such session")
+
+
+async def test_a_newly_forbidden_event_is_not_delivered_once_the_push_is_complete(place):
+    """Under load, in every interleaving that happens: what is published after the push was complete is withheld."""
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    south = await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscriber = await reader.subscriber(kind.name)
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+    forbidding = OPEN + rule("no", effect="deny", subject_id="bob", action_id="subscribe")
+    for round_ in range(3):
+        async with asyncio.TaskGroup() as group:
+            busy = asyncio.Event()
+
+            async def load(busy=busy, round_=round_) -> None:
+                while not busy.is_set():
+                    await publisher.publish(headline="before", score=round_)
+                    await asyncio.sleep(0)
+
+            task = group.create_task(load())
+            epoch = await place.release(forbidding)
+            await eventually(lambda epoch=epoch: south.calls.epoch >= epoch and not south.broker.held)
+            busy.set()
+            await task
+        await publisher.publish(headline="after", score=round_)
+        await publisher.flush()
+        epoch = await place.release(OPEN)
+        await eventually(lambda epoch=epoch: south.calls.epoch >= epoch and not south.broker.held)
+        await wanted(publisher)
+        await publisher.publish(headline="again", score=round_)
+        await publisher.flush()
+        seen = []
+        while not seen or seen[-1] != {"headline": "again", "score": round_}:
+            seen += await take(subscriber, 1)
+        assert {"headline": "after", "score": round_} not in seen
+
+
+async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own_server):
+    """Neither lost nor delivered twice, in either direction, though the connection ends again and again."""
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    subscriber = await reader.subscriber(kind.name)
+    publisher = await writer.publisher(kind.name)
+
+    async def publish() -> None:
+        for number in range(3000):
+            await publisher.publish(score=number)
+            if number % 500 == 250:
+                cut(reader)
+            if number % 700 == 600:
+                cut(writer)
+            if number % 100 == 0:
+                await asyncio.sleep(0.001)
+        await publisher.flush()
+
+    task = asyncio.create_task(publish())
+    assert [each["score"] for each in await take(subscriber, 3000)] == list(range(3000))
+    await task
+    assert reader.sessions_begun == writer.sessions_begun == 1
+    assert reader.bus.reconnects >= 1
+
+
+def cut(client) -> None:
+    """End a client's connection, as a network would."""
+    client.bus._client._abort()
+
+
+async def test_a_client_that_does_not_read_is_disconnected_and_others_are_not(place, monkeypatch):
+    monkeypatch.setattr(outbox.Outbox.__init__, "__defaults__", (64, 256))
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    writer, lazy, keen = [await place.client(name, "north") for name in ("ann", "bob", "cid")]
+    unread, read = await lazy.subscriber(kind.name), await keen.subscriber(kind.name)
+    keen_acknowledges = 16
+    monkeypatch.setattr("pubsub_core.client.ACKNOWLEDGE", keen_acknowledges)
+    publisher = await writer.publisher(kind.name)
+    for number in range(1000):
+        await publisher.publish(score=number)
+        await publisher.flush()
+        assert await take(read, 1) == [{"score": number}]
+    with pytest.raises(SessionLost, match="does not read"):
+        await take(unread, 1000)
+
+
+async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 0.05)
+    kind = await place.define("News", *NEWS)
+    identity = Identity.generate()
+    async with place.running("north", identity=identity):
+        reader = await place.client("bob", "north")
+        writer = await place.client("ann", "north")
+        subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+        await publisher.publish(score=1)
+        assert await take(subscriber, 1) == [{"score": 1}]
+    async with place.running("north", identity=identity):
+        await eventually(lambda: reader.sessions_begun == writer.sessions_begun == 2)
+        await eventually(lambda: publisher.interested)
+        await publisher.publish(score=2)
+        await publisher.flush()
+        assert await take(subscriber, 1) == [{"score": 2}]
+
+
+async def test_versions_live_side_by_side(place):
+    old = await place.define("News", *NEWS)
+    await place.broker("north")
+    reader = await place.client("bob", "north")
+    by_old = await reader.subscriber(old.name)
+    new = apply(old, [Renamed(find(old, "place"), "town")], uuid4)
+    await place.types.publish(SignedType.sign(new, place.key))
+    await eventually(lambda: any(new.version in each.catalogue for each in place.services))
+    late = await place.client("cid", "north")
+    by_new = await late.subscriber(old.name)
+    writer = await place.client("ann", "north")
+    publisher = await writer.publisher(old.name)
+    await publisher.publish(town="Soho")
+    await publisher.flush()
+    assert await take(by_old, 1) == [{"place": "Soho"}]
+    assert await take(by_new, 1) == [{"town": "Soho"}]
+
+
+async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
+    await place.define("News", *NEWS)
+    await place.broker("north")
+    stranger = town_of_its_own = Identity.generate()
+    mine = place.key
+    place.key = town_of_its_own  # a credential from nobody who is trusted
+    with pytest.raises(Refused, match="not trusted"):
+        await place.client("ann", "north", stranger)
+    place.key = mine
+    client = await place.client("ann", "north")
+    client.identity = (
+        Identity.generate()
+    )  # somebody who has the session's name and the credential, not the key
+    with pytest.raises(SessionLost):
+        await client.subscriber("x.Y")
+    with pytest.raises(Refused):
+        await client._connect()
+
+
+async def test_types_are_added_and_removed_through_a_broker_by_those_who_may(place):
+    kind = await place.define("Seen", *NEWS)
+    await place.broker("north")
+    owner = await place.client("owner", "north", place.key)
+    made = SignedType.sign(apply(kind, [Renamed(find(kind, "place"), "town")], uuid4), place.key)
+    await owner.add_type(made)
+    stranger = await place.client("ann", "north")
+    with pytest.raises(Refused, match="only its owner"):
+        await stranger.remove_type(kind.name)
+    await owner.remove_type(kind.name)
+    with pytest.raises(UnknownType):
+        await owner.subscriber(kind.name)
+    epoch = await place.release(OPEN + rule("no", effect="deny", action_id="define"))
+    await eventually(lambda: place.services[0].calls.epoch >= epoch)
+    with pytest.raises(Refused):
+        await owner.add_type(made)

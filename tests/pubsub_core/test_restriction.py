@@ -1,0 +1,100 @@
+"""Restrictions: their class, their conjunction, and that nothing passes what they exclude."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from authz.predicate import EVENT, FALSE, TRUE, And, Equal, Not, Or, Order, Regex, compile_predicate
+from pubsub_core.enforcement import Enforcement
+from pubsub_core.event import Event
+from pubsub_core.restriction import Check, Class, Restriction, widened
+from tests.pubsub_core.filters import NUMBER, TEXT, events, filters
+
+visible = st.none() | st.frozensets(st.sampled_from(["n", "m", "t", "g"]))
+forced = st.dictionaries(st.sampled_from(["n", "t"]), st.integers(0, 2), max_size=2)
+restrictions = st.builds(Restriction, visible, forced, filters)
+
+
+def made(values: dict[str, object]) -> Event:
+    return Event("T", "V", b"k", 0.0, 1, values)
+
+
+@given(predicate=filters, event=events)
+def test_what_is_pushed_lets_through_whatever_the_whole_does(predicate, event):
+    if compile_predicate(predicate, EVENT)(event):
+        assert compile_predicate(widened(predicate), EVENT)(event)
+
+
+@given(restriction=restrictions, event=events)
+def test_a_subscriber_sees_no_event_attribute_or_value_that_is_excluded(restriction, event):
+    shown = Enforcement(restriction).deliver(made(event), 10, 0.0)
+    allowed = compile_predicate(restriction.filter, EVENT)(event)
+    assert (shown is not None) is allowed
+    if shown is not None:
+        seen = event.keys() if restriction.visible is None else event.keys() & restriction.visible
+        assert shown == {name: event[name] for name in seen}
+
+
+@given(restriction=restrictions, event=events)
+def test_a_publisher_sets_only_what_it_may_and_says_what_it_must(restriction, event):
+    said = Enforcement(restriction).publish(made(event), 10, 0.0)
+    if said is not None:
+        assert compile_predicate(restriction.filter, EVENT)(said)
+        assert {name: said[name] for name in restriction.forced} == restriction.forced
+        free = said.keys() - restriction.forced.keys()
+        assert restriction.visible is None or free <= restriction.visible
+
+
+@given(one=restrictions, other=restrictions, event=events)
+def test_two_restrictions_together_leave_what_each_leaves(one, other, event):
+    both = Enforcement(one & other).deliver(made(event), 10, 0.0)
+    if both is not None:
+        for each in (one, other):
+            alone = Enforcement(each).deliver(made(event), 10, 0.0)
+            assert alone is not None
+            assert both.items() <= alone.items()
+
+
+def test_values_forced_in_conflict_leave_nothing():
+    both = Restriction(forced={"n": 1}) & Restriction(forced={"n": 2})
+    assert both.filter == FALSE
+
+
+def test_the_class_follows_from_what_the_event_service_can_express():
+    plain, pattern = Order(NUMBER, ">", 1), Regex(TEXT, "a+")
+    assert Restriction().kind is Class.NONE
+    assert Restriction(filter=plain).kind is Class.PUBSUB
+    assert Restriction(filter=pattern).kind is Class.GENERIC
+    assert Restriction(filter=And((plain, pattern))).kind is Class.HYBRID
+    assert Restriction(checks=(Check("one-in"),)).kind is Class.GENERIC
+    assert Restriction(filter=plain, checks=(Check("one-in"),)).kind is Class.HYBRID
+
+
+def test_what_is_pushed_of_a_mixture_is_the_part_that_can_be():
+    plain, other, pattern = Order(NUMBER, ">", 1), Equal(TEXT, "a"), Regex(TEXT, "a+")
+    assert widened(And((plain, pattern))) == plain
+    assert widened(Or((plain, pattern))) == TRUE
+    assert widened(And((Or((plain, And((other, pattern)))), pattern))) == Or((plain, other))
+    assert widened(Not(pattern)) == TRUE
+
+
+def test_a_generic_predicate_that_fails_lets_nothing_through():
+    def broken(parameters, occasion):
+        raise RuntimeError
+
+    enforcement = Enforcement(Restriction(checks=(Check("broken"),)), {"broken": broken})
+    assert enforcement.deliver(made({}), 10, 0.0) is None
+
+
+def test_generic_predicates_get_constants_and_attributes_of_the_event():
+    rule = Restriction(checks=(Check("multiple-of", {"factor": 3}, {"value": "n"}),))
+    enforcement = Enforcement(rule)
+    assert [n for n in range(7) if enforcement.deliver(made({"n": n}), 10, 0.0) is not None] == [0, 3, 6]
+    small = Enforcement(Restriction(checks=(Check("size-at-most", {"bytes": 5}),)))
+    assert small.deliver(made({}), 6, 0.0) is None
+    fresh = Enforcement(Restriction(checks=(Check("no-older-than", {"seconds": 5}),)))
+    assert fresh.deliver(made({}), 6, 6.0) is None
+    some = Enforcement(Restriction(checks=(Check("one-in", {"count": 4}),)))
+    passed = [n for n in range(400) if some.deliver(Event("T", "V", b"k", 0.0, n, {}), 1, 0.0) is not None]
+    assert 50 < len(passed) < 150

@@ -1,0 +1,83 @@
+"""The web of trust, and the owners' heartbeats."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from authz import Identity
+from authz.errors import InvalidSignature
+from pubsub_core.trust import ALL, BEAT_LIMIT, MAX_STEPS, Web, beat, vouch
+from tests.pubsub_core.kinds import MET, PITO, THIEF
+
+OWNER = str(PITO.public)
+ONE, TWO = Identity.generate(), Identity.generate()
+
+
+def web(*words: bytes, roots=()) -> Web:
+    made = Web(roots)
+    for each in words:
+        assert made.learn(each)
+    return made
+
+
+def trusts(made: Web, broker: Identity, type_: str = "t", now: float = 0.0) -> bool:
+    return made.trusts(str(broker.public), type_, OWNER, now)
+
+
+def test_whom_the_owner_vouches_for_is_trusted_with_the_types_named_until_the_time_named():
+    made = web(vouch(ONE.public, ["t"], 10, PITO))
+    assert trusts(made, ONE)
+    assert not trusts(made, ONE, "u")
+    assert not trusts(made, ONE, now=10)
+    assert not trusts(made, TWO)
+
+
+def test_the_trusted_may_vouch_for_others_and_strangers_may_not():
+    assert trusts(web(vouch(ONE.public, [ALL], 10, PITO), vouch(TWO.public, ["t"], 10, ONE)), TWO)
+    assert not trusts(web(vouch(ONE.public, ["u"], 10, PITO), vouch(TWO.public, ["t"], 10, ONE)), TWO)
+    assert not trusts(web(vouch(TWO.public, [ALL], 10, THIEF)), TWO)
+    assert trusts(web(vouch(TWO.public, [ALL], 10, MET), roots=[MET.public]), TWO)
+
+
+def test_trust_ends_after_a_few_steps():
+    chain = [PITO, *(Identity.generate() for _ in range(MAX_STEPS + 1))]
+    words = [vouch(after.public, [ALL], 10, before) for before, after in pairwise(chain)]
+    made = web(*words)
+    assert trusts(made, chain[MAX_STEPS])
+    assert not trusts(made, chain[MAX_STEPS + 1])
+
+
+def test_a_word_that_was_altered_is_not_heard():
+    word = vouch(ONE.public, [ALL], 10, PITO)
+    with pytest.raises(InvalidSignature):
+        Web().learn(word[:-1] + bytes([word[-1] ^ 1]))
+    assert not web(word).learn(word)
+
+
+def test_vouches_that_have_run_out_are_forgotten():
+    made = web(vouch(ONE.public, [ALL], 10, PITO), vouch(TWO.public, [ALL], 20, PITO))
+    made.forget(15)
+    assert len(made.vouches) == 1
+
+
+def test_an_owner_is_within_reach_while_its_heartbeats_are_fresh_by_its_own_time():
+    made = Web()
+    assert made.reachable(OWNER, 0.0), "one that never sends any"
+    assert made.hear(OWNER, beat(100.0, PITO), 100.0)
+    assert made.reachable(OWNER, 100.0 + BEAT_LIMIT)
+    assert not made.reachable(OWNER, 100.1 + BEAT_LIMIT)
+    assert not made.hear(OWNER, beat(100.0, PITO), 106.0), (
+        "the same again, handed on late, is no sign of life"
+    )
+    assert not made.reachable(OWNER, 106.0)
+    assert made.hear(OWNER, beat(106.0, PITO), 107.0)
+    assert made.reachable(OWNER, 107.0)
+
+
+def test_a_heartbeat_of_somebody_else_or_from_the_future_does_not_count():
+    made = Web()
+    with pytest.raises(InvalidSignature):
+        made.hear(OWNER, beat(5.0, THIEF), 5.0)
+    assert not made.hear(OWNER, beat(5.0 + 2 * BEAT_LIMIT, PITO), 5.0)

@@ -1,0 +1,113 @@
+"""A small event service on a real server: a PDP that follows releases, brokers, and clients of one domain."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import time
+from uuid import uuid4
+
+from authz import Identity
+from bus import Connection, NatsServer, Scope
+from pdp.bundle import Bundle, File
+from pdp.bundle_store import BundleCache
+from pdp.follower_service import Follower, Following
+from pdp.publisher_service import Publisher
+from pdp.service import Replica
+from pubsub_core.broker_service import BrokerService, Serving, serve_broker
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.client import EventClient
+from pubsub_core.credential import Credential, issue
+from pubsub_core.event_type import EventType
+from pubsub_core.trust import ALL, vouch
+from pubsub_core.type_signature import SignedType
+from pubsub_core.type_store import TypeStore
+from tests.waiting import eventually
+
+OPEN = """
+- {uid: open, effect: allow, rules: {}, targets: {}}
+"""
+
+
+def policies(text: str) -> Bundle:
+    return Bundle.of([File("events.yaml", text)])
+
+
+class Town:
+    """Everything in one place, with a domain whose key is everybody's."""
+
+    def __init__(
+        self, server: NatsServer, bus: Connection, stack: contextlib.AsyncExitStack, folder: Path
+    ) -> None:
+        self.server = server
+        self.bus = bus
+        self.domain = f"town-{uuid4().hex[:8]}"
+        self.key = Identity.generate()
+        self._stack = stack
+        self._folder = folder
+        self.services: list[BrokerService] = []
+        self.types = TypeStore(bus, Catalogue())
+        self._publisher = Publisher(bus, self.domain, self.key, {self.key.public}, time)
+
+    async def release(self, text: str) -> int:
+        return (await self._publisher.push(policies(text))).released.epoch
+
+    async def pdp(self) -> Replica:
+        following = Following(self.domain, {self.key.public}, "pdp", BundleCache(self._folder / "cache"))
+        bus = await self._stack.enter_async_context(Connection(self.server.url))
+        build = lambda found, epoch: found.engine(epoch, True)  # noqa: E731
+        follower = await self._stack.enter_async_context(Follower(bus, following, build))
+        scope = Scope.parse(f"domain:{self.domain}")
+        return await self._stack.enter_async_context(Replica(bus, follower, [scope]))
+
+    async def broker(self, name: str, **more) -> BrokerService:
+        return await self._stack.enter_async_context(self.running(name, **more))
+
+    @contextlib.asynccontextmanager
+    async def running(self, name: str, **more) -> AsyncIterator[BrokerService]:
+        identity = more.pop("identity", None) or Identity.generate()
+        keys = {self.key.public}
+        word = vouch(identity.public, [ALL], time() + 1000, self.key)
+        settings = {"clients": keys, "policies": keys, "roots": keys, "vouches": (word,), **more}
+        serving = Serving(self.server.url, f"{name}-{self.domain}", self.domain, identity, **settings)
+        async with serve_broker(serving) as service:
+            self.services.append(service)
+            await eventually(lambda: service.calls.epoch)
+            yield service
+
+    async def define(
+        self, name: str, *attributes: tuple[str, str], parent: EventType | None = None
+    ) -> EventType:
+        kind = EventType.new(f"{self.domain}.{name}", self.key.public, attributes, uuid4, parent)
+        await self.types.publish(SignedType.sign(kind, self.key))
+        return kind
+
+    async def client(
+        self, name: str, broker: str, identity: Identity | None = None, **attributes
+    ) -> EventClient:
+        return await self._stack.enter_async_context(self.connected(name, broker, identity, **attributes))
+
+    @contextlib.asynccontextmanager
+    async def connected(
+        self, name: str, broker: str, identity: Identity | None = None, url: str = "", **attributes
+    ) -> AsyncIterator[EventClient]:
+        identity = identity or Identity.generate()
+        credential = Credential(str(identity.public), name, self.domain, time() + 1000, attributes)
+        async with EventClient.connect(
+            url or self.server.url,
+            broker=f"{broker}-{self.domain}",
+            domain=self.domain,
+            identity=identity,
+            credential=issue(credential, self.key),
+        ) as client:
+            yield client
+
+
+@contextlib.asynccontextmanager
+async def town(server: NatsServer, folder: Path, text: str = OPEN) -> AsyncIterator[Town]:
+    async with Connection(server.url) as bus, contextlib.AsyncExitStack() as stack:
+        place = Town(server, bus, stack, folder)
+        await place.release(text)
+        await place.pdp()
+        yield place
