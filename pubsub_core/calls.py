@@ -14,13 +14,13 @@ from typing import Protocol
 from authz import AuthFabricError, Entity, PublicKey
 from authz.errors import InvalidSignature
 from authz.predicate import TRUE, Predicate
+from authz.predicate.filter import parse_filter
 from authz.spki import Right
 from bus.envelope import pack
 from pubsub_core.binding import bind_filter, name_filter
 from pubsub_core.broker import Broker
 from pubsub_core.enforcement import Enforcement, Generic
 from pubsub_core.errors import InvalidFilter, Refused, SessionLost, TypeRefused, UnknownType
-from pubsub_core.filter import parse_filter
 from pubsub_core.messages import (
     CALL,
     WELCOME,

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Equal, Predicate
+from authz.predicate.filter import EVENT, parse_filter
 from authz.spki import Capability, Grant, Right
 from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
-from pubsub_core.filter import EVENT, parse_filter
 from pubsub_core.restriction import UNRESTRICTED, Check, Metered, Restriction
 
 _KEYS = frozenset({"attributes", "hidden", "values", "filter", "predicate", "with"})

@@ -24,6 +24,7 @@ from pubsub_core.trust import ALL, vouch
 from pubsub_core.type_signature import SignedType
 from pubsub_core.type_store import TypeStore
 from tests.waiting import eventually
+from tests.warrants import warrant
 
 OPEN = """
 - {uid: open, effect: allow, rules: {}, targets: {}}
@@ -59,7 +60,9 @@ class Town:
         build = lambda found, epoch: found.engine(epoch, True)  # noqa: E731
         follower = await self._stack.enter_async_context(Follower(bus, following, build))
         scope = Scope.parse(f"domain:{self.domain}")
-        return await self._stack.enter_async_context(Replica(bus, follower, [scope]))
+        return await self._stack.enter_async_context(
+            Replica(bus, follower, [scope], warrant=warrant(self.key))
+        )
 
     async def broker(self, name: str, **more) -> BrokerService:
         return await self._stack.enter_async_context(self.running(name, **more))
