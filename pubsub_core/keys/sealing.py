@@ -1,16 +1,13 @@
 """Sealing events: the values of each key group encrypted, and bound to the event they belong to.
 
-AES-256-GCM. Invariant: no cipher ever sees a nonce twice. A sealer draws a salt of 128 random bits when it is made, and
-another after 2^32 events; each cipher is derived from a group's data key and that salt, and its nonce counts the
-sealer's events. So a restart, another broker and another epoch each mean another cipher. docs/design/sealing.md has
-the argument in full.
+AES-256-GCM. Invariant: no cipher ever meets a nonce twice. Each cipher is derived from a group's data key and the
+sealer's random salt, and its nonce counts what is sealed under that salt. So a restart, another broker and another
+epoch each mean another cipher. docs/design/sealing.md has the argument in full.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,16 +15,14 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 
 from pubsub_core.keys.derivation import SALT_BYTES
-from pubsub_core.keys.errors import CannotOpen, KeyMissing
+from pubsub_core.keys.errors import CannotOpen, InvalidPlan, KeyMissing
+from pubsub_core.keys.numbers import LIMIT, Numbers, nonce
 from pubsub_core.keys.padding import pad, unpad
 from pubsub_core.keys.plan import Group, Plan
 from pubsub_core.keys.ring import KeyRing
 
-EVENTS_PER_SALT = 2**32
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[object, ...]).decode
-_NONCE_BYTES = 12
 _Encrypt = Callable[[bytes, bytes, bytes], bytes]
 
 
@@ -76,24 +71,24 @@ class _Slot:
 class Sealer:
     """Seals what one broker sends of one version of a type, with the keys of its ring."""
 
-    def __init__(self, plan: Plan, ring: KeyRing, draw: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(self, plan: Plan, ring: KeyRing, numbers: Numbers | None = None) -> None:
         self._plan = plan
         self._ring = ring
-        self._draw = draw
-        self._number = 0
-        self.renew()
-        _sealers.add(self)
+        self._numbers = numbers or Numbers()
+        self._prepared: tuple[int, bytes] = (-1, b"")
+        """For which ring and salt the slots are."""
+        self._since = self._until = math.inf
+        self._slots: list[_Slot] = []
 
     def seal(self, binding: Binding, values: Mapping[str, object]) -> Sealed:
         """The values of all groups whose keys are held. Raises KeyMissing for a value of another group.
 
         A group is sealed whether or not its attributes have values, so that what is missing does not show.
         """
-        at = binding.time
-        number = self._take_number()
-        if self._revision != self._ring.revision or not self._since <= at < self._until:
+        at, number = binding.time, self._numbers.take()
+        if self._prepared != (self._ring.revision, self._numbers.salt) or not self._since <= at < self._until:
             self._prepare(at)
-        bound, nonce, sizes = _encode(binding), number.to_bytes(_NONCE_BYTES, "big"), self._plan.sizes
+        bound, counted, sizes = _encode(binding), nonce(number), self._plan.sizes
         parts, get = [], values.get
         for slot in self._slots:
             content = tuple(map(get, slot.attributes))
@@ -101,28 +96,39 @@ class Sealer:
                 _check_empty(slot.group, content)
                 continue
             plain = _encode(content)
-            data = slot.encrypt(nonce, pad(plain, sizes) if sizes else plain, bound + slot.label)
+            data = slot.encrypt(counted, pad(plain, sizes) if sizes else plain, bound + slot.label)
             parts.append(Part(slot.group, slot.epoch, data))
-        return Sealed(self._salt, number, tuple(parts))
+        return Sealed(self._numbers.salt, number, tuple(parts))
 
-    def renew(self) -> None:
-        """Begin again with another salt."""
-        self._salt = self._draw(SALT_BYTES)
-        self._number = 0
-        self._revision = -1
-        self._since = self._until = math.inf
-        self._slots: list[_Slot] = []
+    def seal_dummy(self, binding: Binding) -> Sealed:
+        """What looks like an event and says nothing. Raises InvalidPlan if it would be told apart by its size."""
+        if not self._plan.sizes:
+            raise InvalidPlan("must have size classes, or dummy events could be told from others")
+        groups = [group.id for group in self._plan.groups if self._ring.sealing(group.id, binding.time)]
+        return self._seal_all(binding, [(group, ()) for group in groups])
 
-    def _take_number(self) -> int:
-        """The number of the next event, given once: it stays used if sealing fails."""
-        if self._number >= EVENTS_PER_SALT:
-            self.renew()
-        self._number += 1
-        return self._number - 1
+    def seal_for(self, group: str, binding: Binding, content: tuple[object, ...]) -> Sealed:
+        """Something else than an event, for one group; `binding.purpose` says what. Raises KeyMissing."""
+        return self._seal_all(binding, [(group, content)])
+
+    def _seal_all(self, binding: Binding, contents: list[tuple[str, tuple[object, ...]]]) -> Sealed:
+        """Each of these for its group, under one number."""
+        number, parts = self._numbers.take(), []
+        bound, salt = _encode(binding), self._numbers.salt
+        for group, content in contents:
+            key = self._ring.sealing(group, binding.time)
+            if key is None:
+                raise KeyMissing(group)
+            plain = pad(_encode(content), self._plan.sizes)
+            parts.append(
+                Part(group, key.epoch, key.cipher(salt).encrypt(nonce(number), plain, bound + key.label))
+            )
+        return Sealed(salt, number, tuple(parts))
 
     def _prepare(self, at: float) -> None:
         """Find the keys for this time, and how long they last."""
-        self._revision, self._since, self._until = self._ring.revision, -math.inf, math.inf
+        self._prepared = self._ring.revision, self._numbers.salt
+        self._since, self._until = -math.inf, math.inf
         self._slots = [self._slot(group.id, group.attributes, at) for group in self._plan.groups]
 
     def _slot(self, group: str, attributes: tuple[str, ...], at: float) -> _Slot:
@@ -130,7 +136,7 @@ class Sealer:
         if key is None:
             return _Slot(group, attributes, 0, b"", None)
         self._since, self._until = max(self._since, key.start), min(self._until, key.until)
-        return _Slot(group, attributes, key.epoch, key.label, key.cipher(self._salt).encrypt)
+        return _Slot(group, attributes, key.epoch, key.label, key.cipher(self._numbers.salt).encrypt)
 
 
 def open_part(
@@ -159,9 +165,9 @@ def _open(
 
 
 def _nonce(sealed: Sealed) -> bytes:
-    if len(sealed.salt) != SALT_BYTES or not 0 <= sealed.number < EVENTS_PER_SALT:
+    if len(sealed.salt) != SALT_BYTES or not 0 <= sealed.number < LIMIT:
         raise CannotOpen
-    return sealed.number.to_bytes(_NONCE_BYTES, "big")
+    return nonce(sealed.number)
 
 
 class Opened(Mapping[str, object]):
@@ -171,7 +177,18 @@ class Opened(Mapping[str, object]):
     the groups of the latter kind met so far.
     """
 
-    __slots__ = ("_at", "_bound", "_nonce", "_parts", "_plan", "_ring", "_salt", "_values", "broken")
+    __slots__ = (
+        "_at",
+        "_bound",
+        "_nonce",
+        "_parts",
+        "_plan",
+        "_ring",
+        "_salt",
+        "_silent",
+        "_values",
+        "broken",
+    )
 
     def __init__(
         self,
@@ -193,6 +210,7 @@ class Opened(Mapping[str, object]):
         self._nonce = _nonce(sealed)
         self._parts = {part.group: part for part in sealed.parts if ring.holds(part.group)}
         self._values = {name: clear[name] for name in plan.clear(clear)} if clear else {}
+        self._silent = False
         self.broken = 0
 
     def __getitem__(self, attribute: str) -> object:
@@ -219,6 +237,12 @@ class Opened(Mapping[str, object]):
             self._parts.clear()
         return self._values
 
+    @property
+    def dummy(self) -> bool:
+        """Whether this is no event at all, as far as can be known here: nothing in it is said."""
+        self.all()
+        return self._silent
+
     def _look(self, attribute: str) -> None:
         """Open the group of an attribute, unless that was done before."""
         group = self._plan.group_of.get(attribute)
@@ -232,6 +256,7 @@ class Opened(Mapping[str, object]):
         except CannotOpen:
             self.broken += 1
             return
+        self._silent = self._silent or not values
         for name, value in zip(group.attributes, values, strict=False):
             if value is not None:
                 self._values[name] = value
@@ -240,15 +265,3 @@ class Opened(Mapping[str, object]):
 def _check_empty(group: str, content: tuple[object, ...]) -> None:
     if any(value is not None for value in content):
         raise KeyMissing(group)
-
-
-_sealers: weakref.WeakSet[Sealer] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """A forked child would count on from the same number under the same salt."""
-    for sealer in _sealers:
-        sealer.renew()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -7,8 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubsub_core.keys import Binding, CannotOpen, DataKey, KeyMissing, KeyRing, Opened, Plan, Sealed, Sealer
-from pubsub_core.keys.sealing import EVENTS_PER_SALT, open_part
+from pubsub_core.keys import (
+    Binding,
+    CannotOpen,
+    DataKey,
+    InvalidPlan,
+    KeyMissing,
+    KeyRing,
+    Opened,
+    Plan,
+    Sealed,
+    Sealer,
+)
+from pubsub_core.keys.numbers import LIMIT
+from pubsub_core.keys.sealing import open_part
 
 NAMES = [f"{n:032x}" for n in range(1, 5)]
 PLANS = {
@@ -152,9 +164,9 @@ def test_a_number_stays_used_when_sealing_fails():
 
 def test_a_sealer_takes_another_salt_before_its_numbers_run_out():
     sealer = Sealer(PLANS["whole"], ring_for(PLANS["whole"]))
-    sealer._number = EVENTS_PER_SALT - 1
+    sealer._numbers._next = LIMIT - 1
     last, after = sealer.seal(BINDING, {}), sealer.seal(BINDING, {})
-    assert (last.number, after.number) == (EVENTS_PER_SALT - 1, 0)
+    assert (last.number, after.number) == (LIMIT - 1, 0)
     assert last.salt != after.salt
 
 
@@ -237,3 +249,18 @@ def test_a_key_in_use_is_followed_by_the_next_when_it_begins():
     assert [epoch_at(time) for time in (999.9, 1000.0, 999.9)] == [1, 2, 1]
     ring.add(DataKey(plan.groups[0].id, 3, 1002.0, b"3" * 32))
     assert [epoch_at(time) for time in (1001.0, 1002.0)] == [2, 3]
+
+
+def test_a_dummy_looks_like_an_event_and_says_nothing():
+    plan = PLANS["padded"]
+    ring = ring_for(plan)
+    sealer = Sealer(plan, ring)
+    dummy, event = sealer.seal_dummy(BINDING), sealer.seal(BINDING, {NAMES[0]: "AE05 XYZ"})
+    assert [(p.group, p.epoch, len(p.data)) for p in dummy.parts] == [
+        (p.group, p.epoch, len(p.data)) for p in event.parts
+    ]
+    assert Opened(ring, plan, BINDING, dummy).dummy
+    assert not Opened(ring, plan, BINDING, event).dummy
+    assert not Opened(ring, plan, BINDING, sealer.seal(BINDING, {})).dummy
+    with pytest.raises(InvalidPlan):
+        Sealer(PLANS["each"], ring_for(PLANS["each"])).seal_dummy(BINDING)
