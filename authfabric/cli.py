@@ -45,7 +45,7 @@ app.add_typer(roles.app, name="roles")
 app.add_typer(audit.app, name="audit")
 app.add_typer(search.app, name="search")
 app.add_typer(spark.app, name="spark")
-app.add_typer(experiment.app, name="experiment")
+app.command("experiment")(experiment.experiment)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from statistics import NormalDist
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from pep.strategy import Strategy
 from spark_eval.schemas import CELL, LIVE, P2P, PUBSUB, SIMULATION
 
 CONFIDENCE = 0.95
@@ -58,10 +59,15 @@ def availability(trace: DataFrame, points: int = 1) -> DataFrame:
 
 
 def twins(trace: DataFrame) -> DataFrame:
-    """Each live run beside the simulated run of the same world: its requests, and whether as many of them failed."""
+    """Each live run beside the simulated run of the same world: its requests, and whether as many of them failed.
+
+    Not with a queue: which replica gets a question is a matter of luck there, and not of the world.
+    """
     key = [*CELL, "run", "variant"]
-    runs = trace.groupBy("source", *key).agg(
-        f.sum("requests").alias("requests"), f.sum("failed").alias("failed")
+    runs = (
+        trace.where(f.col("strategy") != str(Strategy.QUEUE))
+        .groupBy("source", *key)
+        .agg(f.sum("requests").alias("requests"), f.sum("failed").alias("failed"))
     )
     live, simulated = (runs.where(f.col("source") == source).drop("source") for source in (LIVE, SIMULATION))
     return live.join(simulated.withColumnRenamed("failed", "expected").drop("requests"), key).select(

@@ -40,6 +40,8 @@ async def run_fabric(tasks: Iterable[ReplicaTask]) -> AsyncIterator[str]:
         ]
         await asyncio.gather(*map(wait_ready, replicas))
         yield server.url
+        for replica in replicas:
+            _end_input(replica)  # all at once: they take their time to end
 
 
 @contextlib.asynccontextmanager
@@ -105,9 +107,13 @@ async def _last_words(process: asyncio.subprocess.Process) -> str:
     return lines[-1] if lines else ""
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
+def _end_input(process: asyncio.subprocess.Process) -> None:
     assert process.stdin
     process.stdin.close()
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    _end_input(process)
     try:
         await asyncio.wait_for(process.wait(), STOP_SECONDS)
     except TimeoutError:

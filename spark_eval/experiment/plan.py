@@ -91,7 +91,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     seed: int
     availability: Availability
-    response_time: ResponseTime
+    response_time: ResponseTime = ResponseTime()
 
 
 def shipped(name: str) -> Path:

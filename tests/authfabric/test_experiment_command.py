@@ -81,7 +81,7 @@ def point(decrease):
             1,
             ["1 of 2 points agree", "live, 4 PDPs, overlap 0.5", "80.00% ± 2.00%", "not 84.00%"],
         ),
-        (Result([point(0.83)], Twins(2, 1, 10)), 1, ["1 of 2 live runs"]),
+        (Result([point(0.83)], Twins(2, 1, 10)), 0, ["1 of 2 live runs"]),
     ],
 )
 def test_what_does_not_agree_is_said_and_is_no_success(result, code, words, monkeypatch, tmp_path):

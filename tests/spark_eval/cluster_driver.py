@@ -1,69 +1,72 @@
-"""A program that runs the same simulation twice on a cluster and says, line by line, what came out.
+"""A program that runs the same experiment twice on a cluster, and says how far it is.
 
-In the second job it says `busy` when some tasks are done and others are not, and goes on whatever happens then.
+In the second run it says `busy` when some tasks are done and others are not, and goes on whatever happens then.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import threading
+from pathlib import Path
 
-import pyarrow as pa
-
-from spark_eval.experiment.cell import Cell, Population
-from spark_eval.experiment.plan import Availability, Sweep
-from spark_eval.experiment.simulation import simulate, tasks
-from spark_eval.schemas import TRACE
+from spark_eval.experiment.plan import Part, load
+from spark_eval.experiment.simulation import tasks
+from spark_eval.jobs.experiment import PARTITIONS, Order, run
+from spark_eval.progress import Steps
 from spark_eval.session import SparkOptions, open_session
 
-PLAN = Availability(
-    population=Population(requests=2_000),
-    simulated_runs=160,
-    block=10,
-    sweeps={"pdps": Sweep(pdps=(2, 16, 32), overlap=(0.1, 0.5))},
-)
-TASKS = tasks(PLAN, seed=3)
+POLL_SECONDS = 0.02
 
 
-def digest(trace):
-    """What a trace says, whatever the order of its rows."""
-    keys = [(name, "ascending") for name in (*Cell.__struct_fields__, "run", "variant")]
-    ordered = trace.cast(TRACE).sort_by(keys).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, TRACE) as writer:
-        writer.write_table(ordered)
-    return hashlib.sha256(sink.getvalue()).hexdigest()
+class Watch:
+    """Looks at the simulation's stage: says when it is in the middle, and counts the tasks that fail."""
+
+    def __init__(self, spark, parts):
+        self.failed = 0
+        self._parts = parts
+        self._tracker = spark.sparkContext.statusTracker()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self):
+        said = False
+        while not self._stop.wait(POLL_SECONDS):
+            for info in map(self._tracker.getStageInfo, self._tracker.getActiveStageIds()):
+                if info is None or info.numTasks != self._parts:
+                    continue
+                self.failed = max(self.failed, info.numFailedTasks)
+                if not said and 4 <= info.numCompletedTasks < info.numTasks // 2:
+                    said = True
+                    print("busy", flush=True)
 
 
-def say_when_busy(spark, failed):
-    """Say `busy` in the middle of a job; then count the attempts that fail."""
-    tracker = spark.sparkContext.statusTracker()
-    busy = False
-    while not failed["stop"].wait(0.02):
-        for stage in tracker.getActiveStageIds():
-            info = tracker.getStageInfo(stage)
-            if info is None or info.numTasks != len(TASKS):
-                continue
-            failed["count"] = max(failed["count"], info.numFailedTasks)
-            if not busy and 4 <= info.numCompletedTasks < info.numTasks // 2:
-                busy = True
-                print("busy", flush=True)
+def main(master, plan, out):
+    experiment = load(Path(plan))
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    options = SparkOptions(master, settings=settings)
+    parts = min(PARTITIONS, len(tasks(experiment.availability, experiment.seed)))
 
+    def order(name):
+        return Order(experiment, frozenset([Part.AVAILABILITY]), Path(out) / name, "", options)
 
-def main(master):
-    settings = {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
-    settings["spark.executor.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
-    with open_session(SparkOptions(master, settings=settings)) as spark:
-        print(digest(simulate(spark, TASKS, 8).toArrow()), flush=True)
-        failed = {"count": 0, "stop": threading.Event()}
-        watcher = threading.Thread(target=say_when_busy, args=(spark, failed), daemon=True)
-        watcher.start()
-        result = digest(simulate(spark, TASKS, len(TASKS)).toArrow())
-        failed["stop"].set()
-        watcher.join()
-        print(result, failed["count"], flush=True)
+    with open_session(options) as spark:
+        run(order("undisturbed"), Steps(None))
+        print("done", flush=True)
+        with Watch(spark, parts) as watch:
+            run(order("disturbed"), Steps(None))
+        print("done", watch.failed, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

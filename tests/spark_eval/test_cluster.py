@@ -1,33 +1,78 @@
+"""The jobs on a real standalone cluster: a master and two workers, each a process with its own executor."""
+
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import pyarrow as pa
 import pytest
 
-from spark_eval.experiment.simulation import simulate_task
+from spark_eval.experiment.plan import Part, parse
+from spark_eval.jobs.experiment import PLAN, TRACES, Order, run
+from spark_eval.progress import Steps
+from spark_eval.session import SparkOptions
 from tests.spark_eval.cluster import ROOT, cluster
-from tests.spark_eval.cluster_driver import TASKS, digest
+
+EXPERIMENT = """
+seed: 3
+availability:
+  population: {requests: 2000}
+  simulated_runs: 160
+  block: 10
+  live_runs: 0
+  sweeps:
+    pdps: {pdps: [2, 16, 32], overlap: [0.1, 0.5]}
+response_time: {}
+"""
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-@pytest.mark.cluster
-@pytest.mark.timeout(300)
-def test_a_cluster_gives_the_same_result_also_when_a_worker_is_killed_in_the_middle(tmp_path):
-    expected = digest(pa.concat_tables(map(simulate_task, TASKS)))
+def simulated(folder):
+    return (folder / TRACES / "simulation.parquet").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def local(spark, tmp_path_factory):
+    """What comes out on this machine alone."""
+    out = tmp_path_factory.mktemp("local") / "out"
+    run(Order(parse(EXPERIMENT), frozenset([Part.AVAILABILITY]), out, "", SparkOptions()), Steps(None))
+    return out
+
+
+@pytest.fixture
+def running(tmp_path):
     with cluster(tmp_path, workers=2) as running:
-        driver = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark_eval.cluster_driver", running.url],
-            cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert driver.stdout.readline().split() == [expected]
-            assert driver.stdout.readline() == "busy\n"
-            running.workers[0].kill()
-            result, failed = driver.stdout.readline().split()
-            assert result == expected
-            assert int(failed) >= 1, "the worker was killed when it had nothing to do"
-        finally:
-            driver.stdout.close()
-            driver.terminate()
-            driver.wait()
+        yield running
+
+
+def test_a_cluster_gives_the_same_result_also_when_a_worker_is_killed_in_the_middle(local, running, tmp_path):
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark_eval.cluster_driver", running.url, local / PLAN, tmp_path],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert driver.stdout.readline() == "done\n"
+        assert simulated(tmp_path / "undisturbed") == simulated(local)
+        assert driver.stdout.readline() == "busy\n"
+        running.workers[0].kill()
+        done, failed = driver.stdout.readline().split()
+        assert done == "done"
+        assert int(failed) >= 1, "the worker was killed when it had nothing to do"
+        assert simulated(tmp_path / "disturbed") == simulated(local)
+    finally:
+        driver.stdout.close()
+        driver.terminate()
+        driver.wait()
+
+
+def test_the_command_runs_on_a_cluster_as_it_does_here(local, running, tmp_path):
+    words = ["--plan", local / PLAN, "--master", running.url, "--out", tmp_path / "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", "authfabric", "experiment", "availability", *words],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "6 of 6 points agree" in done.stdout
+    assert "WARN" not in done.stderr
+    assert simulated(tmp_path / "out") == simulated(local)

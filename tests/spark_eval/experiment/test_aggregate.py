@@ -81,6 +81,8 @@ def test_live_runs_are_compared_with_the_simulated_run_of_the_same_number(spark)
     live = pairs(spark, [(2, 1), (3, 1)])
     simulated = pairs(spark, [(2, 1), (3, 2), (9, 9)], source="simulation")
     other = pairs(spark, [(2, 1)], source="simulation", pdps=7)
+    for source in ("live", "simulation"):
+        other = other.union(pairs(spark, [(2, 1)], source=source, strategy="queue"))
     rows = twins(live.union(simulated).union(other)).collect()
     assert sorted(row.alike for row in rows) == [False, True, True, True]
     assert {row.requests for row in rows} == {10}

@@ -54,7 +54,7 @@ def test_a_cell_in_two_figures_is_run_once():
         ("sweeps:", "swoops:", "swoops"),
         ("response_time: {}", "response_time: {windows: 3}", "`response_time.windows` must divide"),
         ("seed: 1", "seed: [", "not YAML: line"),
-        ("response_time: {}", "", "response_time"),
+        ("seed: 1", "", "seed"),
     ],
 )
 def test_a_bad_plan_is_refused_with_its_place(change, field, words):
