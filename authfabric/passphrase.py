@@ -8,8 +8,7 @@ import sys
 import typer
 
 from authz import AuthFabricError
-
-VARIABLE = "AUTHFABRIC_PASSPHRASE"
+from bus.credentials_store import PASSPHRASE_VARIABLE as VARIABLE
 
 
 class PassphraseMissing(AuthFabricError):

@@ -16,9 +16,13 @@ import random
 import re
 import types
 from collections.abc import Callable
+from ssl import SSLContext
+from time import monotonic
+from urllib.parse import ParseResult
 
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
 from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
 from nats.errors import ConnectionClosedError
 from nats.protocol import command, parser
 
@@ -41,6 +45,22 @@ class Parser(parser.Parser):
     """The library's parser over patterns that split where the server splits: at spaces, tabs and line ends only."""
 
     parse = types.FunctionType(parser.Parser.parse.__code__, {**vars(parser), **_PATTERNS}, "parse", (b"",))
+
+
+class Transport(TcpTransport):
+    """The library's transport, made to end also where TLS does not."""
+
+    async def connect_tls(
+        self, uri: str | ParseResult, ssl_context: SSLContext, buffer_size: int, connect_timeout: int
+    ) -> None:
+        await super().connect_tls(uri, ssl_context, buffer_size, connect_timeout)
+        # The library forgets to say so, and asyncio would warn whenever a server hangs up.
+        self._io_writer._protocol._over_ssl = True  # type: ignore[union-attr]
+
+    async def wait_closed(self) -> None:
+        """Return when the socket is closed. One whose handshake failed, or was cut off, may never say so."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(super().wait_closed(), CLOSE_SECONDS)  # type: ignore[no-untyped-call]
 
 
 class GuardedClient(Client):
@@ -79,6 +99,12 @@ class GuardedClient(Client):
         """Write a message to the socket now, after whatever is waiting. The caller has checked the connection."""
         self._pending.append(command.pub_cmd(subject, reply, payload))
         self._write_pending()
+
+    async def finish(self, seconds: float) -> None:
+        """Return when nothing that the library has asked is still unanswered, at the latest after so long."""
+        waiting = [future for future in self._resp_map.values() if not future.done()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=seconds)
 
     @property
     def _status(self) -> int:
@@ -129,6 +155,12 @@ class GuardedClient(Client):
                 handler(subject.decode(), reply.decode(), data, headers or b"")
         except Exception:
             self.dropped += 1
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        s.last_attempt = monotonic()
+        self._transport = Transport()  # type: ignore[no-untyped-call]
+        seconds = self.options["connect_timeout"]
+        await self._transport.connect(s.uri, buffer_size=DEFAULT_BUFFER_SIZE, connect_timeout=seconds)
 
     async def _read_loop(self) -> None:
         await super()._read_loop()

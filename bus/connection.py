@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import logging
 import os
 import random
 import re
 import secrets
+import ssl
 from collections.abc import Callable, Iterable
 from time import monotonic
 from types import TracebackType
@@ -18,12 +20,18 @@ from typing import Any, Self
 import nats.errors
 from nats.js import JetStreamContext
 
-from authz import Identity
 from bus.client import NO_RESPONDERS, GuardedClient, Handler
+from bus.credentials import Credentials
 from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
+from bus.renewal import renewing
+from bus.subjects import inbox
 
 URL_VARIABLE = "AUTHFABRIC_NATS_URL"
 REBUILD_SECONDS = 0.2
+MOST_REBUILD_SECONDS = 5.0
+"""Whoever is refused tries again ever less often, up to this."""
+FINISH_SECONDS = 5.0
+"""How long a connection that was replaced waits for the answers it still expects."""
 
 _log = logging.getLogger("authfabric.bus")
 
@@ -62,24 +70,29 @@ class Connection:
         url: str,
         *,
         name: str = "authfabric",
-        identity: Identity | None = None,
+        credentials: Credentials | None = None,
         connect_seconds: float = 5.0,
     ) -> None:
-        """`url` may name several servers, separated by commas. The identity signs the server's challenge."""
+        """`url` may name several servers, separated by commas. The credentials answer the servers' challenge."""
         self.url = url
         self.address = without_secrets(url)
         """The URL as it may be shown to anyone."""
         self.name = name
-        self._identity = identity
+        self.credentials = credentials
+        """What it connects with from the next time on."""
         self._connect_seconds = connect_seconds
-        self._client = GuardedClient(self._on_lost)
+        self._client = self._new_client()
         self._subscriptions: set[Subscription] = set()
-        self._inbox = f"_INBOX_{secrets.token_hex(8)}"
+        own = secrets.token_hex(8)
+        self._inbox = (
+            f"_INBOX_{own}" if credentials is None else f"{inbox(credentials.identity.public)}.{own}"
+        )
         self._expected: dict[str, ReplyHandler] = {}
         self._next_reply = 0
-        self._opening = False
+        self._opening: GuardedClient | None = None
         self._closing = False
         self._rebuild: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._dropped_before = 0
         self.ready = False
         """Whether messages can be sent, and answers will be heard, right now."""
@@ -94,6 +107,8 @@ class Connection:
     async def __aenter__(self) -> Self:
         self._subscriptions.add(Subscription(self, f"{self._inbox}.*", self._on_reply, ""))
         await self._open()
+        if self.credentials is not None:
+            self._renewing = asyncio.create_task(renewing(self))
         return self
 
     async def __aexit__(
@@ -135,8 +150,11 @@ class Connection:
             raise NotConnected(self.address, "the connection is closed")
         subscription = Subscription(self, subject, handler, queue)
         self._subscriptions.add(subscription)
-        if not self._opening and not self._client.is_closed:  # else `_open` does it
-            subscription.number = await self._client.listen(subject, handler, queue)
+        if self._opening is not self._client and not self._client.is_closed:  # else `_open` does it
+            client = self._client
+            number = await self._listen(client, subscription)
+            if client is self._client:  # else `renew` has replaced it meanwhile, and numbered it anew
+                subscription.number = number
         return subscription
 
     async def cancel(self, subscriptions: Iterable[Subscription]) -> None:
@@ -215,23 +233,66 @@ class Connection:
             return False
         return True
 
+    async def renew(self) -> None:
+        """Go over to a connection made anew with the credentials as they are now, and lose nothing on the way.
+
+        The old one listens until the new one does, so in between a message may be heard twice. Raises NotConnected, and
+        keeps the old one, if there can be no new one.
+        """
+        fresh, old = self._new_client(), self._client
+        numbers: dict[Subscription, int] = {}
+        try:
+            await self._connect(fresh)
+            while missing := self._subscriptions - numbers.keys():
+                for subscription in missing:
+                    numbers[subscription] = await self._listen(fresh, subscription)
+                await fresh.flush()
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            await self._discard(fresh)
+            raise NotConnected(self.address, self.last_error or _words(error)) from None
+        except BaseException:
+            await self._discard(fresh)
+            raise
+        if self._client is not old or self._closing:  # it was lost meanwhile, and built again
+            await self._discard(fresh)
+            return
+        self._client = fresh
+        before = {subscription: subscription.number for subscription in numbers}
+        for subscription, number in numbers.items():
+            subscription.number = number
+        self._set_ready(fresh.is_connected)
+        for gone in numbers.keys() - self._subscriptions:
+            await fresh.unlisten(gone.number)
+        await self._finish(old, before.values())
+
+    async def _finish(self, client: GuardedClient, numbers: Iterable[int]) -> None:
+        """Hear what a client that was replaced has still to say, then close it."""
+        with contextlib.suppress(nats.errors.Error, OSError, RuntimeError, TimeoutError):
+            for number in numbers:
+                await client.unlisten(number)
+            await client.flush(timeout=int(FINISH_SECONDS))
+            await client.finish(FINISH_SECONDS)
+        self._dropped_before += client.dropped
+        await self._discard(client)
+
     async def close(self) -> None:
         self._closing = True
         self._set_ready(False)
-        if self._rebuild is not None:
-            await _end(self._rebuild)
+        for task in (self._renewing, self._rebuild):
+            if task is not None:
+                await _end(task)
         await self._client.close()
+
+    def _new_client(self) -> GuardedClient:
+        client = GuardedClient(lambda: self._on_lost(client))
+        return client
 
     async def _open(self) -> None:
         client = self._client
-        self._opening = True
         try:
             await self._connect(client)
-            self._opening = False
             for subscription in list(self._subscriptions):
-                subscription.number = await client.listen(
-                    subscription.subject, subscription.handler, subscription.queue
-                )
+                subscription.number = await self._listen(client, subscription)
             await self.flush()
         except (nats.errors.Error, OSError, TimeoutError) as error:
             await self._discard(client)
@@ -241,13 +302,16 @@ class Connection:
             raise
         self._set_ready(client.is_connected)
 
+    async def _listen(self, client: GuardedClient, subscription: Subscription) -> int:
+        return await client.listen(subscription.subject, subscription.handler, subscription.queue)
+
     async def _discard(self, client: GuardedClient) -> None:
         """Close a client that did not come up, or it would go on trying, and hear everything twice."""
-        self._opening = False
         await client._close(GuardedClient.CLOSED, False)
 
     async def _connect(self, client: GuardedClient) -> None:
         connecting = asyncio.create_task(self._try_servers(client))
+        self._opening = client
         try:
             await asyncio.wait([connecting], timeout=self._connect_seconds)
             if not connecting.done():
@@ -255,29 +319,39 @@ class Connection:
             connecting.result()
         finally:
             await _end(connecting)
+            self._opening = None
         if not client.is_connected:  # the library can return unconnected when authentication is slow
             raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
 
     async def _try_servers(self, client: GuardedClient) -> None:
         """Try one server after the other, without end."""
-        if self._identity is not None:
-            client._public_nkey = str(self._identity.public)
+        own: dict[str, Any] = {}
+        if (credentials := self.credentials) is not None:
+            client._public_nkey = str(credentials.identity.public)
+            own = {"signature_cb": self._sign, "token": self._token}
+            if (
+                credentials.tls is not None
+            ):  # from the first byte, so that nobody can talk the client out of it
+                own |= {"tls": credentials.tls, "tls_handshake_first": True}
         servers = [url.strip() for url in self.url.split(",")]
         await client.connect(
             random.sample(servers, len(servers)),
             dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
             name=self.name,
-            error_cb=self._on_error,
-            reconnected_cb=self._on_reconnected,
-            closed_cb=self._on_closed,
-            signature_cb=self._sign if self._identity is not None else None,
+            error_cb=functools.partial(self._on_error, client),
+            reconnected_cb=functools.partial(self._on_reconnected, client),
+            closed_cb=functools.partial(self._on_closed, client),
             inbox_prefix=self._inbox,
+            **own,
             **_SURVIVE_FROZEN_NODES,
         )
 
     def _sign(self, nonce: str) -> bytes:
-        assert self._identity is not None
-        return base64.b64encode(self._identity.sign(nonce.encode()))
+        assert self.credentials is not None
+        return base64.b64encode(self.credentials.identity.sign(nonce.encode()))
+
+    def _token(self) -> str | None:
+        return (self.credentials.token or None) if self.credentials is not None else None
 
     def _set_ready(self, ready: bool) -> None:
         if ready == self.ready:
@@ -296,34 +370,41 @@ class Connection:
         if handler is not None:
             handler(payload, headers.startswith(NO_RESPONDERS))
 
-    async def _on_error(self, error: Exception) -> None:
+    async def _on_error(self, client: GuardedClient, error: Exception) -> None:
         self.last_error = _words(error)
         _log.debug("bus error on %s: %s", self.address, self.last_error)
-        if self._opening and "authorization" in self.last_error.lower():
+        refused = "authorization" in self.last_error.lower() or (
+            isinstance(error, ssl.SSLCertVerificationError) and "," not in self.url
+        )
+        if self._opening is client and refused:
             # Otherwise the library would try again for minutes.
             raise NotConnected(self.address, self.last_error)
 
-    def _on_lost(self) -> None:
-        self._set_ready(False)
+    def _on_lost(self, client: GuardedClient) -> None:
+        if client is self._client:
+            self._set_ready(False)
 
-    async def _on_reconnected(self) -> None:
-        self.reconnects += 1
-        self._set_ready(self._client.is_connected)
+    async def _on_reconnected(self, client: GuardedClient) -> None:
+        if client is self._client:
+            self.reconnects += 1
+            self._set_ready(client.is_connected)
 
-    async def _on_closed(self) -> None:
+    async def _on_closed(self, client: GuardedClient) -> None:
         """Begin again with a new client: the library gives up for good on some errors, such as expired credentials."""
-        if not self._closing and self._rebuild is None:
+        if client is self._client and not self._closing and self._rebuild is None:
             self._rebuild = asyncio.create_task(self._build_again())
 
     async def _build_again(self) -> None:
+        pause = REBUILD_SECONDS
         while True:
             self._dropped_before += self._client.dropped
-            self._client = GuardedClient(self._on_lost)
+            self._client = self._new_client()
             try:
                 await self._open()
                 break
             except NotConnected:
-                await asyncio.sleep(REBUILD_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, MOST_REBUILD_SECONDS)
         self._rebuild = None
         self.reconnects += 1
 

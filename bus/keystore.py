@@ -16,7 +16,7 @@ from pathlib import Path
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 
-_MAX_BYTES = 16 * 1024
+_MAX_BYTES = 1024 * 1024
 _SALT_BYTES = 16
 _HEADING = b"authfabric-key: scrypt-32768-8-1 "
 _N, _R, _P = 32_768, 8, 1
@@ -35,20 +35,7 @@ class KeyFileRefused(AuthFabricError):
 
 def create_key(path: Path, identity: Identity, passphrase: str | None) -> None:
     """Write a key that only its owner can read; without a passphrase, unencrypted. Never overwrites."""
-    if passphrase is None:
-        pem = identity.to_pem()
-    else:
-        salt = secrets.token_bytes(_SALT_BYTES)
-        pem = _HEADING + salt.hex().encode() + b"\n" + identity.to_pem(_stretch(passphrase, salt))
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
-        raise KeyFileRefused(path, "already exists: a key is never overwritten") from None
-    except OSError as error:
-        raise KeyFileRefused(path, f"cannot be written: {error.strerror}") from error
+    write_private(path, lock(identity, passphrase))
 
 
 def load_key(path: Path, passphrase: Callable[[], str]) -> Identity:
@@ -56,7 +43,19 @@ def load_key(path: Path, passphrase: Callable[[], str]) -> Identity:
 
     Raises KeyFileRefused if others could read the file too, InvalidKey if the passphrase does not fit.
     """
-    pem = _read_private(path)
+    return unlock(path, read_private(path), passphrase)
+
+
+def lock(identity: Identity, passphrase: str | None) -> bytes:
+    """A private key as it stands in a file; without a passphrase, unencrypted."""
+    if passphrase is None:
+        return identity.to_pem()
+    salt = secrets.token_bytes(_SALT_BYTES)
+    return _HEADING + salt.hex().encode() + b"\n" + identity.to_pem(_stretch(passphrase, salt))
+
+
+def unlock(path: Path, pem: bytes, passphrase: Callable[[], str]) -> Identity:
+    """The key that stands in a file. Raises InvalidKey if the passphrase does not fit."""
     if _ENCRYPTED not in pem:
         return Identity.from_pem(pem)
     heading, _, body = pem.partition(b"\n")
@@ -64,6 +63,22 @@ def load_key(path: Path, passphrase: Callable[[], str]) -> Identity:
         return Identity.from_pem(pem, passphrase().encode())
     salt = _salt(path, heading)
     return Identity.from_pem(body, _stretch(passphrase(), salt))
+
+
+def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
+    """Write a file that only its owner can read: a new one, or whole in place of the one that is there."""
+    target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
+    try:
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            target.replace(path)
+    except FileExistsError:
+        raise KeyFileRefused(target, "already exists: a key is never overwritten") from None
+    except OSError as error:
+        raise KeyFileRefused(path, f"cannot be written: {error.strerror}") from error
 
 
 def load_public_key(text_or_path: str) -> PublicKey:
@@ -76,7 +91,8 @@ def load_public_key(text_or_path: str) -> PublicKey:
     return PublicKey.parse(text.strip())
 
 
-def _read_private(path: Path) -> bytes:
+def read_private(path: Path) -> bytes:
+    """Read a file that must be closed to everybody else. Raises KeyFileRefused."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -49,6 +49,8 @@ class RevocationFeed:
         self._stack = contextlib.AsyncExitStack()
         self.refused = 0
         """How many records were no notices, or forged."""
+        self.read = asyncio.Event()
+        """Set once everything that was stored before has been handed over."""
 
     async def __aenter__(self) -> Self:
         subscription = await self._store.listen(self._news.set)
@@ -72,6 +74,7 @@ class RevocationFeed:
                     if record.data:  # whoever takes one out takes nothing back
                         self._take(record.data)
                     self._seen = record.number
+                self.read.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), LOOK_SECONDS)
             self._news.clear()

@@ -8,10 +8,12 @@ kind. `=many` cannot be spelled by a name, since `=` in names is always escaped.
 
 from __future__ import annotations
 
+import base64
 import enum
+import hashlib
 import re
 
-from authz import Request
+from authz import PublicKey, Request
 from bus.errors import InvalidScope
 from bus.scopes import Kind, Scope
 from bus.topics import Topic, request_roles
@@ -44,7 +46,13 @@ AUDIT_HEADS = "authfabric-audit-heads"
 AUDITED_UP_TO = f"{ROOT}.audited-up-to"
 """Below this, they say so."""
 
-_MANY = "=many"
+REVOKE = f"{ROOT}.access.revoke"
+"""Where the access control service is told that a capability is taken back."""
+RENEW = f"{ROOT}.access.renew"
+"""Where the access control service is asked for a capability."""
+
+_INBOX_BYTES = 16
+MANY = "=many"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 
@@ -85,13 +93,13 @@ def question(mode: Mode, scope: Scope) -> str:
     domain = token(scope.domain)
     match scope.kind:
         case Kind.BROADCAST:
-            return _asked(mode, scope, _MANY)
+            return _asked(mode, scope, MANY)
         case Kind.DOMAIN:
-            return _asked(mode, scope, domain, _MANY)
+            return _asked(mode, scope, domain, MANY)
         case Kind.PREFIX:
-            return _asked(mode, scope, domain, _MANY, *_prefix(scope.object), _MANY, _MANY)
+            return _asked(mode, scope, domain, MANY, *_prefix(scope.object), MANY, MANY)
         case Kind.OBJECT:
-            return _asked(mode, scope, domain, _MANY, path_tokens(scope.object), _MANY)
+            return _asked(mode, scope, domain, MANY, path_tokens(scope.object), MANY)
         case Kind.TUPLE:
             action = token(scope.action)
             return _asked(mode, scope, domain, token(scope.subject), path_tokens(scope.object), action)
@@ -118,6 +126,12 @@ def interest(mode: Mode, scope: Scope) -> str:
             return question(mode, scope)
 
 
+def inbox(key: PublicKey) -> str:
+    """Below this, answers reach whoever holds the key, and nobody else."""
+    digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()
+    return f"_INBOX_{base64.b32encode(digest).decode().rstrip('=')}"
+
+
 def is_inbox(subject: str) -> bool:
     """Whether an answer may be sent there: elsewhere it could be taken for something else, and do harm."""
     return subject.startswith(("_INBOX.", "_INBOX_"))
@@ -128,9 +142,9 @@ def alarms(domain: str) -> str:
     return f"{ROOT}.alarms.{token(domain)}"
 
 
-def attributes(service: str) -> str:
-    """Where an attribute service is asked."""
-    return f"{ROOT}.attributes.{token(service)}"
+def attributes(service: str | None) -> str:
+    """Where an attribute service is asked; with None, where any is."""
+    return f"{ROOT}.attributes.{'*' if service is None else token(service)}"
 
 
 def attributes_changed(service: str) -> str:

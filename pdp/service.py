@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from types import TracebackType
@@ -26,7 +25,7 @@ from bus.messages import (
     unpack_request,
 )
 from bus.scopes import Scope, widest
-from bus.subjects import ANNOUNCE, DECIDING, QUEUE, ROOT, WHO, Mode, interest, is_inbox
+from bus.subjects import ANNOUNCE, DECIDING, QUEUE, WHO, Mode, interest, is_inbox
 from pdp.warrant import Warrant
 
 ANNOUNCE_SECONDS = 1.0
@@ -107,7 +106,7 @@ class Replica:
         self._queued = 0
         self._subscriptions: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._probe_subject = f"{ROOT}.probe.{secrets.token_hex(8)}"
+        self._probe = ""
         self.probed_at = 0.0
         """When a message last went to the bus and back, by the monotonic clock."""
 
@@ -132,6 +131,7 @@ class Replica:
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Take no more questions, answer those taken, and end; give up on what takes longer."""
         self.draining = True
+        self.connection.forget(self._probe)
         if self._announce in self.connection.on_ready:
             self.connection.on_ready.remove(self._announce)
         try:
@@ -160,7 +160,7 @@ class Replica:
             queue = QUEUE if mode is Mode.ANY else ""
             self._subscriptions.append(await listen(subject, self._on_questions, queue))
         self._subscriptions.append(await listen(WHO, self._on_who))
-        self._subscriptions.append(await listen(self._probe_subject, lambda *_: self._on_probe()))
+        self._probe = self.connection.expect(lambda *_: self._on_probe())
         self._announce()
         await self.connection.flush()
 
@@ -260,7 +260,7 @@ class Replica:
         while True:
             self._announce()
             with contextlib.suppress(NotConnected):
-                self.connection.send(self._probe_subject, b"")
+                self.connection.send(self._probe, b"")
             await asyncio.sleep(ANNOUNCE_SECONDS)
 
     def _announce(self, to: str = ANNOUNCE) -> None:

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from authz import Decision, Entity, Identity, InvalidRequest, Reason, Request
+from authz import Decision, Entity, InvalidRequest, Reason, Request
 from authz.request import Attributes
 from bus.connection import Connection, configured_url
+from bus.credentials import Credentials
+from bus.credentials_store import find_credentials
 from bus.revocations import RevocationFeed
 from bus.scopes import DEFAULT_DOMAIN
 from pep.asker import Asker
@@ -58,7 +60,7 @@ class Enforcer:
         domain: str = DEFAULT_DOMAIN,
         strategy: Strategy | str = Strategy.HEDGE,
         deadline: float = DEFAULT_SECONDS,
-        identity: Identity | None = None,
+        credentials: Credentials | None = None,
         name: str = "pep",
         connect_seconds: float = 5.0,
         trust: Keys | None = None,
@@ -70,8 +72,10 @@ class Enforcer:
     ) -> AsyncIterator[Enforcer]:
         """Connect to the fabric: `async with Enforcer.connect() as pep`.
 
-        The server is the one given, or named by AUTHFABRIC_NATS_URL, or on this machine's usual port. `deadline` is
-        how many seconds a check may take, unless a call says otherwise.
+        The server is the one given, or named by AUTHFABRIC_NATS_URL, or by the credentials, or on this machine's usual
+        port. The credentials are those given, or in the file that AUTHFABRIC_CREDENTIALS names, or those that
+        `authfabric up` left for its server. `deadline` is how many seconds a check may take, unless a call says
+        otherwise.
 
         `trust` says whose word counts in the domain, as keys or files of keys; otherwise AUTHFABRIC_TRUST does. With
         it only PDPs that one of those keys empowered to decide are believed, whatever else arrives; and answers are
@@ -82,10 +86,16 @@ class Enforcer:
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
         """
         trusted = configured_keys() if trust is None else read_keys(trust)
-        url = url or configured_url() or DEFAULT_URL
+        url = url or configured_url()
+        if credentials is None and (found := find_credentials(url)) is not None:
+            url, credentials = url or found.url, found.credentials
         async with contextlib.AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            bus = await enter(Connection(url, name=name, identity=identity, connect_seconds=connect_seconds))
+            bus = await enter(
+                Connection(
+                    url or DEFAULT_URL, name=name, credentials=credentials, connect_seconds=connect_seconds
+                )
+            )
             asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline, roots=trusted)
             await asker.start()
             stack.push_async_callback(asker.stop)

@@ -9,8 +9,9 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from authz import Decision, Entity, Identity, Request
+from authz import Decision, Entity, Request
 from authz.request import Attributes
+from bus.credentials import Credentials
 from bus.scopes import DEFAULT_DOMAIN
 from pep.enforcer import DEFAULT_LEASE, DEFAULT_RECYCLING, DEFAULT_SECONDS, Enforcer
 from pep.strategy import Strategy
@@ -75,7 +76,7 @@ class SyncEnforcer:
         domain: str = DEFAULT_DOMAIN,
         strategy: Strategy | str = Strategy.HEDGE,
         deadline: float = DEFAULT_SECONDS,
-        identity: Identity | None = None,
+        credentials: Credentials | None = None,
         name: str = "pep",
         connect_seconds: float = 5.0,
         trust: Keys | None = None,
@@ -92,7 +93,7 @@ class SyncEnforcer:
                 domain=domain,
                 strategy=strategy,
                 deadline=deadline,
-                identity=identity,
+                credentials=credentials,
                 name=name,
                 connect_seconds=connect_seconds,
                 trust=trust,

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from bus import Connection, NatsServer
 from bus.connection import URL_VARIABLE
+from bus.credentials_store import VARIABLE
 
 settings.register_profile("fabric", deadline=None)  # how long an example takes says nothing about its promise
 settings.load_profile("fabric")
@@ -19,6 +20,7 @@ settings.load_profile("fabric")
 def _no_other_fabric(monkeypatch, tmp_path):
     """No test finds the server or the files of whoever runs it."""
     monkeypatch.delenv(URL_VARIABLE, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     for kind in ("STATE", "DATA", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
 

@@ -87,13 +87,16 @@ async def _bus(url: str, probes: int) -> list[Finding]:
 
 
 async def _round_trip(bus: Connection, probes: int) -> Finding:
-    subscription = await bus.listen("af.probe.doctor", lambda s, reply, data, h: bus.send(reply, data))
+    back = asyncio.Event()
+    mine = bus.expect(lambda *_: back.set())
     times = []
     for _ in range(probes):
         start = perf_counter()
-        await bus.ask("af.probe.doctor", b"", 2.0)
+        bus.send(mine, b"")
+        await asyncio.wait_for(back.wait(), 2.0)
+        back.clear()
         times.append((perf_counter() - start) * 1000)
-    await subscription.cancel()
+    bus.forget(mine)
     middle = statistics.median(times)
     advice = (
         "" if middle < SLOW_MS else "the server is far away or overloaded: run one nearer, or raise deadlines"

@@ -93,6 +93,10 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     def covers(self, other: Grant) -> bool:
         return self.intersect(other) == other
 
+    def allows(self, right: Right) -> bool:
+        """Whether it is about this right, over whatever resource, conditions aside."""
+        return self.resource.kind in (right.kind, Kind.ANY) and (self.rights is None or right in self.rights)
+
     def gives(self, right: Right, name: str) -> bool:
         """Whether it is about this right over this resource, conditions aside."""
         return (self.rights is None or right in self.rights) and self.resource.matches(right.kind, name)

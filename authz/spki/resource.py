@@ -17,6 +17,8 @@ class Right(enum.StrEnum):
 
     CONNECT = "connect"
     INSTALL = "install"
+    PROVIDE = "provide"
+    AUDIT = "audit"
     EXTEND = "extend"
     ADD_ATTRIBUTE = "addAttribute"
     REMOVE_ATTRIBUTE = "removeAttribute"
@@ -52,6 +54,8 @@ class Kind(enum.StrEnum):
 _KIND = {
     Right.CONNECT: Kind.NETWORK,
     Right.INSTALL: Kind.NETWORK,
+    Right.PROVIDE: Kind.NETWORK,
+    Right.AUDIT: Kind.NETWORK,
     Right.EXTEND: Kind.TYPE,
     Right.ADD_ATTRIBUTE: Kind.TYPE,
     Right.REMOVE_ATTRIBUTE: Kind.TYPE,

@@ -14,6 +14,7 @@ from authz import Identity
 from bus import Connection, NatsServer, NoResponders, NotConnected, ReplyTimeout, cluster
 from bus.client import GuardedClient
 from bus.connection import URL_VARIABLE, configured_url
+from bus.credentials import Credentials
 from bus.errors import BadMessage
 from bus.server import free_ports
 from tests.attacker import Attacker
@@ -276,7 +277,10 @@ class TestIdentity:
 
     async def test_a_server_that_knows_the_key_accepts_it(self):
         identity = Identity.generate()
-        async with self.only(identity) as server, Connection(server.url, identity=identity) as bus:
+        async with (
+            self.only(identity) as server,
+            Connection(server.url, credentials=Credentials(identity)) as bus,
+        ):
             await echo(bus)
             assert await bus.ask("echo", b"me", 5.0) == b"me"
 
@@ -285,14 +289,19 @@ class TestIdentity:
         async with self.only(Identity.generate()) as server:
             start = monotonic()
             with pytest.raises(NotConnected, match=r"Authorization Violation$") as raised:
-                async with Connection(server.url, identity=identity, connect_seconds=60.0):
+                async with Connection(
+                    server.url, credentials=identity and Credentials(identity), connect_seconds=60.0
+                ):
                     pass
             assert raised.value.url == server.url
             assert monotonic() - start < 30.0  # not the minutes for which the library would try
 
     async def test_it_proves_its_key_again_when_the_server_returns(self):
         identity = Identity.generate()
-        async with self.only(identity) as server, Connection(server.url, identity=identity) as bus:
+        async with (
+            self.only(identity) as server,
+            Connection(server.url, credentials=Credentials(identity)) as bus,
+        ):
             await echo(bus)
             await server.stop(signal.SIGKILL)
             await eventually(lambda: not bus.ready)

@@ -13,6 +13,7 @@ import pytest
 
 from authz import Decision, Identity, InvalidRequest, Reason, Request
 from bus import NatsServer, NotConnected
+from bus.credentials import Credentials
 from bus.server import free_ports
 from pep import AccessDenied, Strategy, SyncEnforcer
 from tests.deciders import Gated, Readers
@@ -94,7 +95,7 @@ async def test_it_has_an_identity_too():
     extra = f"authorization {{ users: [ {{ nkey: {identity.public} }} ] }}\n"
 
     def work(url: str) -> Decision:
-        with SyncEnforcer.connect(url, identity=identity) as pep:
+        with SyncEnforcer.connect(url, credentials=Credentials(identity)) as pep:
             return pep.check("alice", "/x", "read")
 
     async with NatsServer(extra=extra) as server:

@@ -1,0 +1,65 @@
+"""Asking a domain's access control service: for a capability that lasts a little longer, or to take one back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from authz.seal import Seal
+from authz.spki import Notice
+from authz.spki.capability import encode
+from bus.connection import Connection
+from bus.envelope import Unpack, pack
+from bus.errors import BusError
+from bus.subjects import RENEW, REVOKE
+
+SECONDS = 5.0
+
+
+class AccessRefused(BusError):
+    """The access control service does not do what it was asked: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the access control service refuses: {problem}")
+        self.problem = problem
+
+
+class CapabilityRequest(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody asks for what they may have now. Signed, it is good for a moment only."""
+
+    at: float
+    session: str = ""
+    """The session whose active roles count; none for what the holder is enrolled with."""
+
+
+class AccessAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """A chain, encoded; or what is in the way."""
+
+    chain: bytes = b""
+    problem: str = ""
+
+
+CAPABILITY_REQUEST: Seal[CapabilityRequest] = Seal("capability request", CapabilityRequest)
+_unpack = Unpack(AccessAnswer)
+
+
+async def ask_capability(connection: Connection, at: float, session: str = "") -> bytes:
+    """A chain that ends with the connection's own key, fresh from the service. Raises AccessRefused."""
+    assert connection.credentials is not None
+    request = CAPABILITY_REQUEST.sign(CapabilityRequest(at, session), connection.credentials.identity)
+    return (await _ask(connection, RENEW, request)).chain
+
+
+async def ask_revocation(connection: Connection, notice: Notice) -> None:
+    """Have a capability taken back everywhere; whoever is connected by it is disconnected. Raises AccessRefused."""
+    await _ask(connection, REVOKE, encode(notice))
+
+
+async def _ask(connection: Connection, subject: str, payload: bytes) -> AccessAnswer:
+    answer = _unpack(await connection.ask(subject, payload, SECONDS))
+    if answer.problem:
+        raise AccessRefused(answer.problem)
+    return answer
+
+
+def refusal(problem: str) -> bytes:
+    return pack(AccessAnswer(problem=problem))

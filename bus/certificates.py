@@ -1,0 +1,113 @@
+"""TLS certificates over the keys that principals already have, so that a connection and its holder are one.
+
+A domain's key signs them: its own as an authority, those of servers and clients, and those of the domains below it,
+which then sign for their own. Ed25519 throughout; what is not needed is left out, so that nothing has to be
+configured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from authz import Identity, PublicKey
+from bus.errors import BadMessage
+
+EARLY_SECONDS = 3600
+"""Certificates begin so long ago, for clocks that are behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """From about now, a Unix time, for so many seconds."""
+
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose certificate it is."""
+
+    name: str
+    key: PublicKey
+    hosts: tuple[str, ...] = ()
+    """The names and addresses of a server; none for a client."""
+    authority: bool = False
+    """Whether it may sign certificates in turn."""
+
+
+def certify(subject: Subject, issuer: Identity, issuer_name: str, lifetime: Lifetime) -> str:
+    """A certificate in PEM. Whoever issues one for themselves makes the root of a chain."""
+    key = Ed25519PublicKey.from_public_bytes(subject.key.raw)
+    signer = _private(issuer)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_name(subject.name))
+        .issuer_name(_name(issuer_name))
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_time(lifetime.at - EARLY_SECONDS))
+        .not_valid_after(_time(lifetime.at + lifetime.seconds))
+        .add_extension(x509.BasicConstraints(subject.authority, None), critical=True)
+        .add_extension(_usage(subject.authority), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    )
+    if not subject.authority:
+        uses = [ExtendedKeyUsageOID.CLIENT_AUTH] + [ExtendedKeyUsageOID.SERVER_AUTH] * bool(subject.hosts)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    if subject.hosts:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([*map(_host, subject.hosts)]), critical=False
+        )
+    return builder.sign(signer, None).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def certified_key(pem: str) -> PublicKey:
+    """The key that a certificate is about. Raises BadMessage if it is none of ours."""
+    try:
+        key = x509.load_pem_x509_certificate(pem.encode()).public_key()
+    except ValueError as error:
+        raise BadMessage("certificate", f"cannot be read: {error}") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise BadMessage("certificate", "must be over an Ed25519 key")
+    return PublicKey(key.public_bytes_raw())
+
+
+def _private(identity: Identity) -> Ed25519PrivateKey:
+    return cast(Ed25519PrivateKey, serialization.load_pem_private_key(identity.to_pem(), None))
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def _host(text: str) -> x509.GeneralName:
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(text))
+    return x509.DNSName(text)
+
+
+def _usage(authority: bool) -> x509.KeyUsage:
+    uses: Iterable[str] = ("key_cert_sign", "crl_sign") if authority else ("digital_signature",)
+    names = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return x509.KeyUsage(**{name: name in uses for name in names})

@@ -1,0 +1,122 @@
+"""Credentials in a file: everything a principal needs to connect, for its own eyes only.
+
+One file holds the servers' address, the private key (encrypted or not), the capability chain, the TLS certificates
+of the holder and those of the authorities that certify servers. It is found by what the environment says, or in the
+place where `authfabric up` leaves one.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from authz import AuthFabricError, Identity
+from authz.spki import MalformedCertificate, encode_chain, parse_chain
+from bus.credentials import Credentials
+from bus.errors import BusError
+from bus.keystore import read_private, unlock, write_private
+
+VARIABLE = "AUTHFABRIC_CREDENTIALS"
+PASSPHRASE_VARIABLE = "AUTHFABRIC_PASSPHRASE"  # noqa: S105 - the variable's name
+
+
+class CredentialsRefused(BusError):
+    """A file of credentials that cannot be used: `problem` says why, and what to do."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"the credentials in `{path}` cannot be used: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class CredentialsFile(msgspec.Struct, frozen=True):
+    """What stands in the file, as JSON."""
+
+    url: str
+    key: str
+    """PKCS#8 in PEM, as key files have it."""
+    capability: str = ""
+    """A chain, in its text form."""
+    certificate: str = ""
+    """The holder's TLS certificate, then those between it and the authorities; PEM."""
+    authorities: str = ""
+    """Who certifies servers; PEM. Without it, links are not encrypted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Credentials, and the servers they are for."""
+
+    url: str
+    credentials: Credentials
+
+
+def default_file() -> Path:
+    """Where `authfabric up` leaves the credentials of whoever started it."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "authfabric" / "credentials.json"
+
+
+def write_credentials(path: Path, file: CredentialsFile) -> None:
+    """Write a file that nobody else can read, in place of one that is there. Raises KeyFileRefused."""
+    write_private(path, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n", replace=True)
+
+
+def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) -> Found:
+    """Read a file of credentials. Raises CredentialsRefused."""
+    try:
+        file = msgspec.json.decode(read_private(path), type=CredentialsFile)
+        identity = unlock(path, file.key.encode(), passphrase or _configured_passphrase)
+        chain = encode_chain(parse_chain(file.capability, str(path))) if file.capability else b""
+        tls = client_context(identity, file.certificate, file.authorities) if file.authorities else None
+    except (msgspec.DecodeError, ssl.SSLError, AuthFabricError, MalformedCertificate) as error:
+        raise CredentialsRefused(path, str(error)) from None
+    return Found(file.url, Credentials(identity, chain, tls))
+
+
+def find_credentials(url: str | None = None) -> Found | None:
+    """The credentials that the environment names; or those that `up` left, unless they are for another server.
+
+    Raises CredentialsRefused.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return read_credentials(Path(named))
+    path = default_file()
+    if not path.exists():
+        return None
+    found = read_credentials(path)
+    return found if url is None or _same(url, found.url) else None
+
+
+def client_context(identity: Identity, certificates: str, authorities: str) -> ssl.SSLContext:
+    """How a client speaks TLS: it shows its certificate, and takes only servers that an authority has certified."""
+    context = ssl.create_default_context(cadata=authorities)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    with tempfile.TemporaryDirectory(
+        prefix="authfabric-tls-"
+    ) as folder:  # the library reads keys from files only
+        file = Path(folder, "key")
+        file.touch(mode=0o600)
+        file.write_text(identity.to_pem().decode() + certificates)
+        context.load_cert_chain(file)
+    return context
+
+
+def _configured_passphrase() -> str:
+    passphrase = os.environ.get(PASSPHRASE_VARIABLE)
+    if not passphrase:
+        raise BusError(f"the key is encrypted: set {PASSPHRASE_VARIABLE}")
+    return passphrase
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two addresses are of the same servers."""
+    mine, its = ({url.strip().rpartition("//")[2] for url in each.split(",")} for each in (one, other))
+    return bool(mine & its)

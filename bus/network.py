@@ -1,0 +1,141 @@
+"""Who uses which subjects: what the members of a network publish and listen to, by what they do there.
+
+A network is a domain's token, or `*` for all domains. Subjects are patterns here, as NATS has them in permissions.
+"""
+
+from __future__ import annotations
+
+from bus.subjects import (
+    ANNOUNCE,
+    AUDIT,
+    AUDIT_HEADS,
+    AUDITED,
+    AUDITED_UP_TO,
+    CONTENT,
+    KEYS,
+    MANY,
+    RELEASED,
+    RELEASES,
+    RENEW,
+    REVOCATIONS,
+    ROLES,
+    ROOT,
+    TYPES,
+    WHO,
+    attributes,
+    path_tokens,
+    recorded,
+)
+
+COMMON = frozenset({"$SYS.REQ.USER.INFO", "$JS.API.INFO", RENEW})
+"""What everyone who may connect may ask."""
+_OPEN = (RELEASES, CONTENT, TYPES, KEYS, REVOCATIONS)
+"""The buckets that everyone who may connect may read: what stands in them is signed, or sealed, or no secret."""
+
+
+def asked_about(network: str, pattern: str) -> str:
+    """Where questions about the objects of a pattern are asked: `*`, `/sales/*` or `/sales/q1`, in a network."""
+    questions = f"{ROOT}.ask.*.{network}"
+    if pattern == "*":
+        return f"{questions}.>"
+    if pattern.endswith("/*"):
+        return f"{questions}.*.{path_tokens(pattern[:-2])}.>"
+    return f"{questions}.*.{path_tokens(pattern)}.*"
+
+
+def asking(network: str) -> set[str]:
+    """Where those who ask publish: questions, their standing, what they were answered, and what they read."""
+    policy = f"{ROOT}.policy.{network}"
+    return {
+        f"{ROOT}.ask.*.{network}.>",
+        f"{ROOT}.ask.*.{MANY}",
+        WHO,
+        f"{ROOT}.search.{network}",
+        f"{policy}.members",
+        f"{policy}.roll",
+        f"{ROOT}.roles.{network}",
+        f"{ROOT}.wishes.{network}",
+        f"{ROOT}.events.{network}.*.*",
+        f"{ROOT}.keys.*.manager",
+        f"{ROOT}.keys.*.requests",
+        f"{AUDITED}.{network}.*",
+        f"{AUDITED_UP_TO}.{network}.*",
+        *(f"$JS.API.STREAM.CREATE.{stream}" for stream in (AUDIT, AUDIT_HEADS)),
+        *(each for bucket in _OPEN for each in reading(f"KV_{bucket}")),
+    }
+
+
+def hearing(network: str) -> set[str]:
+    """What those who ask listen to: who serves what, releases, each other's standing, and what is said to all."""
+    records = {f"{recorded(bucket)}.>" for bucket in (TYPES, REVOCATIONS)}
+    said = {f"{ROOT}.said.{network}.>", f"{ROOT}.keys.*.changes"}
+    return {ANNOUNCE, f"{RELEASED}.{network}", f"{ROOT}.policy.{network}.members", *records, *said}
+
+
+def deciding(network: str) -> set[str]:
+    """Where those who decide publish, besides their answers."""
+    return {ANNOUNCE, f"{ROOT}.alarms.{network}", attributes(None), f"{ROOT}.said.{network}.>"}
+
+
+def serving(network: str, whole: bool) -> set[str]:
+    """What those who decide listen to, besides questions; some only if they decide for a whole domain."""
+    always = {WHO, f"{ROOT}.policy.{network}.roll", f"{ROOT}.wishes.{network}", f"{attributes(None)}.changed"}
+    return always | {f"{ROOT}.search.{network}"} if whole else always
+
+
+def providing(network: str) -> set[str]:
+    """What those listen to who say what is known of subjects and objects, and who is in which role."""
+    return {attributes(None), f"{ROOT}.roles.{network}", f"{recorded(ROLES)}.>"}
+
+
+def keeping() -> set[str]:
+    """Where they publish, besides their answers: what has changed, and who is in which role."""
+    bucket = f"KV_{ROLES}"
+    return {
+        f"{attributes(None)}.changed",
+        f"$KV.{ROLES}.>",
+        f"$JS.API.STREAM.CREATE.{bucket}",
+        *reading(bucket),
+    }
+
+
+def releasing(network: str) -> set[str]:
+    """Where those who bring policies into force, install event types, manage their keys or carry events publish."""
+    making = {f"$JS.API.STREAM.CREATE.KV_{bucket}" for bucket in (RELEASES, CONTENT, TYPES, KEYS)}
+    written = {f"$KV.{RELEASES}.{network}", f"$KV.{CONTENT}.blob.*", f"$KV.{TYPES}.>", f"$KV.{KEYS}.>"}
+    return {*written, *making, f"{ROOT}.keys.*.changes", f"{ROOT}.link.{network}.>"}
+
+
+def brokering(network: str) -> set[str]:
+    """What brokers, and those who manage the keys of event types, listen to."""
+    keys = {f"{ROOT}.keys.*.manager", f"{ROOT}.keys.*.requests"}
+    return {*keys, f"{ROOT}.events.{network}.*.*", f"{ROOT}.link.*.>"}
+
+
+def auditing(network: str) -> set[str]:
+    """What auditors listen to."""
+    return {f"{AUDITED}.{network}.*", f"{AUDITED_UP_TO}.{network}.*", f"{ROOT}.alarms.{network}"}
+
+
+def reading(stream: str) -> set[str]:
+    """Where messages of a stream are asked for."""
+    return {f"$JS.API.STREAM.MSG.GET.{stream}", f"$JS.API.STREAM.INFO.{stream}"}
+
+
+def within(network: str) -> set[str]:
+    """All that belongs to one network."""
+    return {
+        f"{ROOT}.ask.*.{network}.>",
+        f"{ROOT}.search.{network}",
+        f"{RELEASED}.{network}",
+        f"{ROOT}.policy.{network}.>",
+        f"{ROOT}.alarms.{network}",
+        f"{ROOT}.roles.{network}",
+        f"{ROOT}.wishes.{network}",
+        f"{ROOT}.said.{network}.>",
+        f"{ROOT}.events.{network}.*.*",
+        f"{ROOT}.link.{network}.>",
+        f"{AUDITED}.{network}.*",
+        f"{AUDITED_UP_TO}.{network}.*",
+        f"$KV.{RELEASES}.{network}",
+    }

@@ -1,0 +1,59 @@
+"""Renewing a connection before the server ends it, so that no request is lost when a capability expires."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bus.errors import BusError
+
+if TYPE_CHECKING:
+    from bus.connection import Connection
+
+SHARE = 0.6
+"""How much of its time a connection is used for before it is renewed; the rest is for trying again."""
+LOOK_SECONDS = 2.0
+LEAST_SECONDS = 0.2
+"""Between two attempts, however little time is left."""
+_WHO_AM_I = "$SYS.REQ.USER.INFO"
+_NANOSECOND = 1e-9
+
+_log = logging.getLogger("authfabric.bus")
+
+
+class _Info(msgspec.Struct, frozen=True):
+    expires: int = 0
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    data: _Info = _Info()
+
+
+async def renewing(connection: Connection) -> None:
+    """Renew a connection ahead of its end, again and again. Its end is what the server says: clocks may differ."""
+    back = asyncio.Event()
+    connection.on_ready.append(back.set)
+    while True:
+        back.clear()
+        left = await _seconds_left(connection)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(back.wait(), None if left is None else max(left * SHARE, LEAST_SECONDS))
+            continue  # it was lost, and has come back with another end
+        try:
+            await connection.renew()
+        except BusError as error:
+            _log.warning("the connection cannot be renewed, and will end: %s", error)
+
+
+async def _seconds_left(connection: Connection) -> float | None:
+    """How long the server lets this connection live; None if for ever, or if it does not say."""
+    try:
+        answer = await connection.ask(_WHO_AM_I, b"", LOOK_SECONDS)
+        expires = msgspec.json.decode(answer, type=_Answer).data.expires
+    except (BusError, msgspec.DecodeError):
+        return None
+    return expires * _NANOSECOND or None

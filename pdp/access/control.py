@@ -1,0 +1,226 @@
+"""Whether somebody may connect: the certificate loop, closed, and what the chain proves, as subjects.
+
+After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscribe Systems", section IV: the
+server's nonce is the challenge, and whoever signed it presents a chain that must end with their key. Invariant:
+nobody is let in for longer, or to more, than a sound chain that ends with a key they have just proved to hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from cachetools import LRUCache
+from msgspec.structs import replace
+
+from authz import AuthFabricError, PublicKey
+from authz.errors import InvalidSignature
+from authz.spki import (
+    Authority,
+    Capability,
+    Certificate,
+    ChainRefused,
+    Fault,
+    Grant,
+    Notice,
+    Reduced,
+    Right,
+    Use,
+    UseRefused,
+    Verifier,
+    decode_chain,
+    encode_chain,
+    permit,
+)
+from authz.spki.use import Spent
+from bus.callout import Admission, Arrival
+from bus.certificates import certified_key
+from bus.credentials import read_token
+from bus.permissions import Permissions, permissions
+
+_MINUTE = 60
+
+
+class NotAdmitted(AuthFabricError):
+    """Somebody was turned away: `problem` says why, to us and not to them."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"`{key}` {problem}")
+        self.key = key
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """What binds everybody alike."""
+
+    session_seconds: float = 3600.0
+    """A connection must be admitted anew after so long: while nobody can be revoked, nothing lasts longer."""
+    connections: int = 256
+    """How many one key may have at once."""
+    needs_certificate: bool = True
+    """Whether the TLS certificate must be over the same key, so that no server in between can pass a proof on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Somebody let in, and what would unprove what they showed."""
+
+    key: PublicKey
+    links: tuple[bytes, ...]
+    permissions: Permissions
+    until: float
+
+    @property
+    def admission(self) -> Admission:
+        return Admission(write_label(self.key, self.links), self.permissions, self.until)
+
+
+class AccessControl:
+    """Decides on arrivals by the owners known, the revocations heard and what the domain itself was granted."""
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        service: PublicKey,
+        holdings: Iterable[Sequence[Certificate]],
+        rules: AccessRules = AccessRules(),  # noqa: B008 - a frozen value
+        domains: Iterable[str] = (),
+    ) -> None:
+        """`holdings` are the chains that end with the service's key: what it may pass on.
+
+        Whoever presents certificates that begin with the service's has all of these before them. So a blanket grant
+        to a broker reaches what the service is granted later.
+        """
+        self.verifier = verifier
+        self.rules = rules
+        self.domains = frozenset(domains)
+        self._service = service
+        self.holdings = tuple(map(tuple, holdings))
+        self._spent: LRUCache[PublicKey, Spent] = LRUCache(65_536)
+
+    def admit(self, arrival: Arrival, at: float) -> Admitted:
+        """Let somebody in, or raise NotAdmitted."""
+        try:
+            key = _prove(arrival)
+            self._check_certificate(arrival, key)
+            proved = self.prove(read_token(arrival.token), key, at)
+        except AuthFabricError as error:
+            raise NotAdmitted(arrival.key or "nobody", f"is refused: {error}") from None
+        return self._admitted(key, proved, at)
+
+    def prove(self, chain: bytes, key: PublicKey, at: float) -> list[Reduced]:
+        """All that a chain proves of this key. Raises ChainRefused or MalformedCertificate if that is nothing."""
+        proved, refused = [], list[AuthFabricError]()
+        for each in self._completed(chain):
+            try:
+                reduced = self.verifier.verify(each, at)
+                if reduced.capability.subject != key:
+                    problem = f"empowers `{reduced.capability.subject}`, and `{key}` presents it"
+                    raise ChainRefused(len(reduced.links), Fault.NOT_THE_HOLDER, problem)
+                proved.append(reduced)
+            except AuthFabricError as error:
+                refused.append(error)
+        if not proved:
+            raise refused[0]
+        return proved
+
+    def accept(self, notice: Notice, at: float) -> None:
+        """Heed a revocation from now on. Raises InvalidSignature."""
+        self.verifier.accept(notice, at)
+
+    def _completed(self, chain: bytes) -> list[bytes]:
+        certificates = decode_chain(chain)
+        if not certificates or certificates[0].issuer != self._service:
+            return [chain]
+        if not self.holdings:
+            raise ChainRefused(1, Fault.NOT_AN_OWNER, "comes from this service, which holds nothing yet")
+        return [encode_chain((*held, *certificates)) for held in self.holdings]
+
+    def _check_certificate(self, arrival: Arrival, key: PublicKey) -> None:
+        if not self.rules.needs_certificate:
+            return
+        if not arrival.certificate or certified_key(arrival.certificate) != key:
+            raise ChainRefused(
+                0, Fault.NOT_THE_HOLDER, "comes over a link that is not certified for its holder"
+            )
+
+    def _admitted(self, key: PublicKey, proved: Sequence[Reduced], at: float) -> Admitted:
+        allowed = reduce(Permissions.union, (self._permissions(each, at) for each in proved))
+        if not allowed.publish:
+            raise NotAdmitted(str(key), "is refused: nothing it presents lets it connect now")
+        until = min(_ends(each, at, at + self.rules.session_seconds, self.verifier) for each in proved)
+        links = dict.fromkeys(link.id for each in proved for link in each.links)
+        return Admitted(key, tuple(links), allowed, until)
+
+    def _permissions(self, proved: Reduced, at: float) -> Permissions:
+        usable = [grant for grant in proved.capability.authority.grants if self._usable(proved, grant, at)]
+        return permissions(proved.capability, usable, self.domains)
+
+    def _usable(self, proved: Reduced, grant: Grant, at: float) -> bool:
+        """Whether its hours are now; and connecting uses up what a grant to connect allows of that."""
+        if not grant.allows(Right.CONNECT):
+            return all(window.holds(at) for window in grant.windows)
+        only = replace(proved.capability, authority=Authority((grant,)))
+        name = grant.resource.pattern
+        try:
+            spent = permit(only, Use(Right.CONNECT, name, at), self._spent.get(only.subject, {})).spent
+        except UseRefused:
+            return False
+        if spent:
+            self._spent[only.subject] = spent
+        return True
+
+
+def write_label(key: PublicKey, links: Iterable[bytes]) -> str:
+    """What a server shows of a connection to its operators: whose it is, and on which certificates it rests."""
+    return " ".join([str(key), *(base64.b64encode(link).decode() for link in links)])
+
+
+def read_label(label: str) -> tuple[str, frozenset[bytes]]:
+    """The key and the certificates that a label names; no certificates if it is not one of ours."""
+    key, *links = label.split(" ")
+    try:
+        return key, frozenset(base64.b64decode(link, validate=True) for link in links)
+    except binascii.Error:
+        return key, frozenset()
+
+
+def _prove(arrival: Arrival) -> PublicKey:
+    """The key that signed the server's nonce."""
+    key = PublicKey.parse(arrival.key)
+    text = arrival.signature.replace("-", "+").replace("_", "/")  # clients write it in either alphabet
+    try:
+        signature = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        raise InvalidSignature from None
+    if not arrival.nonce:
+        raise InvalidSignature
+    key.verify(signature, arrival.nonce.encode())
+    return key
+
+
+def _ends(proved: Reduced, at: float, latest: float, verifier: Verifier) -> float:
+    """When it must be looked at again: it expires, a list it needs grows old, or an hour begins or ends."""
+    capability = proved.capability
+    ends = [latest, _next_hour(capability, at, latest)]
+    for validity in (link.validity for link in proved.links):
+        if validity.end is not None:
+            ends.append(validity.end)
+        for recheck in validity.rechecks:
+            age = verifier.revocations.age(recheck.key, at) or 0.0
+            ends.append(at + recheck.seconds - age)
+    return min(ends)
+
+
+def _next_hour(capability: Capability, at: float, latest: float) -> float:
+    """The next minute at which a window of the capability opens or closes."""
+    windows = {window for grant in capability.authority.grants for window in grant.windows}
+    now = [window.holds(at) for window in windows]
+    minute = (at // _MINUTE + 1) * _MINUTE
+    while windows and minute < latest and [window.holds(minute) for window in windows] == now:
+        minute += _MINUTE
+    return min(minute, latest) if windows else latest

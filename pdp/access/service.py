@@ -1,0 +1,193 @@
+"""The access control service on the bus: it answers the servers' questions, heeds revocations and watches the crowd.
+
+Any number of replicas may run with the same key. Each arrival is decided by one of them; every revocation is heard
+by all, from a store that also serves those who start later. While none runs, nobody new is let in, nothing can be
+revoked, and those connected stay until their session ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from authz import AuthFabricError
+from authz.spki import Notice
+from authz.spki.capability import decode
+from authz.spki.revocation import MAX_NOTICE_BYTES
+from bus.access import AccessAnswer, refusal
+from bus.callout import Arrival, admit, read_arrival, refuse
+from bus.connection import Connection
+from bus.credentials import Credentials
+from bus.envelope import pack
+from bus.errors import BadMessage, NotConnected, StoreUnavailable
+from bus.responder import responding
+from bus.revocations import RevocationFeed, publish_notice
+from bus.security import ACCOUNT, ServiceKeys
+from bus.subjects import REVOKE
+from bus.system import Connected, System
+from pdp.access.census import Census
+from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
+
+START_SECONDS = 10.0
+WATCH_SECONDS = 1.0
+_CALLOUT = "$SYS.REQ.USER.AUTH"
+_QUEUE = "access"
+_RECENT = 10.0
+"""For so long after it was let in, a connection may not be among those a server lists."""
+
+_log = logging.getLogger("authfabric.access")
+
+
+class AccessService:
+    """`async with AccessService(url, keys, control, clock, tls)`: strangers are refused for the length of the block."""
+
+    def __init__(
+        self,
+        url: str,
+        keys: ServiceKeys,
+        control: AccessControl,
+        clock: Callable[[], float],
+        tls: ssl.SSLContext | None,
+        census: Census | None = None,
+        name: str = "access",
+    ) -> None:
+        self.control = control
+        self.census = Census() if census is None else census
+        self.admitted = 0
+        self.refused = 0
+        self._keys = keys
+        self._clock = clock
+        self._callout, self._system_bus, self.member = (
+            Connection(url, name=f"{name}-{each}", credentials=Credentials(identity, tls=tls))
+            for each, identity in (
+                ("callout", keys.callout),
+                ("system", keys.system),
+                ("member", keys.member),
+            )
+        )
+        self._system = System(self._system_bus, ACCOUNT)
+        self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as stack:
+            for connection in (self.member, self._system_bus, self._callout):
+                await stack.enter_async_context(connection)
+            feed = await stack.enter_async_context(RevocationFeed(self.member, self._heed))
+            await self._wait(feed)
+            await self._system.listen(self.census.came, self.census.left)
+            await stack.enter_async_context(
+                responding(
+                    self.member, [REVOKE], self._take_back, busy=refusal("too many at once"), queue=_QUEUE
+                )
+            )
+            await self._callout.listen(_CALLOUT, self._on_arrival, _QUEUE)
+            await self._callout.flush()
+            watching = asyncio.create_task(self._watch())
+            stack.callback(watching.cancel)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _wait(self, feed: RevocationFeed) -> None:
+        """Let nobody in before everything is known that was taken back. Raises StoreUnavailable."""
+        try:
+            await asyncio.wait_for(feed.read.wait(), START_SECONDS)
+        except TimeoutError:
+            raise StoreUnavailable("what was revoked must be known first") from None
+
+    def _on_arrival(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        now = self._clock()
+        try:
+            arrival = read_arrival(payload)
+        except BadMessage as error:
+            _log.warning("%s", error)
+            return
+        try:
+            admitted = self._decide(arrival, now)
+        except NotAdmitted as error:
+            self.refused += 1
+            _log.warning("%s", error)
+            answer = refuse(arrival, self._keys.issuer, now)
+        else:
+            self.admitted += 1
+            self._remember(now, arrival, admitted)
+            answer = admit(arrival, admitted.admission, self._keys.issuer, ACCOUNT, now)
+        with contextlib.suppress(NotConnected):
+            self._callout.send(reply, answer)
+
+    def _decide(self, arrival: Arrival, now: float) -> Admitted:
+        if self.census.banned(arrival.key, now):
+            raise NotAdmitted(arrival.key, "is refused: it took more than its share a moment ago")
+        if self.census.count(arrival.key) >= self.control.rules.connections:
+            raise NotAdmitted(
+                arrival.key, f"is refused: it has {self.control.rules.connections} connections already"
+            )
+        return self.control.admit(arrival, now)
+
+    def _remember(self, now: float, arrival: Arrival, admitted: Admitted) -> None:
+        while self._recent and self._recent[0][0] < now - _RECENT:
+            self._recent.popleft()
+        self._recent.append((now, arrival, admitted))
+
+    async def _take_back(self, payload: bytes) -> bytes:
+        """Store a revocation; whoever follows the store, this one too, then acts on it."""
+        try:
+            notice = decode(payload, Notice, MAX_NOTICE_BYTES)
+            notice.verify()
+            await publish_notice(self.member, notice)
+        except AuthFabricError as error:
+            return refusal(str(error))
+        self._heed(notice)
+        return pack(AccessAnswer())
+
+    def _heed(self, notice: Notice) -> None:
+        self.control.accept(notice, self._clock())
+        revoked = frozenset(each.id for each in notice.revoked)
+        for _, arrival, admitted in self._recent:
+            if revoked.intersection(admitted.links):
+                self._end(arrival.server, arrival.number, str(admitted.key))
+        self._look(lambda page: self._end_those(page, revoked))
+
+    def _end_those(self, page: list[Connected], revoked: frozenset[bytes]) -> None:
+        for each in page:
+            key, links = read_label(each.label)
+            if revoked & links:
+                self._end(each.server, each.number, key)
+
+    def _end(self, server: str, number: int, key: str) -> None:
+        _log.warning("`%s` is disconnected: what it presented was revoked", key)
+        with contextlib.suppress(NotConnected):
+            self._system.disconnect(server, number)
+
+    async def _watch(self) -> None:
+        """Look at everybody once a second: those who take too much are put out."""
+        while True:
+            self._look(self._put_out)
+            await asyncio.sleep(WATCH_SECONDS)
+
+    def _put_out(self, page: list[Connected]) -> None:
+        now = self._clock()
+        for each in self.census.look(page, now):
+            key, links = read_label(each.label)
+            if not links:
+                continue  # it is one of our own
+            _log.warning("`%s` is disconnected: it takes more than its share", key)
+            self.census.ban(key, now)
+            with contextlib.suppress(NotConnected):
+                self._system.disconnect(each.server, each.number)
+
+    def _look(self, on_page: Callable[[list[Connected]], None]) -> None:
+        with contextlib.suppress(NotConnected):
+            forget = self._system.look(on_page)
+            asyncio.get_running_loop().call_later(WATCH_SECONDS, forget)

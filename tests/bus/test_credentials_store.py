@@ -1,0 +1,98 @@
+"""Files of credentials: found where they are expected, and refused where others could read them."""
+
+from __future__ import annotations
+
+from time import time
+
+import pytest
+
+from authz import Identity
+from bus.certificates import Lifetime, Subject, certify
+from bus.credentials_store import (
+    PASSPHRASE_VARIABLE,
+    VARIABLE,
+    CredentialsFile,
+    CredentialsRefused,
+    default_file,
+    find_credentials,
+    read_credentials,
+    write_credentials,
+)
+from bus.keystore import lock
+
+DOMAIN, HOLDER = Identity.generate(), Identity.generate()
+URL = "tls://127.0.0.1:4222"
+
+
+def file(passphrase: str | None = None, url: str = URL) -> CredentialsFile:
+    lifetime = Lifetime(time(), 600)
+    authority = certify(Subject("d", DOMAIN.public, authority=True), DOMAIN, "d", lifetime)
+    own = certify(Subject("c", HOLDER.public), DOMAIN, "d", lifetime)
+    key = lock(HOLDER, passphrase).decode()
+    return CredentialsFile(url, key, certificate=own, authorities=authority)
+
+
+def test_what_was_written_is_read(tmp_path):
+    path = tmp_path / "a"
+    write_credentials(path, file())
+    found = read_credentials(path)
+    assert (found.url, found.credentials.identity.public) == (URL, HOLDER.public)
+    assert found.credentials.tls is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_writing_replaces_the_file_that_is_there(tmp_path):
+    for url in ("tls://a:1", "tls://b:2"):
+        write_credentials(tmp_path / "a", file(url=url))
+    assert read_credentials(tmp_path / "a").url == "tls://b:2"
+
+
+def test_one_that_others_can_read_is_refused(tmp_path):
+    path = tmp_path / "a"
+    write_credentials(path, file())
+    path.chmod(0o644)
+    with pytest.raises(CredentialsRefused, match="chmod 600"):
+        read_credentials(path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"url": "x", "key": "y"}'])
+def test_junk_is_refused(tmp_path, text):
+    path = tmp_path / "a"
+    path.touch(0o600)
+    path.write_text(text)
+    with pytest.raises(CredentialsRefused):
+        read_credentials(path)
+
+
+def test_an_encrypted_key_needs_its_passphrase(tmp_path, monkeypatch):
+    write_credentials(tmp_path / "a", file("secret"))
+    monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)
+    with pytest.raises(CredentialsRefused, match=PASSPHRASE_VARIABLE):
+        read_credentials(tmp_path / "a")
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, "wrong")
+    with pytest.raises(CredentialsRefused, match="passphrase"):
+        read_credentials(tmp_path / "a")
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, "secret")
+    assert read_credentials(tmp_path / "a").credentials.identity.public == HOLDER.public
+
+
+class TestFinding:
+    def test_there_may_be_none(self):
+        assert find_credentials() is None
+
+    def test_those_that_up_left_are_for_its_server_only(self):
+        default_file().parent.mkdir(parents=True)
+        write_credentials(default_file(), file())
+        assert find_credentials() is not None
+        assert find_credentials("nats://127.0.0.1:4222") is not None
+        assert find_credentials("nats://elsewhere:4222") is None
+
+    def test_those_that_the_environment_names_are_for_any(self, tmp_path, monkeypatch):
+        write_credentials(tmp_path / "a", file())
+        monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
+        assert find_credentials("nats://elsewhere:4222") is not None
+
+    def test_one_that_is_named_and_missing_is_an_error(self, tmp_path, monkeypatch):
+        monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
+        with pytest.raises(CredentialsRefused, match="cannot be read"):
+            find_credentials()

@@ -1,0 +1,182 @@
+"""A capability becomes exactly the subjects its holder may use."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from authz import Identity
+from authz.spki import Capability, parse_authority
+from bus import subjects
+from bus.permissions import Permissions, permissions, subset
+from bus.scopes import Scope
+from bus.subjects import Mode, interest, question
+
+HOLDER = Identity.generate().public
+CONNECT = "network: shop\naction: connect"
+
+
+def of(*texts: str, domains=(), delegate=False) -> Permissions:
+    capability = Capability(HOLDER, HOLDER, delegate, parse_authority("\n".join(texts)))
+    return permissions(capability, capability.authority.grants, domains)
+
+
+def matches(pattern: str, name: str) -> bool:
+    return subset(name, pattern)
+
+
+def may_publish(held: Permissions, name: str) -> bool:
+    return any(matches(each, name) for each in held.publish) and not any(
+        matches(each, name) for each in held.publish_denied
+    )
+
+
+def may_hear(held: Permissions, name: str) -> bool:
+    return any(matches(each, name) for each in held.subscribe) and not any(
+        matches(each, name) for each in held.subscribe_denied
+    )
+
+
+def asked(thing: str, domain: str = "shop") -> str:
+    return question(Mode.ANY, Scope.parse(f"tuple:alice,{thing},read", domain))
+
+
+class TestAsking:
+    def test_it_may_ask_in_its_network_and_in_no_other(self):
+        held = of(CONNECT)
+        assert may_publish(held, asked("/a"))
+        assert not may_publish(held, asked("/a", "bank"))
+
+    def test_it_may_hear_no_questions(self):
+        assert not may_hear(of(CONNECT), asked("/a"))
+
+    def test_it_may_answer_nobody(self):
+        assert not of(CONNECT).responds
+
+    def test_it_hears_its_own_inbox_and_no_other(self):
+        held = of(CONNECT)
+        other = subjects.inbox(Identity.generate().public)
+        assert may_hear(held, f"{subjects.inbox(HOLDER)}.1.2")
+        assert not may_hear(held, f"{other}.1.2")
+        assert not may_publish(held, f"{other}.1.2")
+
+    def test_it_may_bring_no_policies_into_force(self):
+        assert not may_publish(of(CONNECT), f"$KV.{subjects.RELEASES}.shop")
+        assert not may_publish(of(CONNECT), "$JS.API.STREAM.DELETE.KV_authfabric-releases")
+        assert not may_publish(of(CONNECT), "$JS.API.STREAM.PURGE.authfabric-audit")
+
+    def test_it_may_not_read_what_others_were_answered(self):
+        held = of(CONNECT)
+        assert not may_hear(held, subjects.audit("shop", "someone"))
+        assert not may_publish(held, f"$JS.API.STREAM.MSG.GET.{subjects.AUDIT}")
+
+
+def test_without_the_right_to_connect_there_is_nothing():
+    assert of("object: *\naction: decide") == Permissions()
+
+
+def test_all_networks_are_all():
+    held = of("network: *\naction: connect")
+    assert may_publish(held, asked("/a", "bank"))
+
+
+def test_a_network_that_is_excepted_is_denied():
+    held = of("network: * except bank\naction: *")
+    assert may_publish(held, asked("/a"))
+    assert not may_publish(held, asked("/a", "bank"))
+    assert not may_publish(held, f"$KV.{subjects.RELEASES}.bank")
+
+
+def test_a_prefix_of_networks_stands_for_the_known_domains_below_it():
+    held = of("network: uk.*\naction: connect", domains=["uk.met", "fr.paris"])
+    assert may_publish(held, asked("/a", "uk.met"))
+    assert not may_publish(held, asked("/a", "fr.paris"))
+    assert not may_publish(held, asked("/a", "uk.other"))
+
+
+class TestDeciding:
+    def test_a_prefix_is_heard_and_nothing_beside_it(self):
+        held = of(CONNECT, "object: /sales/*\naction: decide")
+        assert may_hear(held, asked("/sales/q1"))
+        assert may_hear(held, asked("/sales/a/b"))
+        for other in ("/sales", "/salesmen", "/hr/1", "sales/q1"):
+            assert not may_hear(held, asked(other)), other
+        assert not may_hear(held, asked("/sales/q1", "bank"))
+        assert held.responds
+
+    def test_an_exception_is_not_heard(self):
+        held = of(CONNECT, "object: /sales/* except /sales/secret/*, /sales/q1\naction: decide")
+        assert may_hear(held, asked("/sales/q2"))
+        assert not may_hear(held, asked("/sales/q1"))
+        assert not may_hear(held, asked("/sales/secret/x"))
+
+    def test_one_object_does_not_open_what_lies_below_it(self):
+        held = of(CONNECT, "object: /sales\naction: decide")
+        assert may_hear(held, asked("/sales"))
+        assert not may_hear(held, asked("/sales/q1"))
+
+    def test_two_grants_do_not_take_from_each_other(self):
+        held = of(CONNECT, "object: /sales\naction: decide", "object: /sales/*\naction: decide")
+        assert may_hear(held, asked("/sales"))
+        assert may_hear(held, asked("/sales/q1"))
+
+    @pytest.mark.parametrize(
+        ("grant", "scope"),
+        [("*", "domain:shop"), ("/sales/*", "prefix@shop:/sales"), ("/a", "object@shop:/a")],
+    )
+    def test_a_replica_may_serve_the_scope_it_was_granted(self, grant, scope):
+        held = of(CONNECT, f"object: {grant}\naction: decide")
+        for mode in Mode:
+            wanted = interest(mode, Scope.parse(scope))
+            assert any(subset(wanted, each) for each in held.subscribe), wanted
+
+
+def test_installing_reaches_the_releases_of_that_network_only():
+    held = of("network: shop\naction: connect|install")
+    assert may_publish(held, f"$KV.{subjects.RELEASES}.shop")
+    assert not may_publish(held, f"$KV.{subjects.RELEASES}.bank")
+
+
+def test_rights_over_a_network_need_the_right_to_connect_to_it():
+    held = of(CONNECT, "network: bank\naction: install")
+    assert not may_publish(held, f"$KV.{subjects.RELEASES}.bank")
+
+
+def test_auditors_hear_what_was_decided():
+    held = of("network: shop\naction: connect|audit")
+    assert may_hear(held, subjects.audit("shop", "pep-1"))
+    assert not may_hear(held, subjects.audit("bank", "pep-1"))
+
+
+def test_only_who_may_pass_on_may_take_back():
+    assert not may_publish(of(CONNECT), subjects.REVOKE)
+    assert may_publish(of(CONNECT, delegate=True), subjects.REVOKE)
+
+
+words = st.sampled_from(["a", "b", "*"])
+patterns = st.builds(
+    lambda body, rest: ".".join([*body, *rest]),
+    st.lists(words, min_size=1, max_size=3),
+    st.sampled_from([[], [">"]]),
+)
+names = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4).map(".".join)
+
+
+@given(patterns, patterns, names)
+def test_what_a_narrower_subject_matches_a_wider_one_does(inner, outer, name):
+    if subset(inner, outer) and matches(inner, name):
+        assert matches(outer, name)
+
+
+permitted = st.builds(
+    lambda allow, deny: Permissions(subscribe=frozenset(allow), subscribe_denied=frozenset(deny)),
+    st.lists(patterns, max_size=3),
+    st.lists(patterns, max_size=2),
+)
+
+
+@given(permitted, permitted, names)
+def test_a_union_gives_nothing_that_neither_side_gives(one, other, name):
+    if may_hear(one.union(other), name):
+        assert may_hear(one, name) or may_hear(other, name)

@@ -1,0 +1,110 @@
+"""A domain with a secured NATS server and its access control service, for tests that come to it with keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+
+from authz import Identity
+from authz.spki import (
+    Capability,
+    Certificate,
+    Kind,
+    Notice,
+    Owners,
+    Resource,
+    Validity,
+    Verifier,
+    encode_chain,
+    parse_authority,
+)
+from bus import Connection, NatsServer
+from bus.certificates import Lifetime, Subject, certify
+from bus.credentials import Credentials
+from bus.credentials_store import client_context
+from bus.security import Limits, Security, ServiceKeys
+from pdp.access import AccessControl, AccessRules, AccessService
+from pdp.access.census import Census, Share
+
+YEAR = 365 * 86_400.0
+PEP = "network: default\naction: connect"
+PDP = f"{PEP}\nobject: *\naction: decide"
+
+
+@dataclass
+class Secured:
+    """The keys of a domain, and its files below a folder."""
+
+    folder: Path
+    rules: AccessRules = field(default_factory=AccessRules)
+    share: Share = field(default_factory=Share)
+    limits: Limits = field(default_factory=Limits)
+    url: str = ""
+    domain: Identity = field(default_factory=Identity.generate)
+    service: Identity = field(default_factory=Identity.generate)
+    server_key: Identity = field(default_factory=Identity.generate)
+    authority: str = ""
+
+    def __post_init__(self) -> None:
+        self.authority = self.certificate(self.domain, authority=True)
+        (self.folder / "ca.pem").write_text(self.authority)
+        (self.folder / "server.pem").write_text(self.certificate(self.server_key, ("127.0.0.1",)))
+        (self.folder / "server.key").write_bytes(self.server_key.to_pem())
+
+    def certificate(self, identity: Identity, hosts: tuple[str, ...] = (), *, authority: bool = False) -> str:
+        subject = Subject("domain" if authority else "someone", identity.public, hosts, authority)
+        return certify(subject, self.domain, "domain", Lifetime(time(), YEAR))
+
+    @property
+    def security(self) -> Security:
+        files = (self.folder / name for name in ("server.pem", "server.key", "ca.pem"))
+        return Security(ServiceKeys.of(self.service).names(), *files, self.limits)
+
+    @property
+    def holding(self) -> Certificate:
+        everything = parse_authority("resource: *\naction: *")
+        return Capability(self.domain.public, self.service.public, True, everything).sign(self.domain)
+
+    def control(self) -> AccessControl:
+        owners = Owners([(Resource(Kind.ANY, "*"), self.domain.public)])
+        return AccessControl(Verifier(owners), self.service.public, [(self.holding,)], self.rules)
+
+    def access(self, control: AccessControl | None = None) -> AccessService:
+        keys, tls = ServiceKeys.of(self.service), self.tls(self.service)
+        return AccessService(self.url, keys, control or self.control(), time, tls, Census(self.share))
+
+    def tls(self, identity: Identity):
+        return client_context(identity, self.certificate(identity), self.authority)
+
+    def grant(self, identity: Identity, text: str, *, seconds: int = 3600, start: int = 0, delegate=False):
+        """A certificate that the service issues."""
+        validity = Validity(start, int(time()) + seconds)
+        capability = Capability(
+            self.service.public, identity.public, delegate, parse_authority(text), validity
+        )
+        return capability.sign(self.service)
+
+    def credentials(self, text: str = PEP, identity: Identity | None = None, **options) -> Credentials:
+        identity = identity or Identity.generate()
+        chain = encode_chain([self.grant(identity, text, **options)])
+        return Credentials(identity, chain, self.tls(identity))
+
+    def connect(self, credentials: Credentials | str = PEP, **options) -> Connection:
+        if isinstance(credentials, str):
+            credentials = self.credentials(credentials)
+        return Connection(self.url, credentials=credentials, **options)
+
+    def revocation(self, certificate: Certificate) -> Notice:
+        return Notice.event(self.service, certificate, int(time()))
+
+
+@contextlib.asynccontextmanager
+async def secured(folder: Path, **options) -> AsyncIterator[tuple[Secured, AccessService]]:
+    world = Secured(folder, **options)
+    async with NatsServer(jetstream=True, extra=world.security.configuration()) as server:
+        world.url = server.url
+        async with world.access() as access:
+            yield world, access
