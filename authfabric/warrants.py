@@ -48,7 +48,7 @@ def find_warrant(key: Path | None, chain: Path | None) -> Warrant | None:
         if not policy_key_file().exists():
             return None
         holder = Identity.generate()
-        return Warrant(holder, [_empower(holder, own_identity())])
+        return Warrant(holder, [empower(holder, own_identity())])
     certificates = read(chain or key.with_suffix(".cap"), parse_chain)
     identity = load_key(key, passphrase.known)
     subject = certificates[-1].unverified().subject
@@ -61,11 +61,12 @@ def give_warrant(folder: Path, name: str, root: Identity) -> list[str]:
     """Let a replica decide everything, by a key that it keeps; returns the words that tell it so."""
     key = folder / f"{name}.key"
     chain = key.with_suffix(".cap")
-    replace(chain, unparse_chain((_empower(load_or_make(None, key), root),)))
+    replace(chain, unparse_chain((empower(load_or_make(None, key), root),)))
     return ["--key", str(key), "--chain", str(chain)]
 
 
-def _empower(holder: Identity, root: Identity) -> Certificate:
+def empower(holder: Identity, root: Identity) -> Certificate:
+    """The right to decide everything, by the word of a root."""
     now = int(time())
     everything = parse_authority("object: *\naction: decide")
     validity = Validity(now - 60, now + LASTS_SECONDS)  # clocks differ a little

@@ -44,13 +44,14 @@ class ReplicaProcess:
         self._replies = process.stdout
 
     @classmethod
-    async def start(cls, url: str, *scopes: str) -> ReplicaProcess:
+    async def start(cls, url: str, *scopes: str, root: bytes = b"") -> ReplicaProcess:
         replica = cls(
             await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "benchmarks.replica",
                 url,
+                root.hex(),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
@@ -74,8 +75,11 @@ class ReplicaProcess:
 
 
 @contextlib.asynccontextmanager
-async def replicas(url: str, count: int, *scopes: str) -> AsyncIterator[list[ReplicaProcess]]:
-    started = [await ReplicaProcess.start(url, *scopes) for _ in range(count)]
+async def replicas(
+    url: str, count: int, *scopes: str, root: bytes = b""
+) -> AsyncIterator[list[ReplicaProcess]]:
+    """With the seed of a root's key, answers are authenticated for those who want that."""
+    started = [await ReplicaProcess.start(url, *scopes, root=root) for _ in range(count)]
     try:
         yield started
     finally:

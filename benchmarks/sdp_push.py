@@ -10,6 +10,7 @@ from time import thread_time, time
 
 import uvloop
 
+from authfabric.warrants import empower
 from authz import Identity, Request
 from bus.connection import Connection
 from bus.scopes import Scope
@@ -19,6 +20,7 @@ from pdp.engine import Engine
 from pdp.policy_set import PolicySet
 from pdp.publisher_service import Publisher
 from pdp.service import Replica
+from pdp.warrant import Warrant
 from pep import Enforcer
 
 SDPS, PROCESSES, PUSHES = 100, 4, 10
@@ -81,7 +83,9 @@ async def checking(url: str, bus: Connection, identity: Identity) -> dict[str, f
         assert pep.secondary is not None
         await pep.secondary.feed.ready.wait()
         engine: Engine = PolicySet.read(bundle(PUSHES)).engine(pep.secondary.epoch, certify=True)
-        async with Replica(bus, engine, [Scope.parse("domain:default")]):
+        holder = Identity.generate()
+        warrant = Warrant(holder, [empower(holder, identity)])
+        async with Replica(bus, engine, [Scope.parse("domain:default")], warrant=warrant):
             await pep.check(question)
         assert (await pep.check(question)).inferred is not None
         checks, empties = [], []

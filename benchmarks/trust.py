@@ -1,11 +1,16 @@
-"""What trust costs: reducing a chain of certificates, the first time and again."""
+"""What trust costs: reducing a chain of certificates, authenticating answers, and signing decisions."""
 
 from __future__ import annotations
 
+import functools
+import secrets
+import statistics
 from collections.abc import Callable
 from itertools import pairwise
 
-from authz import Identity
+import uvloop
+
+from authz import Decision, Identity, Request
 from authz.spki import (
     Capability,
     Kind,
@@ -17,7 +22,11 @@ from authz.spki import (
     parse_authority,
 )
 from authz.spki.capability import DOMAIN
-from benchmarks.harness import best_of_each, main
+from authz.statement import Statement, decision_hash
+from benchmarks.bus import checked, median, rate, replicas
+from benchmarks.harness import best, best_of_each, main
+from bus.server import NatsServer
+from pep import Enforcer
 
 NOW = 1_800_000_000
 TIMES = {"reduce_us": 2, "reduce_cached_us": 300, "four_signatures_us": 2}
@@ -33,9 +42,57 @@ GRANTS = (
 """From the owner of a type over a country, a city and a borough to one camera."""
 
 
+TURNS = 15
+SIGNED = 1024
+
+
 def run() -> dict[str, float]:
-    """What trust costs: reducing a chain of certificates, the first time and again."""
-    return reduction()
+    """What trust costs: reducing a chain of certificates, authenticating answers, and signing decisions."""
+    return reduction() | signing() | uvloop.run(authentication())
+
+
+async def authentication() -> dict[str, float]:
+    """Asking the same replica with and without authentication, in turn, so that a slow moment strikes both."""
+    seed = secrets.token_bytes(32)
+    times: dict[str, list[float]] = {"plain": [], "authenticated": []}
+    rates: dict[str, list[float]] = {"plain": [], "authenticated": []}
+    connect = functools.partial(Enforcer.connect, deadline=10.0, recycling=None)
+    async with (
+        NatsServer() as server,
+        replicas(server.url, 1, "domain:default", root=seed),
+        connect(server.url) as plain,
+        connect(server.url, trust=[Identity.from_seed(seed).public]) as authenticated,
+    ):
+        peps = {"plain": plain, "authenticated": authenticated}
+        for pep in peps.values():
+            await rate(functools.partial(checked, pep), 5_000)
+        for turn in range(TURNS):
+            for name, pep in list(peps.items())[:: 1 if turn % 2 else -1]:
+                times[name].append(await median(functools.partial(checked, pep, 0), 300))
+                rates[name].append(await rate(functools.partial(checked, pep), 20_000))
+    pairs = zip(times["authenticated"], times["plain"], strict=True)
+    throughputs = zip(rates["authenticated"], rates["plain"], strict=True)
+    return {
+        "auth_rtt_ratio": statistics.median(one / other for one, other in pairs),
+        "auth_throughput_ratio": statistics.median(one / other for one, other in throughputs),
+        "auth_rtt_us": min(times["authenticated"]) * 1e6,
+        "auth_rate": max(rates["authenticated"]),
+    }
+
+
+def signing() -> dict[str, float]:
+    """Microseconds a decision to sign many at once, and to sign one alone."""
+    identity, decision = Identity.generate(), Decision(True, policies=("alice-reads",), epoch=7)
+    requests = [Request.of("alice", f"/sales/{n}", "read") for n in range(SIGNED)]
+
+    def sign(several: list[Request]) -> None:
+        leaves = [decision_hash(request, decision) for request in several]
+        Statement.sign(identity, "default", NOW, leaves)
+
+    return {
+        "sign_us": best(lambda: sign(requests)) / SIGNED * 1e6,
+        "sign_alone_us": best(lambda: sign(requests[:1])) * 1e6,
+    }
 
 
 def reduction() -> dict[str, float]:

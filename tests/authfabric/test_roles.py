@@ -72,7 +72,7 @@ async def role_service(url: str, folder: Path, name: str) -> AsyncIterator[async
 @contextlib.asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[Fabric]:
     write_files(folder)
-    async with fabric(0, policies=None, jetstream=True) as it:
+    async with fabric(0, policies=None, jetstream=True, root=OWNER) as it:
         async with Connection(it.url) as bus:
             await Publisher(bus, "default", OWNER, (), time).push(read_folder(folder / "policies"))
         extra = ["--trust", str(OWNER.public), "--attributes", str(folder / "attributes.yaml")]

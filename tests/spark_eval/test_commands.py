@@ -50,7 +50,7 @@ def connect(url, **options):
 
 async def test_a_pep_answers_from_the_snapshot_what_a_pdp_answers(clinic):
     attributes = provider_file(clinic)
-    async with fabric(0, policies=None, jetstream=True) as running:
+    async with fabric(0, policies=None, jetstream=True, root=own_identity()) as running:
         push = ("policy", "push", str(clinic.policies), "--url", running.url)
         assert (await authfabric(*push))[0] == 0
         code, first = await precompute(clinic, running.url)
