@@ -8,7 +8,7 @@ and exactly this answer. Either party could have made it, so it proves nothing t
 from __future__ import annotations
 
 import hashlib
-import hmac
+from hmac import compare_digest
 from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -75,11 +75,12 @@ class AnswerMac:
         """What proves an answer to a question that was asked on a subject."""
         keyed, where = self._keyed.copy(), subject.encode()
         # The lengths keep anything from passing for the end of the one or the beginning of the next.
-        keyed.update(b"%d %d " % (len(where), len(question)) + where + question + answer)
+        lengths = (len(where) << 64 | len(question)).to_bytes(16, "big")
+        keyed.update(lengths + where + question + answer)
         return keyed.digest()
 
     def holds(self, tag: bytes, subject: str, question: bytes, answer: bytes) -> bool:
-        return hmac.compare_digest(tag, self.tag(subject, question, answer))
+        return compare_digest(tag, self.tag(subject, question, answer))
 
 
 def _derive(secret: bytes, asker: bytes, decider: bytes) -> bytes:

@@ -5,8 +5,6 @@ The first byte is no version of the plain form, so that neither is ever taken fo
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from authz.agreement import KEY_BYTES, TAG_BYTES
 
 MARK = b"\xa1"
@@ -14,21 +12,12 @@ _TAG = 1 + KEY_BYTES
 _ANSWER = _TAG + TAG_BYTES
 
 
-class Authentic(NamedTuple):
-    """An answer with what should prove it. Nothing of it is true before the tag was checked."""
-
-    sender: bytes
-    """The public key of the decider."""
-    tag: bytes
-    answer: bytes
-
-
 def wrap(sender: bytes, tag: bytes, answer: bytes) -> bytes:
     return MARK + sender + tag + answer
 
 
-def unwrap(payload: bytes) -> Authentic | None:
-    """The parts of such an answer; None if it is of another form."""
+def unwrap(payload: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """Sender, tag and answer, of which nothing is true before the tag was checked; None if it is of another form."""
     if payload[:1] != MARK or len(payload) < _ANSWER:
         return None
-    return Authentic(payload[1:_TAG], payload[_TAG:_ANSWER], payload[_ANSWER:])
+    return payload[1:_TAG], payload[_TAG:_ANSWER], payload[_ANSWER:]

@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
-from typing import NamedTuple
 
 from authz import AuthFabricError, Decision, PublicKey, Request
 from authz.deciders import Decider, Deciders
@@ -39,13 +38,6 @@ class Refusal(enum.StrEnum):
     """It is authentic, but its decider may not decide that."""
 
 
-class Opened(NamedTuple):
-    """An authentic answer."""
-
-    answer: bytes
-    decider: Decider
-
-
 class Authenticity:
     """Opens what arrives as answers to one PEP."""
 
@@ -62,21 +54,22 @@ class Authenticity:
         """The key that goes with every question."""
         return self.deciders.asker
 
-    def open(self, subject: str, question: bytes, payload: bytes) -> Opened | None:
-        """The answer to a question that was asked on a subject; None, and counted, if it does not count."""
+    def open(self, subject: str, question: bytes, payload: bytes) -> tuple[bytes, Decider] | None:
+        """The answer to a question that was asked on a subject, and whose it is; None if it does not count."""
         parts = unwrap(payload)
         if parts is None:
             self.refuse(Refusal.UNAUTHENTICATED)
             return None
-        decider = self.deciders.get(parts.sender, time())
+        sender, tag, answer = parts
+        decider = self.deciders.get(sender, time())
         if decider is None:
             self.refuse(Refusal.UNKNOWN)
             self._find_out()
             return None
-        if not decider.mac.holds(parts.tag, subject, question, parts.answer):
+        if not decider.mac.holds(tag, subject, question, answer):
             self.refuse(Refusal.FORGED)
             return None
-        return Opened(parts.answer, decider)
+        return answer, decider
 
     def permitted(
         self, decider: Decider, requests: Sequence[Request], decisions: Sequence[Decision | None]

@@ -135,7 +135,7 @@ class Batch:
             elif authenticity is None:
                 self._take(asked, payload, now)
             elif (opened := authenticity.open(subject, question, payload)) is not None:
-                self._take(asked, opened.answer, now, opened.decider, requests)
+                self._take(asked, opened[0], now, opened[1], requests)
 
         reply = asker.connection.expect(take)
         self._replies.append(reply)

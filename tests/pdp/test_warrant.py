@@ -15,9 +15,9 @@ ASKED = ("af.ask.any.default", b"question", b"answer")
 
 
 def is_authentic(warrant: Warrant, asker: AgreementKey) -> bool:
-    parts = unwrap(warrant.authenticate(asker.public, *ASKED))
+    sender, tag, answer = unwrap(warrant.authenticate(asker.public, *ASKED))
     mac = AnswerMac.of_asker(asker, AgreementKey.of(PDP).public)
-    return parts.sender == PDP.public.raw and parts.answer == b"answer" and mac.holds(parts.tag, *ASKED)
+    return sender == PDP.public.raw and answer == b"answer" and mac.holds(tag, *ASKED)
 
 
 def test_an_answer_is_authentic_to_its_asker_also_after_others_have_taken_its_place():

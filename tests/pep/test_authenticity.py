@@ -139,7 +139,7 @@ FORGERIES = {
         Refusal.FORGED,
     ),
     "in the PDP's name, by the stranger's key": (
-        lambda heard: wrap(PDP.public.raw, unwrap(by_stranger(heard)).tag, heard.lie()),
+        lambda heard: wrap(PDP.public.raw, unwrap(by_stranger(heard))[1], heard.lie()),
         Refusal.FORGED,
     ),
 }
@@ -304,7 +304,7 @@ async def test_a_stolen_chain_is_of_no_use_without_its_key(server):
     gated, other = Gated(), Identity.generate()
 
     def answer(heard: Heard) -> list[bytes]:
-        tag = unwrap(by_stranger(heard)).tag
+        tag = unwrap(by_stranger(heard))[1]
         return [wrap(key, tag, heard.lie()) for key in (PDP.public.raw, EVE.public.raw)]
 
     async with (
