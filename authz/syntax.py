@@ -109,6 +109,8 @@ def constant(token: Token) -> Scalar:
         raise InvalidSyntax(f"{token} cannot be read: half a character, or too long", *place(token)) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidSyntax(f"{token} is too large for a number", *place(token))
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidSyntax(f"{token} is too large: whole numbers have 64 bits", *place(token))
     return value
 
 

@@ -17,8 +17,13 @@ from pdp.entities import Entities
 
 
 def read_folder(folder: Path) -> Bundle:
-    """The policy files in a folder and below it. Raises BundleRefused."""
-    return Bundle.of(_files(folder))
+    """The policy files in a folder and below it. Raises BundleRefused, also if there are none."""
+    bundle = Bundle.of(_files(folder))
+    if not bundle.files:
+        raise BundleRefused(
+            f"`{folder}` has no policies: they are in files that end in .yaml, .json or .oasis"
+        )
+    return bundle
 
 
 def read_cases(path: Path) -> list[File]:

@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
+from authz import PublicKey
+from authz.change import ROLES
+from authz.errors import InvalidKey
 from authz.predicate import And, Path, covers, satisfiable
 from pdp.abac.policy import Algorithm, Policy
-from pdp.bundle import Bundle
+from pdp.bundle import Bundle, FileKind
 from pdp.cover_index import CoverIndex
-from pdp.oasis.syntax import Activation, Appointing, Authorisation, Constraint, RuleSet
+from pdp.entities import Entities, keys_of
+from pdp.oasis.domain import PRINCIPAL
+from pdp.oasis.syntax import (
+    Activation,
+    Appointed,
+    Appointing,
+    Authorisation,
+    Constraint,
+    Fact,
+    RuleSet,
+)
 from pdp.policy_set import InvalidPolicies, PolicySet, places_of
 from pdp.schema import Schema, misuses
 from pdp.source import Effect
@@ -75,7 +88,7 @@ def check(bundle: Bundle) -> list[Finding]:
         return [
             Finding(Kind.SYNTAX, each.source, each.line, each.column, each.problem) for each in error.problems
         ]
-    found = [*_located(policies, _policies(policies)), *_roles(policies)]
+    found = [*_located(policies, _policies(policies)), *_roles(policies), *_keys(bundle, policies)]
     return sorted(found, key=lambda each: (each.file, each.line, each.column))
 
 
@@ -159,9 +172,34 @@ def _located(policies: PolicySet, remarks: Iterable[_Remark]) -> Iterator[Findin
 def _roles(policies: PolicySet) -> Iterator[Finding]:
     for rules in policies.rule_sets:
         yield from _repeated(rules)
+        trust = policies.roles.rulebook(rules.domain).trust if policies.roles is not None else {}
         for statement in rules.statements:
             if isinstance(statement, (Activation, Authorisation, Appointing)):
                 yield from _rule(statement, rules.source, policies.manifest.attributes)
+            if isinstance(statement, Activation):
+                yield from _nobodys_word(statement, rules.source, trust)
+
+
+def _nobodys_word(rule: Activation, source: str, trust: Mapping[str, frozenset[str]]) -> Iterator[Finding]:
+    """Certificates and facts that nobody's word counts for."""
+    for each in rule.conditions:
+        if isinstance(each, (Appointed, Fact)) and each.atom.name not in {*trust, PRINCIPAL}:
+            text = f"`{rule}` never applies: write `trust KEY for {each.atom.name}` to say whose word counts for it"
+            yield Finding(Kind.UNREACHABLE, source, *rule.place, text, rule.name)
+
+
+def _keys(bundle: Bundle, policies: PolicySet) -> Iterator[Finding]:
+    """Where roles are activated, the `key` of a subject says who may begin a session in its name."""
+    if ROLES not in policies.provided:
+        return
+    for file in (each for each in bundle.files if each.kind is FileKind.ENTITIES):
+        for name, entity in Entities.parse(file.text, file.path).subjects.items():
+            for text in keys_of(entity):
+                try:
+                    PublicKey.parse(text)
+                except InvalidKey as error:
+                    place = Entities.locate(file.text, file.path, "subjects", name, str(error))
+                    yield Finding(Kind.WRONG_TYPE, file.path, place.line, place.column, place.problem)
 
 
 def _rule(

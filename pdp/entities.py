@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from authz import Entity
+from authz.errors import InvalidSyntax
 from authz.request import Attributes
 from pdp.abac.document import Document
 
@@ -32,6 +33,18 @@ class Entities:
         found = Document.parse(text, source).read(_Text)
         return cls(_entities(found.subjects), _entities(found.objects), _entities(found.actions))
 
+    @property
+    def by_kind(self) -> Mapping[str, Mapping[str, Entity]]:
+        """By the word that files use for each kind."""
+        return {"subjects": self.subjects, "objects": self.objects, "actions": self.actions}
+
+    @staticmethod
+    def locate(text: str, source: str, kind: str, name: str, problem: str) -> InvalidSyntax:
+        """A problem, said of an entity where it stands in its file."""
+        document = Document.parse(text, source)
+        listed = getattr(document.read(_Text), kind)
+        return document.error((0, kind, listed.index(name) if isinstance(listed, list) else name), problem)
+
     @classmethod
     def merge(cls, several: Iterable[Entities]) -> Entities:
         """All of them; of two entities with one id, the later counts."""
@@ -43,6 +56,12 @@ class Entities:
                 _ordered({**merged.actions, **each.actions}),
             )
         return merged
+
+
+def keys_of(entity: Entity) -> tuple[str, ...]:
+    """The public keys that speak for a subject, as its attribute `key` gives them: one, or several."""
+    keys = entity.attributes.get("key", ())
+    return tuple(map(str, keys)) if isinstance(keys, (list, tuple)) else (str(keys),)
 
 
 def _entities(found: dict[str, Attributes] | list[str]) -> dict[str, Entity]:

@@ -117,13 +117,15 @@ class _Reader:
         self._bundle = bundle
         self._problems: list[InvalidSyntax] = []
         self._files: dict[str, File] = {}
+        self._first: dict[tuple[str, str], str] = {}
+        """The file in which each thing was first given, by what it is and its name."""
 
     def read(self) -> PolicySet:
-        manifests = self._each(FileKind.MANIFEST, Manifest.parse)
+        manifests = self._each(FileKind.MANIFEST, self._manifest)
         policies = [each for several in self._each(FileKind.ABAC, self._policies) for each in several]
         rule_sets = self._each(FileKind.ROLES, parse_rules)
-        labels = dict(self._each(FileKind.LABELS, _label_policy))
-        entities = Entities.merge(self._each(FileKind.ENTITIES, Entities.parse))
+        labels = dict(self._each(FileKind.LABELS, self._labels))
+        entities = Entities.merge(self._each(FileKind.ENTITIES, self._entities))
         roles = self._together(rule_sets) if rule_sets else None
         if self._problems:
             raise InvalidPolicies(tuple(self._problems))
@@ -149,6 +151,34 @@ class _Reader:
                 self._problems.append(error)
             return None
 
+    def _manifest(self, text: str, source: str) -> Manifest:
+        self._only(("manifest", ""), source, "there can be one manifest, and {} is it: put both together")
+        return Manifest.parse(text, source)
+
+    def _labels(self, text: str, source: str) -> tuple[str, LabelPolicy]:
+        """A label policy with its name: `labels` from `labels.yaml`, `staff` from `staff.labels.yaml`."""
+        name = PurePosixPath(source).name.partition(".")[0]
+        problem = f"the label policy `{name}` is in {{}} already: give the file another name, such as other.labels.yaml"
+        self._only(("label policy", name), source, problem)
+        return name, read_label_policy(text, source)
+
+    def _entities(self, text: str, source: str) -> Entities:
+        entities = Entities.parse(text, source)
+        for kind, known in entities.by_kind.items():
+            for name in known:
+                first = self._first.setdefault((kind, name), source)
+                if first != source:
+                    problem = (
+                        f"`{name}` is among the {kind} of {first} already: say there all that is known of it"
+                    )
+                    raise Entities.locate(text, source, kind, name, problem)
+        return entities
+
+    def _only(self, thing: tuple[str, str], source: str, problem: str) -> None:
+        first = self._first.setdefault(thing, source)
+        if first != source:
+            raise InvalidSyntax(problem.format(first), 1, 1, source)
+
     def _policies(self, text: str, source: str) -> Iterable[Policy]:
         policies = read_policies(text, source)
         for policy in policies:
@@ -162,12 +192,6 @@ class _Reader:
 def _tops(several: Iterable[Path]) -> frozenset[Path]:
     """The attributes that paths lead into."""
     return frozenset(Path(path.root, path.keys[:1]) for path in several if path.root and path.keys)
-
-
-def _label_policy(text: str, source: str) -> tuple[str, LabelPolicy]:
-    """A label policy with its name: `labels` from `labels.yaml`, `staff` from `staff.labels.yaml`."""
-    name = PurePosixPath(source).name.partition(".")[0]
-    return name, read_label_policy(text, source)
 
 
 def locate(file: File, policy: str, problem: str) -> InvalidSyntax:

@@ -31,7 +31,7 @@ def disjoint(one: Predicate, other: Predicate) -> bool:
 
 def satisfiable(predicate: Predicate) -> bool:
     """Whether something may satisfy the predicate; False only if nothing can."""
-    branches = list(islice(_branches([(predicate, True)], ()), MAX_BRANCHES + 1))
+    branches = list(islice(_branches(predicate), MAX_BRANCHES + 1))
     return len(branches) > MAX_BRANCHES or any(map(consistent, branches))
 
 
@@ -66,20 +66,32 @@ def _flatten(predicate: Predicate) -> Iterator[Predicate]:
         yield from _flatten(term)
 
 
-def _branches(
-    pending: list[tuple[Predicate, bool]], literals: tuple[Literal, ...]
-) -> Iterator[tuple[Literal, ...]]:
-    """Each conjunction of literals that would make all pending terms true, or false where so marked."""
-    if not pending:
-        yield literals
-        return
-    (term, holds), rest = pending[0], pending[1:]
-    if isinstance(term, Not):
-        yield from _branches([(term.term, not holds), *rest], literals)
-    elif not isinstance(term, (And, Or)):
-        yield from _branches(rest, (*literals, Literal(term, holds)))
-    elif isinstance(term, And) is holds:
-        yield from _branches([*((each, holds) for each in term.terms), *rest], literals)
-    else:
-        for each in term.terms:
-            yield from _branches([(each, holds), *rest], literals)
+def _branches(predicate: Predicate) -> Iterator[tuple[Literal, ...]]:
+    """Each conjunction of literals that would make the predicate true. Depth and breadth cost no stack."""
+    todo: list[tuple[Predicate, bool]] = [(predicate, True)]
+    """Terms that are to be true, or false where so marked; the last comes next."""
+    found: list[Literal] = []
+    choices: list[tuple[Iterator[Predicate], bool, list[tuple[Predicate, bool]], list[Literal]]] = []
+    while True:
+        while todo:
+            term, holds = todo.pop()
+            if isinstance(term, Not):
+                todo.append((term.term, not holds))
+            elif not isinstance(term, (And, Or)):
+                found.append(Literal(term, holds))
+            elif isinstance(term, And) is holds:
+                todo.extend((each, holds) for each in reversed(term.terms))
+            else:
+                choices.append((iter(term.terms), holds, todo, found))
+                break
+        else:
+            yield tuple(found)
+        while choices:
+            terms, holds, rest, known = choices[-1]
+            chosen = next(terms, None)
+            if chosen is not None:
+                todo, found = [*rest, (chosen, holds)], list(known)
+                break
+            choices.pop()
+        else:
+            return

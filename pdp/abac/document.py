@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import msgspec
@@ -34,7 +35,10 @@ class Document:
     def parse(cls, text: str, source: str = "") -> Document:
         """Read JSON if the text starts like it, else YAML. Raises InvalidSyntax."""
         read = _read_json if text.lstrip()[:1] in ("{", "[") else _read_yaml
-        return cls(read(text, source), text, source)
+        document = cls(read(text, source), text, source)
+        if _PERHAPS_UNSENDABLE.search(text):
+            document._refuse_unsendable()
+        return document
 
     def error(self, place: Place, problem: str) -> InvalidSyntax:
         """The problem, said of the value at this place: its first step is the number of the document."""
@@ -52,6 +56,11 @@ class Document:
             place = (0, *steps(way), *unknown) if self.values else ()
             raise self.error(place, message[0].lower() + message[1:]) from None
 
+    def _refuse_unsendable(self) -> None:
+        for number, value in enumerate(self.values):
+            for place, problem in _unsendable(value, (number,)):
+                raise self.error(place, problem)
+
     def positions(self, places: Iterable[Place]) -> list[tuple[int, int]]:
         """The line and column of each place. They are only sought when something is to be said about it."""
         try:
@@ -65,6 +74,29 @@ def steps(way: str) -> Iterator[str | int]:
     """The way that msgspec writes, `.values[2].value`."""
     for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", way):
         yield name or int(number)
+
+
+_PERHAPS_UNSENDABLE = re.compile(r"\\u[dD][89a-fA-F]|[0-9]{19}|[eE][+]?[0-9]{3}")
+
+
+def _unsendable(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    """Values that no message can carry, so that no decision could tell of them."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _unsendable(name, (*place, name))
+            yield from _unsendable(each, (*place, name))
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _unsendable(each, (*place, number))
+    elif isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+        yield place, "half a character: `\\ud800` to `\\udfff` count in pairs only"
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield place, "the number is too large: whole numbers have 64 bits"
+    elif isinstance(value, float) and not isfinite(value):
+        yield place, "the number is too large"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _position(nodes: list[Any], place: Place) -> tuple[int, int]:
@@ -93,6 +125,8 @@ def _read_json(text: str, source: str) -> tuple[object, ...]:
         raise InvalidSyntax(str(error), 1, 1, source) from None
     except RecursionError:
         raise InvalidSyntax("the text is nested too deep", 1, 1, source) from None
+    except ValueError:  # Python reads no number of thousands of digits
+        raise InvalidSyntax("a number is too large: whole numbers have 64 bits", 1, 1, source) from None
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -121,6 +155,8 @@ def _read_yaml(text: str, source: str) -> tuple[object, ...]:
         raise InvalidSyntax(error.problem or "is no YAML", line, column, source) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidSyntax(f"is no YAML: {str(error).splitlines()[0]}", 1, 1, source) from None
+    except ValueError:  # Python reads no number of thousands of digits
+        raise InvalidSyntax("a number is too large: whole numbers have 64 bits", 1, 1, source) from None
 
 
 class _Loader(yaml.SafeLoader):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from authz import Entity
-from pdp.entities import Entities
+from pdp.entities import Entities, keys_of
 from pdp.oasis.appointment import Appointment
 from pdp.oasis.domain import Domains
 from pdp.oasis.errors import RolesUnavailable, UnknownSession
@@ -24,10 +24,6 @@ from pdp.oasis.record import ContextRecord, FactRecord, Record, RevokedRecord, S
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.sessions import Sessions
 from pdp.oasis.world import Told, World, heard
-
-KEY = "key"
-"""The attribute of a subject, among a bundle's entities, that says whose keys speak for it."""
-
 
 _AHEAD = "newer policies than are known here are in force elsewhere"
 
@@ -119,8 +115,7 @@ class Keeper:
         if principal == key:
             return True
         entity = self._subjects.get(principal)
-        keys = entity.attributes.get(KEY) if entity is not None else None
-        return key in (keys if isinstance(keys, (list, tuple)) else [keys])
+        return entity is not None and key in keys_of(entity)
 
     # What changes
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from authz import Identity
 from authz.predicate import compile_predicate, covers
 from pdp.abac.policy import Algorithm
 from pdp.bundle import Bundle, File
@@ -185,3 +186,31 @@ def test_by_targets_the_index_leaves_out_nothing_that_covers(seed):
     for narrow in policies:
         candidates = set(index.candidates(narrow.condition))
         assert {wide.id for wide in policies if covers(wide.condition, narrow.condition)} <= candidates
+
+
+PEOPLE = "subjects: {ann: {key: %s}, bob: {}}"
+
+
+def test_a_key_that_is_none_is_found_where_sessions_need_it():
+    rules, key = "[principal(u)] |- user(u)", str(Identity.generate().public)
+    assert check(files("[]", r_oasis=rules, people_entities_yaml=PEOPLE % key)) == []
+    assert check(files("[]", r_oasis=rules, people_entities_yaml=PEOPLE % f"[{key}, {key}]")) == []
+    assert check(files("[]", people_entities_yaml=PEOPLE % "desk")) == []
+    (wrong,) = check(files("[]", r_oasis=rules, people_entities_yaml=PEOPLE % f"[{key}, desk]"))
+    assert str(wrong).startswith("people.entities.yaml:1:12: error: `desk` is not a public key")
+
+
+def test_a_rule_that_rests_on_nobodys_word_is_found():
+    key = str(Identity.generate().public)
+    rules = "user(u), appointment employed(u) |- clerk(u)\nuser(u), [on(u)] |- guard(u)\n[principal(u)] |- user(u)"
+    trusting = f"trust {key} for employed, on\n{rules}"
+    assert check(files("[]", r_oasis=trusting)) == []
+    assert [(each.kind, each.line) for each in check(files("[]", r_oasis=rules))] == [
+        (Kind.UNREACHABLE, 1),
+        (Kind.UNREACHABLE, 2),
+    ]
+
+
+def test_long_conditions_are_looked_at_too():
+    rules = f"[{' and '.join(['context.a == 1'] * 3000)} and context.a == 2] |- x\n"
+    assert [each.kind for each in check(files("[]", r_oasis=rules))] == [Kind.UNREACHABLE]

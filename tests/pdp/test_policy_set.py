@@ -44,10 +44,10 @@ def test_an_empty_bundle_denies_everything():
 def test_entities_of_all_files_are_known_in_order():
     entities = read(
         entities="subjects: {bob: {age: 7}, ann: {}}\nobjects: [/b, /a]\n",
-        more_entities="subjects: {bob: {age: 8}}\nactions: [read]\n",
+        more_entities="subjects: {cyd: {age: 8}}\nactions: [read]\n",
     ).entities
-    assert list(entities.subjects) == ["ann", "bob"]
-    assert entities.subjects["bob"].attributes == {"age": 8}
+    assert list(entities.subjects) == ["ann", "bob", "cyd"]
+    assert entities.subjects["bob"].attributes == {"age": 7}
     assert list(entities.objects) == ["/a", "/b"]
     assert list(entities.actions) == ["read"]
 
@@ -119,3 +119,29 @@ def test_a_problem_in_roles_or_labels_has_its_place(path, text, place):
     with pytest.raises(InvalidPolicies) as refused:
         PolicySet.read(Bundle.of([File(path, text)]))
     assert str(refused.value).startswith(place)
+
+
+LABELS = (
+    "dominance: permits\nlevels: [low, high]\nsubjects: {table: {ann: low}}\nobjects: {table: {/x: low}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"bundle.json": "{}", "bundle.yaml": "name: b"}, "bundle.yaml:1:1: there can be one manifest"),
+        ({"labels.yaml": LABELS, "x/labels.yaml": LABELS}, "x/labels.yaml:1:1: the label policy `labels`"),
+        (
+            {"a.entities.yaml": "subjects: [ann]", "b.entities.yaml": "subjects: [bob, ann]"},
+            "b.entities.yaml:1:17: `ann` is among the subjects of a.entities.yaml",
+        ),
+        (
+            {"a.entities.yaml": "objects: {/x: {}}", "b.entities.yaml": "objects:\n  /x: {a: 1}"},
+            "b.entities.yaml:2:3: `/x` is among the objects of a.entities.yaml",
+        ),
+    ],
+)
+def test_of_what_is_given_twice_nothing_is_chosen_silently(files, problem):
+    with pytest.raises(InvalidPolicies) as refused:
+        PolicySet.read(Bundle.of(File(name, text) for name, text in files.items()))
+    assert str(refused.value).startswith(problem)

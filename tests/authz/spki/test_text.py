@@ -135,7 +135,7 @@ def test_owners_are_read():
         ('type: a.B\naction: *\nwhere: event.x == "\\ud800"', 3, 19, "half a character"),
         ("type: a.B\naction: *\nwhere: event.x == 007", 3, 19, "`007` cannot stand here"),
         ("type: a.B\naction: *\nwhere: event.x < true", 3, 8, "compares numbers or strings"),
-        ("type: a.B\naction: *\nwhere: event.x == 99999999999999999999", 3, 1, "64 bits"),
+        ("type: a.B\naction: *\nwhere: event.x == 99999999999999999999", 3, 19, "64 bits"),
         ("type: a.B\naction: *\nwhere: event.x == 1 and event.x == 2", 1, 1, "grants nothing"),
         ("type: a.B\naction: *\nwhen: 09:00-25:00", 3, 1, "24:00 at the latest"),
         ("type: a.B\naction: *\nwhen: 09:61-10:00", 3, 7, "time of day"),

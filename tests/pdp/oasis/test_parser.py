@@ -94,7 +94,7 @@ def test_each_statement_has_its_form():
         ("a(x), |- b(x)", 1, 7, "expected a name or `[` or `appointment`"),
         ("a(x", 1, 4, "the end cannot stand here: expected `)` or `,`"),
         ("a(1.5) |- b", 1, 3, "use a string or a whole number"),
-        (f"a({2**63}) |- b", 1, 3, "of 64 bits"),
+        (f"a({2**63}) |- b", 1, 3, "64 bits"),
         ("a |- privilege(read, 3)", 1, 22, 'expected a "string"'),
         ('a |- privilege(read, "/x/{p}{q}")', 1, 22, "a segment may hold one"),
         ("a(x), [context.hour =< 3] |- b(x)", 1, 21, "`=` cannot stand here"),
