@@ -15,9 +15,21 @@ import msgspec
 from authz import PublicKey
 from authz.errors import AuthFabricError, InvalidSignature
 from bus.envelope import pack
+from bus.errors import BadMessage
 from pubsub_core.errors import InvalidEvent, UnknownType
 from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
-from pubsub_core.messages import Bundle, Closed, Delivery, Interest, Parcel, Post, Taken
+from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.messages import (
+    Bundle,
+    CachedParcel,
+    Closed,
+    Delivery,
+    Interest,
+    Parcel,
+    Post,
+    Taken,
+    unpack_parcel,
+)
 from pubsub_core.proof import Nonces, Proof, all_digests, check_places
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Switchboard
@@ -133,7 +145,13 @@ class Broker:
         if type_ != event.type:
             raise InvalidEvent("version", "must be one of the event's type")
         shape.check(event.attributes)
-        return granted.publish(event, size, now)
+        values = granted.publish(event, size, now)
+        lacking = self.setting.vault.lacks(event.type, values) if values is not None else None
+        if lacking is not None or event.sealed is not None:
+            attribute = shape.attributes.get(lacking or "")
+            name = attribute.name if attribute is not None else "event"
+            raise InvalidEvent(name, "cannot be published here: this broker holds no key for it")
+        return values
 
     def _shape(self, version: str) -> tuple[str, Shape]:
         known = self._shapes.get(version)
@@ -156,30 +174,73 @@ class Broker:
     def _route(
         self, passed: list[tuple[int, msgspec.Raw, Event]], proof: Proof, digests: bytes, whole: int
     ) -> None:
-        parcels: defaultdict[str, list[tuple[int, msgspec.Raw]]] = defaultdict(list)
-        remote = self.switchboard.remote
-        for place, raw, event in passed:
+        parcels: defaultdict[tuple[str, str], list[tuple[int, msgspec.Raw, Event]]] = defaultdict(list)
+        remote, sealed = self.switchboard.remote, self.setting.vault.sealed
+        for item in passed:
+            event = item[2]
             for name in remote(event):
-                parcels[name].append((place, raw))
+                parcels[name, event.type if event.type in sealed else ""].append(item)
         self._deliver((raw, event) for _, raw, event in passed)
-        for name, items in parcels.items():
-            places, events = [place for place, _ in items], [raw for _, raw in items]
-            parcel = Parcel(self.setting.name, proof, events)
-            if len(events) != whole:
+        covered: dict[int, tuple[msgspec.Raw, Event]] = {}
+        for (name, type_), items in parcels.items():
+            peer = self.peers[name]
+            if type_ and not self.setting.vault.equal(type_, peer.groups):
+                self._send_sealed(peer, items, proof, covered)
+                continue
+            parcel = Parcel(self.setting.name, proof, [raw for _, raw, _ in items])
+            if len(items) != whole:
+                places = [place for place, _, _ in items]
                 parcel = msgspec.structs.replace(parcel, digests=digests, places=places)
-            self.setting.send(self.peers[name].subject, pack(parcel))
-            self.counts.forwarded += len(events)
+            self._send_parcel(peer, type_, parcel)
 
-    def receive(self, parcel: Parcel) -> None:
-        """Take what another broker passes on; while held, later."""
+    def _send_sealed(
+        self,
+        peer: Peer,
+        items: Iterable[tuple[int, msgspec.Raw, Event]],
+        proof: Proof,
+        covered: dict[int, tuple[msgspec.Raw, Event]],
+    ) -> None:
+        """Send a broker events of which it may not read everything. Each is sealed once for all such brokers."""
+        for place, _, event in items:
+            if place not in covered:
+                sealed = self.setting.vault.seal(event)
+                covered[place] = msgspec.Raw(encode(sealed)), sealed
+        passed = [(place, *covered[place]) for place, _, _ in items]
+        _, own = self._vouch(proof, passed)
+        self._send_parcel(peer, "", Parcel(self.setting.name, own, [raw for _, raw, _ in passed]))
+
+    def _send_parcel(self, peer: Peer, type_: str, parcel: Parcel) -> None:
+        """Send a parcel as it is, or, if it holds a sealed type's events in clear, sealed as a whole."""
+        setting, data = self.setting, pack(parcel)
+        if type_:
+            link = f"{setting.name}>{peer.name}".encode()
+            cached = setting.vault.cache(type_, setting.now(), link, data)
+            setting.send(peer.cached_subject, pack(CachedParcel(setting.name, cached)))
+        else:
+            setting.send(peer.subject, data)
+        self.counts.forwarded += len(parcel.events)
+
+    def receive_cached(self, parcel: CachedParcel) -> None:
+        """Take what a broker with the same keys passes on in clear."""
+        try:
+            data = self.setting.vault.uncache(parcel.cached, f"{parcel.sender}>{self.setting.name}".encode())
+            inner = unpack_parcel(data)
+        except (CannotOpen, BadMessage):
+            self.counts.forged += 1
+            return
+        if inner.sender == parcel.sender:
+            self.receive(inner, trusted=True)
+
+    def receive(self, parcel: Parcel, trusted: bool = False) -> None:
+        """Take what another broker passes on; while held, later. `trusted` says that it came under a common seal."""
         if not self.held:
-            self._receive(parcel)
+            self._receive(parcel, trusted)
         elif len(self._waiting) < MAX_HELD:
-            self._waiting.append(partial(self.receive, parcel))
+            self._waiting.append(partial(self.receive, parcel, trusted))
         else:
             self.counts.overflowed += len(parcel.events)
 
-    def _receive(self, parcel: Parcel) -> None:
+    def _receive(self, parcel: Parcel, trusted: bool) -> None:
         peer, proof, now = self.peers.get(parcel.sender), parcel.proof, self.setting.now()
         if peer is None:
             self.counts.untrusted += len(parcel.events)
@@ -196,7 +257,7 @@ class Broker:
                 self.counts.forged += 1
                 scrutiny.caught(peer.name)
                 return
-        self._deliver(self._accepted(peer, parcel, publisher))
+        self._deliver(self._accepted(peer, parcel, publisher, trusted))
 
     def _verify(self, peer: Peer, parcel: Parcel, now: float) -> bytes:
         """The publisher's key, if the proof holds. Raises InvalidSignature, UntrustedSigner or Refused."""
@@ -211,8 +272,9 @@ class Broker:
         return key.raw
 
     def _accepted(
-        self, peer: Peer, parcel: Parcel, publisher: bytes | None
+        self, peer: Peer, parcel: Parcel, publisher: bytes | None, trusted: bool
     ) -> Iterable[tuple[msgspec.Raw, Event]]:
+        sealed = self.setting.vault.sealed
         for raw in parcel.events:
             try:
                 event = decode(raw)
@@ -223,9 +285,23 @@ class Broker:
                 self.counts.untrusted += 1
             elif publisher is not None and event.publisher != publisher:
                 self.counts.forged += 1
+            elif event.sealed is not None or (event.type in sealed and not trusted):
+                opened = self._opened(event)
+                if opened is not None:
+                    yield msgspec.Raw(encode(opened)), opened
             else:
                 self.counts.received += 1
                 yield raw, event
+
+    def _opened(self, event: Event) -> Event | None:
+        """An event with what can be read of it here; None if there is none, or it is not rightly sealed."""
+        try:
+            opened = self.setting.vault.open(event)
+        except CannotOpen:
+            self.counts.forged += 1
+            return None
+        self.counts.received += opened is not None
+        return opened
 
     def _deliver(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
         """Put events into the outboxes of those they are for, and send what can be sent."""
@@ -308,4 +384,5 @@ class Broker:
                 self._post(session, Interest(type_, wanted))
 
     def _post(self, session: Session, content: Delivery | Interest | Closed) -> None:
-        self.setting.send(session.inbox, pack(Post(content)))
+        data, channel = pack(Post(content)), session.channel
+        self.setting.send(session.inbox, data if channel is None else channel.seal(data))

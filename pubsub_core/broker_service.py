@@ -34,8 +34,25 @@ from pubsub_core.calls import Calls
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credentials
 from pubsub_core.enforcement import GENERIC, Generic
+from pubsub_core.errors import UnknownType
+from pubsub_core.event_type import EventType
+from pubsub_core.keys.channel import Channels
+from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, ManagerUntrusted
+from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.member_service import KeyClient
+from pubsub_core.keys.ring import KeyRing
+from pubsub_core.keys.vault import Vault
 from pubsub_core.links import Links
-from pubsub_core.messages import Answer, Taken, unpack_bundle, unpack_parcel, unpack_received
+from pubsub_core.messages import (
+    BROKER_KEY,
+    Answer,
+    BrokerKey,
+    Taken,
+    unpack_bundle,
+    unpack_cached_parcel,
+    unpack_parcel,
+    unpack_received,
+)
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
 from pubsub_core.rights import Rights
 from pubsub_core.session import Setting
@@ -75,15 +92,30 @@ class Serving:
     """The share of other brokers' bundles that is verified."""
     generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
     lease: float = LEASE_SECONDS
+    sealed: Mapping[str, bytes] = field(default_factory=dict)
+    """The types whose events are sealed, by name, each with the capability by which their keys are asked for."""
+    network: bytes = b""
+    """A secret that all brokers of the network share: then definitions travel, and are stored, under it."""
+    home: str = ""
+    """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""
 
 
 class BrokerService:
     """The parts of a running broker."""
 
-    def __init__(self, serving: Serving, bus: Connection, pep: Enforcer) -> None:
+    def __init__(self, serving: Serving, bus: Connection, home: Connection, pep: Enforcer) -> None:
+        """`home` is the connection to the domain's own server, where policies come from."""
         self._serving = serving
         self._bus = bus
+        self._home = home
         self.catalogue = Catalogue()
+        self.catalogue.on_accept.append(self._mark_sealed)
+        self.vault = Vault(KeyRing())
+        self.keys = KeyClient(bus, serving.identity, self.vault.ring)
+        self.keys.on_change.append(self._on_keys)
+        self._groups = self.vault.ring.groups
+        self._groups_changed = asyncio.Event()
+        self._channels = Channels(serving.identity)
         self.web = Web(serving.roots)
         for each in serving.vouches:
             self.web.learn(each)
@@ -98,11 +130,12 @@ class BrokerService:
                 time,
                 lambda: secrets.token_bytes(NONCE_BYTES),
                 Scrutiny(serving.share, random.random),
+                self.vault,
             )
         )
-        self.links = Links(self.broker, self.web, serving.owner_keys)
+        self.links = Links(self.broker, self.web, serving.owner_keys, serving.network)
         rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
-        self.types = TypeStore(bus, self.catalogue)
+        self.types = TypeStore(bus, self.catalogue, serving.network)
         self._kept = False
         self.calls = Calls(
             self.broker,
@@ -128,8 +161,9 @@ class BrokerService:
         if self._serving.policies:
             await self._follow_policies(stack)
         await self._listen(stack)
+        await stack.enter_async_context(self.keys.running())
         self._bus.on_ready.append(self._send_unsent)
-        for work in (self._tick(), self._follow_types()):
+        for work in (self._tick(), self._follow_types(), self._follow_groups(), self._join_groups()):
             task = asyncio.create_task(work)
             stack.callback(task.cancel)
         stack.callback(self.links.leave)
@@ -141,32 +175,58 @@ class BrokerService:
             for subject in (link_all(None, what), link_to(None, own, what)):
                 await bus.listen(subject, lambda s, r, data, h, hear=hear: hear(data))  # type: ignore[misc]
         await bus.listen(link_to(None, own, "events"), self._on_parcel)
+        await bus.listen(link_to(None, own, "cached"), self._on_cached)
         await bus.listen(broker_subject(serving.domain, own, "publish"), self._on_publish)
         await bus.listen(broker_subject(serving.domain, own, "received"), self._on_received)
         busy = pack(Answer("the broker is busy: try again", "failed"))
         call = broker_subject(serving.domain, own, "call")
         await stack.enter_async_context(
-            responding(bus, [call], self.calls.answer, busy=busy, at_once=16, waiting=1024)
+            responding(bus, [call], self._on_call, busy=busy, at_once=16, waiting=1024)
         )
+        await bus.listen(broker_subject(serving.domain, own, "key"), self._on_key_wanted)
 
     def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         if not is_inbox(reply):
             return
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen:
+            return
 
         def answer(taken: Taken) -> None:
             with contextlib.suppress(NotConnected):  # it will be sent again, and recognised
-                self._bus.send(reply, pack(taken))
+                self._bus.send(reply, channel.seal(pack(taken)))
 
         try:
-            self.broker.publish(unpack_bundle(payload), answer)
+            self.broker.publish(unpack_bundle(message), answer)
         except BadMessage as error:
             answer(Taken(0, problem=str(error)))
+
+    def _on_key_wanted(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        """Tell a client to which key to seal what it says."""
+        if is_inbox(reply):
+            key = BrokerKey(self._serving.name, self._channels.public)
+            self._send(reply, BROKER_KEY.sign(key, self._serving.identity))
+
+    async def _on_call(self, payload: bytes) -> bytes:
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen as error:
+            return pack(Answer(str(error), "refused"))
+        return channel.seal(await self.calls.answer(message, channel))
 
     def _on_parcel(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         self.broker.receive(unpack_parcel(payload))
 
+    def _on_cached(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        self.broker.receive_cached(unpack_cached_parcel(payload))
+
     def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        received = unpack_received(payload)
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen:
+            return
+        received = unpack_received(message)
         session = self.broker.sessions.get(received.session)
         if session is not None:
             session.heard = time()
@@ -174,7 +234,7 @@ class BrokerService:
             self.broker.flush(session)
         if is_inbox(reply):
             fault = "" if session is not None else "lost"
-            self._send(reply, pack(Answer(fault=fault)))
+            self._send(reply, channel.seal(pack(Answer(fault=fault))))
 
     def _send(self, subject: str, data: bytes) -> None:
         try:
@@ -193,6 +253,47 @@ class BrokerService:
         self.links.announce()
         for each in types:
             self.broker.tell_interest(each)
+
+    def _mark_sealed(self, definition: EventType) -> None:
+        """Have a type's events, and those of its sub-types, travel sealed or not at all."""
+        parent = definition.parent.id if definition.parent is not None else ""
+        if definition.name in self._serving.sealed or parent in self.vault.sealed:
+            self.vault.sealed.add(definition.id)
+
+    def _on_keys(self) -> None:
+        """What we can read may have changed: then so has what we can ask of others, and they of us."""
+        if self.vault.ring.groups != self._groups:
+            self._groups = self.vault.ring.groups
+            self._groups_changed.set()
+
+    async def _follow_groups(self) -> None:
+        while True:
+            await self._groups_changed.wait()
+            self._groups_changed.clear()
+            self.links.refresh()
+            await self._evolve(self.calls.epoch)
+
+    async def _join_groups(self) -> None:
+        """Ask for the keys of all types that are sealed, until they are there."""
+        waiting, problems = set(self._serving.sealed), dict[str, str]()
+        while waiting:
+            for name in sorted(waiting):
+                try:
+                    await self._join_group(name)
+                    waiting.discard(name)
+                except (UnknownType, BusError):
+                    continue  # the definition, or the manager, is not there yet
+                except (AdmissionRefused, ManagerUntrusted) as error:
+                    if problems.get(name) != str(error):
+                        problems[name] = str(error)
+                        _log.warning("the events of `%s` cannot be read here: %s", name, error)
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _join_group(self, name: str) -> None:
+        keyed = KeyedType.of(self.catalogue, name)
+        plan = await self.keys.join(keyed, self._serving.sealed[name])
+        self.vault.learn(keyed.id, plan)
+        self._groups_changed.set()
 
     async def _tick(self) -> None:
         while True:
@@ -244,11 +345,11 @@ class BrokerService:
 
     async def _follow_policies(self, stack: contextlib.AsyncExitStack) -> None:
         serving = self._serving
-        feed = await stack.enter_async_context(Feed(self._bus, serving.domain, serving.policies))
+        feed = await stack.enter_async_context(Feed(self._home, serving.domain, serving.policies))
         status = MemberStatus(
             f"{serving.name}-{secrets.token_hex(3)}", "broker", serving.domain, 0, lease=serving.lease
         )
-        member = await stack.enter_async_context(Membership(self._bus, status))
+        member = await stack.enter_async_context(Membership(self._home, status))
         waiting = 0
 
         def hold() -> None:
@@ -256,7 +357,7 @@ class BrokerService:
             waiting += 1
             self.broker.hold()
 
-        await stack.enter_async_context(_subscribed(self._bus, serving.domain, hold))
+        await stack.enter_async_context(_subscribed(self._home, serving.domain, hold))
 
         async def follow() -> None:
             nonlocal waiting
@@ -300,13 +401,15 @@ async def _subscribed(bus: Connection, domain: str, on_news: object) -> AsyncIte
 @contextlib.asynccontextmanager
 async def serve_broker(serving: Serving) -> AsyncIterator[BrokerService]:
     """Run a broker for the length of the block."""
+    home = serving.home or serving.url
     async with (
         Enforcer.connect(
-            serving.url, domain=serving.domain, name=serving.name, trust=tuple(map(str, serving.policies))
+            home, domain=serving.domain, name=serving.name, trust=tuple(map(str, serving.policies))
         ) as pep,
         Connection(serving.url, name=serving.name) as bus,
         contextlib.AsyncExitStack() as stack,
     ):
-        service = BrokerService(serving, bus, pep)
+        near = await stack.enter_async_context(Connection(home, name=serving.name)) if serving.home else bus
+        service = BrokerService(serving, bus, near, pep)
         await service.start(stack)
         yield service

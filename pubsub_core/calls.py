@@ -21,6 +21,7 @@ from pubsub_core.binding import bind_filter, name_filter
 from pubsub_core.broker import Broker
 from pubsub_core.enforcement import Enforcement, Generic
 from pubsub_core.errors import InvalidFilter, Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.keys.channel import Channel
 from pubsub_core.messages import (
     CALL,
     WELCOME,
@@ -92,9 +93,10 @@ class Calls:
         self.expires: float | None = None
         """Unix time at which something must be asked again."""
 
-    async def answer(self, payload: bytes) -> bytes:
+    async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
+        """Answer a call; `channel` is the one by which it came, if it came sealed."""
         try:
-            return pack(await self._answer(payload))
+            return pack(await self._answer(payload, channel))
         except (Refused, InvalidSignature) as error:
             return pack(Answer(str(error), "refused"))
         except UnknownType as error:
@@ -104,13 +106,13 @@ class Calls:
         except AuthFabricError as error:
             return pack(Answer(str(error), "invalid"))
 
-    async def _answer(self, payload: bytes) -> Answer:
+    async def _answer(self, payload: bytes, channel: Channel | None) -> Answer:
         opened = CALL.read(payload)
         signed, now = opened.value, self._broker.setting.now()
         if signed.broker != self._broker.setting.name or not self._nonces.use(signed.nonce, signed.time, now):
             raise InvalidSignature
         if isinstance(signed.call, Connect):
-            return await self._connect(signed.call, opened.signer, signed.nonce)
+            return await self._connect(signed.call, opened.signer, signed.nonce, channel)
         session = self._broker.sessions.get(signed.session)
         if session is None or session.key != opened.signer:
             raise SessionLost("the broker does not know it: connect again")
@@ -141,14 +143,16 @@ class Calls:
                 self._on_change(types)
         return Answer()
 
-    async def _connect(self, call: Connect, signer: PublicKey, nonce: bytes) -> Answer:
+    async def _connect(
+        self, call: Connect, signer: PublicKey, nonce: bytes, channel: Channel | None
+    ) -> Answer:
         setting = self._broker.setting
         credential, key = setting.credentials.open(call.credential, setting.now())
         if key != signer:
             raise InvalidSignature
         session = self._broker.sessions.get(call.resume)
         if session is not None and session.key == signer:
-            session.inbox, session.heard = call.inbox, setting.now()
+            session.inbox, session.heard, session.channel = call.inbox, setting.now(), channel
             self._broker.resend(session, call.received)
             return self._welcome(session.token, nonce)
         holder = Holder(credential, call.chains)
@@ -157,6 +161,7 @@ class Calls:
         if not decision.allowed:
             raise Refused("connect", setting.name, decision.detail)
         session = Session(self._token(), key, holder, call.credential, call.inbox, setting.now())
+        session.channel = channel
         self._broker.sessions[session.token] = session
         return self._welcome(session.token, nonce)
 
@@ -300,7 +305,11 @@ class Calls:
     def _bound(self, subscription: Subscription, left: Restriction) -> Predicate:
         catalogue = self._broker.setting.catalogue
         names = catalogue.names(catalogue.newest(subscription.type).version)
-        return bind_filter(parse_filter(subscription.filter), names, readable=left.visible)
+        ids = [each.id for each in names.values()]
+        readable = self._broker.setting.vault.readable(subscription.type, ids)
+        if left.visible is not None:
+            readable &= left.visible
+        return bind_filter(parse_filter(subscription.filter), names, readable=readable)
 
     def _enforcement(self, before: Enforcement | None, left: Restriction) -> Enforcement:
         """The same as before, with all it has counted, if nothing changes."""

@@ -6,7 +6,7 @@ its owner's signature whoever brought it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from authz.spki import Revocations
@@ -25,6 +25,8 @@ class Catalogue:
         self._children: dict[str, set[str]] = {}
         self._attributes: dict[str, Mapping[str, Attribute]] = {}
         self._by_name: dict[str, Mapping[str, Attribute]] = {}
+        self.on_accept: list[Callable[[EventType], None]] = []
+        """Called with each definition taken in, before anybody can use it."""
 
     def accept(self, signed: SignedType, at: float, revocations: Revocations | None = None) -> EventType:
         """Take a definition in, if it was rightly made. Raises TypeRefused; one known already changes nothing."""
@@ -135,6 +137,8 @@ class Catalogue:
             check_distinct(every)
         except InvalidType as error:
             raise TypeRefused(definition.name, f"with those it inherits, {error}") from None
+        for action in self.on_accept:
+            action(definition)
         self._signed[definition.version] = signed
         self._attributes[definition.version] = MappingProxyType({each.id: each for each in every})
         self._by_name[definition.version] = MappingProxyType({each.name: each for each in every})

@@ -29,7 +29,10 @@ from bus.subjects import broker as broker_subject
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import Refused, SessionLost, UnknownType
 from pubsub_core.event_type import EventType
+from pubsub_core.keys.channel import Channel
+from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import (
+    BROKER_KEY,
     CALL,
     WELCOME,
     AddType,
@@ -86,6 +89,8 @@ class EventClient:
         self._chains = chains
         self._brokers = brokers
         self.catalogue = Catalogue()
+        self.channel: Channel
+        """By which the broker is spoken to; there is one from the moment it was first met."""
         self.session = ""
         self.sessions_begun = 0
         """How often a session was begun anew: more than once if the broker forgot it meanwhile."""
@@ -168,8 +173,8 @@ class EventClient:
         """Have the broker do something. Raises Refused, UnknownType, InvalidCall, SessionLost."""
         signed = SignedCall(call, self.broker, time(), secrets.token_bytes(NONCE_BYTES), self.session)
         subject = broker_subject(self.domain, self.broker, "call")
-        payload = await self.bus.ask(subject, CALL.sign(signed, self.identity), CALL_SECONDS)
-        answer = unpack_answer(payload)
+        sealed = self.channel.seal(CALL.sign(signed, self.identity))
+        answer = unpack_answer(self._opened(await self.bus.ask(subject, sealed, CALL_SECONDS)))
         if answer.fault:
             _raise(call, answer)
         if isinstance(call, Connect):
@@ -182,9 +187,26 @@ class EventClient:
         if self._brokers is not None and key not in self._brokers:
             raise InvalidSignature
 
+    def _opened(self, payload: bytes) -> bytes:
+        """What the broker says. Raises SessionLost if it is not for us, as when the broker has another key now."""
+        try:
+            return self.channel.open(payload)
+        except CannotOpen:
+            raise SessionLost("what the broker says cannot be read: connect again") from None
+
+    async def _meet(self) -> Channel:
+        """Find out to which key the broker is to be spoken to. Raises InvalidSignature if it is not one of ours."""
+        subject = broker_subject(self.domain, self.broker, "key")
+        opened = BROKER_KEY.read(await self.bus.ask(subject, b"", CALL_SECONDS))
+        stranger = self._brokers is not None and opened.signer not in self._brokers
+        if stranger or opened.value.broker != self.broker:
+            raise InvalidSignature
+        return Channel.to(opened.value.exchange)
+
     async def _connect(self) -> None:
         """Take up the session where it was left, or begin one."""
         async with self._connecting:
+            self.channel = await self._meet()
             resume = self.session
             connect = Connect(self.credential, self._inbox, self._chains, resume, self._received)
             answer = await self.call(connect)
@@ -215,9 +237,10 @@ class EventClient:
             await asyncio.sleep(KEEPALIVE_SECONDS)
             try:
                 subject = broker_subject(self.domain, self.broker, "received")
-                word = pack(Received(self.session, self._received_and_read()))
-                answer = unpack_answer(await self.bus.ask(subject, word, CALL_SECONDS))
-            except BusError:
+                word = self.channel.seal(pack(Received(self.session, self._received_and_read())))
+                answer = unpack_answer(self._opened(await self.bus.ask(subject, word, CALL_SECONDS)))
+            except (BusError, SessionLost):
+                await self._try_to_connect()
                 continue
             if answer.fault == "lost":
                 await self._try_to_connect()
@@ -226,7 +249,11 @@ class EventClient:
     def _on_post(self, payload: bytes, nobody: bool) -> None:
         if nobody:
             return
-        match unpack_post(payload).content:
+        try:
+            post = unpack_post(self.channel.open(payload))
+        except CannotOpen:
+            return  # it is delivered again to whoever takes up the session
+        match post.content:
             case Delivery(first, items):
                 self._deliver(first, items)
             case Interest(type_, wanted):
@@ -256,7 +283,7 @@ class EventClient:
             self._acknowledged = read
             subject = broker_subject(self.domain, self.broker, "received")
             with contextlib.suppress(NotConnected):
-                self.bus.send(subject, pack(Received(self.session, read)))
+                self.bus.send(subject, self.channel.seal(pack(Received(self.session, read))))
 
     def _end(self, problem: str) -> None:
         self._closed = problem

@@ -13,6 +13,7 @@ import msgspec
 
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.event_type import Attribute, AttributeType
+from pubsub_core.keys.sealing import Sealed
 
 MAX_EVENT_BYTES = 64 * 1024
 _INTEGERS = range(-(2**63), 2**63)
@@ -33,6 +34,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Its number among all events of this publisher's session: it tells one event from another."""
     attributes: dict[str, object]
     """Values by the attributes' UUIDs."""
+    sealed: Sealed | None = None
+    """Between brokers: the values that not every broker may read."""
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -7,14 +7,17 @@ signed and dated; whoever repeats it is not believed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from authz import Identity
+from authz import Identity, PublicKey
 from authz.errors import InvalidSignature
+from authz.predicate import Predicate
 from authz.seal import Seal
 from bus.subjects import link_all, link_to
 from pubsub_core.broker import Broker
 from pubsub_core.errors import TypeRefused
+from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.keys.exchange import lock, unlock
 from pubsub_core.messages import Hello, Note, Wants
 from pubsub_core.session import Peer
 from pubsub_core.trust import Web, beat
@@ -32,8 +35,11 @@ MAX_NOTE_BYTES = 256 * 1024
 class Links:
     """A broker's connections to all others."""
 
-    def __init__(self, broker: Broker, web: Web, owners: Iterable[Identity] = ()) -> None:
-        """`owners` are those whose heartbeats this broker sends."""
+    def __init__(
+        self, broker: Broker, web: Web, owners: Iterable[Identity] = (), network: bytes = b""
+    ) -> None:
+        """`owners` are those whose heartbeats this broker sends; `network` is what all brokers share, if anything."""
+        self._network = network
         self._broker = broker
         self._web = web
         self._owners = tuple(owners)
@@ -64,6 +70,13 @@ class Links:
             self._announced = wants.version
             self._send(link_all(self._broker.setting.domain, "note"), self._note(wants))
 
+    def refresh(self) -> None:
+        """Our keys are other ones: tell all others anew what is wanted here, and have them tell us."""
+        self._broker.switchboard.version += 1
+        for peer in self._broker.peers.values():
+            peer.version = -1
+            self._tell(peer, ask=True)
+
     def announce_types(self) -> None:
         """Tell all others the definitions that are known here."""
         for part in self._definitions():
@@ -80,6 +93,7 @@ class Links:
         if peer is None:
             return
         now = self._broker.setting.now()
+        peer.groups = frozenset(hello.groups)
         self._learn(hello, now)
         if hello.leaving:
             self._forget(hello.name)
@@ -90,8 +104,8 @@ class Links:
 
     def hear_note(self, data: bytes) -> None:
         try:
-            opened = NOTE.read(data)
-        except InvalidSignature:
+            opened = NOTE.read(unlock(self._network, "note", data) if self._network else data)
+        except (InvalidSignature, CannotOpen):
             self._broker.counts.forged += 1
             return
         note = opened.value
@@ -100,7 +114,7 @@ class Links:
             return
         self._accept(note.definitions)
         if note.wants is not None and note.wants.version != peer.version:
-            peer.version, peer.wants = note.wants.version, note.wants.filters
+            peer.version, peer.wants = note.wants.version, self._read(note.wants, opened.signer)
         self.review(self._broker.setting.now())
         if note.tell:
             self._tell(peer, ask=False)
@@ -136,7 +150,8 @@ class Links:
             self._told[key] = time
         if peer is None:
             subject = link_to(setting.domain, name, "events")
-            peer = self._broker.peers[name] = Peer(name, domain, key, now, subject)
+            cached = link_to(setting.domain, name, "cached")
+            peer = self._broker.peers[name] = Peer(name, domain, key, now, subject, cached)
             self._tell(peer, ask=True)
         peer.heard = now
         return peer
@@ -174,9 +189,20 @@ class Links:
         self._send(subject, self._note(self._wants(), tell=ask))
 
     def _wants(self) -> Wants:
-        switchboard = self._broker.switchboard
-        filters = dict(switchboard.wants())
-        return Wants(switchboard.version, filters)
+        switchboard, setting = self._broker.switchboard, self._broker.setting
+        filters, vault = dict(switchboard.wants()), setting.vault
+        key, now = setting.identity.public.raw, setting.now()
+        sealed = {
+            id_: vault.seal_filters(id_, filters.pop(id_), key, now) for id_ in vault.sealed & filters.keys()
+        }
+        return Wants(switchboard.version, filters, sealed)
+
+    def _read(self, wants: Wants, by: PublicKey) -> Mapping[str, tuple[Predicate, ...]]:
+        """What a broker wants, as far as it can be read here."""
+        vault = self._broker.setting.vault
+        clear = {id_: filters for id_, filters in wants.filters.items() if id_ not in vault.sealed}
+        opened = {id_: vault.open_filters(id_, filters, by.raw) for id_, filters in wants.sealed.items()}
+        return {**clear, **{id_: filters for id_, filters in opened.items() if filters}}
 
     def _definitions(self) -> Iterator[tuple[bytes, ...]]:
         """All definitions, in parts that fit a message."""
@@ -194,12 +220,17 @@ class Links:
     def _note(self, wants: Wants | None, definitions: tuple[bytes, ...] = (), tell: bool = False) -> bytes:
         setting = self._broker.setting
         note = Note(setting.name, setting.domain, setting.now(), wants, definitions, tell)
-        return NOTE.sign(note, setting.identity)
+        data = NOTE.sign(note, setting.identity)
+        return lock(self._network, "note", data) if self._network else data
 
     def _say_hello(self, subject: str = "", leaving: bool = False) -> None:
-        setting = self._broker.setting
-        version, web = self._wants().version, self._web
-        hello = Hello(setting.name, setting.domain, setting.now(), version, web.vouches, web.beats, leaving)
+        setting, web, switchboard = self._broker.setting, self._web, self._broker.switchboard
+        switchboard.wants()
+        version = switchboard.version
+        groups = tuple(sorted(setting.vault.ring.groups))
+        hello = Hello(
+            setting.name, setting.domain, setting.now(), version, web.vouches, web.beats, leaving, groups
+        )
         self._send(subject or link_all(setting.domain, "hello"), HELLO.sign(hello, setting.identity))
 
     def _send(self, subject: str, data: bytes) -> None:

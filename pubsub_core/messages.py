@@ -9,6 +9,8 @@ import msgspec
 from authz.predicate import Predicate
 from authz.seal import Seal
 from bus.envelope import Unpack
+from pubsub_core.keys.cache import Cached
+from pubsub_core.keys.filters import SealedFilter
 from pubsub_core.proof import Proof
 
 
@@ -115,6 +117,16 @@ class Answer(msgspec.Struct, frozen=True):
     """The broker's signature over the nonce of the call that began the session."""
 
 
+class BrokerKey(msgspec.Struct, frozen=True):
+    """The key to which a broker's clients seal what they say; signed by the broker."""
+
+    broker: str
+    exchange: bytes
+
+
+BROKER_KEY = Seal("broker exchange key", BrokerKey)
+
+
 class Bundle(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Events that a publisher sends together, numbered within its session from 1 on."""
 
@@ -180,11 +192,20 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     places: list[int] = []
 
 
+class CachedParcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A parcel in clear for a broker that holds the same keys, sealed as a whole."""
+
+    sender: str
+    cached: Cached
+
+
 class Wants(msgspec.Struct, frozen=True):
     """What a broker's clients want: for each type, by UUID, filters of which one must let an event through."""
 
     version: int
     filters: dict[str, tuple[Predicate, ...]]
+    sealed: dict[str, tuple[SealedFilter, ...]] = {}
+    """The same for types whose events are sealed."""
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -199,6 +220,8 @@ class Hello(msgspec.Struct, frozen=True):
     beats: dict[str, bytes] = {}
     """The newest heartbeat it has heard of each type owner, as the owner signed it."""
     leaving: bool = False
+    groups: tuple[str, ...] = ()
+    """The key groups whose keys it holds."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -219,3 +242,4 @@ unpack_taken = Unpack(Taken)
 unpack_received = Unpack(Received)
 unpack_post = Unpack(Post)
 unpack_parcel = Unpack(Parcel)
+unpack_cached_parcel = Unpack(CachedParcel)

@@ -16,6 +16,7 @@ from bus.subjects import broker as broker_subject
 from pubsub_core.errors import InvalidEvent, SessionLost
 from pubsub_core.event import Event, Shape, encode
 from pubsub_core.event_type import EventType
+from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import Bundle, Taken, Unadvertise, unpack_taken
 from pubsub_core.proof import NONCE_BYTES, Proof, all_digests
 
@@ -145,12 +146,15 @@ class Outgoing:
         client = self._client
         subject = broker_subject(client.domain, client.broker, "publish")
         with contextlib.suppress(NotConnected):  # it is sent again when the connection is back
-            client.bus.send(subject, payload, self._reply)
+            client.bus.send(subject, client.channel.seal(payload), self._reply)
 
     def _on_taken(self, payload: bytes, nobody: bool) -> None:
         if nobody:
             return
-        taken = unpack_taken(payload)
+        try:
+            taken = unpack_taken(self._client.channel.open(payload))
+        except CannotOpen:
+            return  # it is sent again
         if taken.problem:
             self._not_taken(taken)
             return

@@ -14,6 +14,9 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credentials
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
+from pubsub_core.keys.channel import Channel
+from pubsub_core.keys.ring import KeyRing
+from pubsub_core.keys.vault import Vault
 from pubsub_core.outbox import Outbox
 from pubsub_core.proof import Scrutiny
 from pubsub_core.rights import Holder
@@ -48,6 +51,8 @@ class Session:
     """What of it is granted, for each of them by the types concerned."""
     published: int = 0
     """The number of the last bundle taken."""
+    channel: Channel | None = None
+    """By which the client is told things that nobody else is to hear."""
 
     def may_publish(self, type_: str) -> Enforcement | None:
         for granted in self.adverts.values():
@@ -66,6 +71,8 @@ class Peer:
     heard: float
     subject: str
     """Where it takes parcels from this one."""
+    cached_subject: str
+    """Where it takes those that are in clear under one seal."""
     version: int = -1
     """Which of its wants is known here."""
     wants: Mapping[str, tuple[Predicate, ...]] = field(default_factory=dict)
@@ -73,6 +80,8 @@ class Peer:
     """What of that it is sent, being trusted with it."""
     carries: set[str] = field(default_factory=set)
     """The types, by UUID, that it is trusted with."""
+    groups: frozenset[str] = frozenset()
+    """The key groups whose keys it says it holds."""
 
 
 class Counts:
@@ -96,3 +105,4 @@ class Setting:
     now: Callable[[], float]
     nonce: Callable[[], bytes]
     scrutiny: Scrutiny
+    vault: Vault = field(default_factory=lambda: Vault(KeyRing()))

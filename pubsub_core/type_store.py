@@ -11,6 +11,8 @@ from bus.record_store import RecordStore
 from bus.subjects import TYPES
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused, UnknownType
+from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.keys.exchange import lock, unlock
 from pubsub_core.type_signature import SignedType
 
 _log = logging.getLogger("authfabric.events")
@@ -19,16 +21,20 @@ _log = logging.getLogger("authfabric.events")
 class TypeStore:
     """The authoritative copies, and a catalogue that keeps up with them."""
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(self, connection: Connection, catalogue: Catalogue, network: bytes = b"") -> None:
+        """`network` is a secret that all brokers share, if the store is not to read the definitions."""
         self.catalogue = catalogue
+        self._network = network
         self._records = RecordStore(connection, TYPES)
         self._read = 0
 
     async def publish(self, signed: SignedType) -> None:
         """Verify a definition and store it. Raises TypeRefused, StoreUnavailable."""
         await self.refresh()
+        known = signed.definition.version in self.catalogue
         definition = self.catalogue.accept(signed, time())
-        await self._records.put(_name(definition.id, definition.version), signed.encode())
+        if not known:
+            await self._records.put(_name(definition.id, definition.version), self._locked(signed.encode()))
 
     async def remove(self, id_: str) -> None:
         """Take all versions of a type out. Raises TypeRefused while others extend it."""
@@ -52,10 +58,16 @@ class TypeStore:
         """Call back whenever there may be a new definition."""
         return await self._records.listen(on_news)
 
+    def _locked(self, data: bytes) -> bytes:
+        return lock(self._network, "type definition", data) if self._network else data
+
+    def _unlocked(self, data: bytes) -> bytes:
+        return unlock(self._network, "type definition", data) if self._network else data
+
     def _accept(self, data: bytes) -> None:
         try:
-            self.catalogue.accept(SignedType.decode(data), time())
-        except TypeRefused as error:
+            self.catalogue.accept(SignedType.decode(self._unlocked(data)), time())
+        except (TypeRefused, CannotOpen) as error:
             _log.warning("a definition in the store is left out: %s", error)
 
     def _forget(self, id_: str) -> None:

@@ -23,7 +23,7 @@ from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authfabric.type_files import read_signed
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey
-from authz.spki import InvalidCapability, Kind, Owners, Resource, Verifier
+from authz.spki import InvalidCapability
 from authz.spki.text import format_time, parse_notice
 from bus.connection import Connection
 from bus.keystore import load_key, load_public_key
@@ -108,7 +108,7 @@ def serve(
                 keyed = await _find(bus, type_)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes)
-                manager = KeyManager(bus, KeyOffice(identity, keyed, plan, _verifier(keyed), rules, word))
+                manager = KeyManager(bus, KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word))
                 for notice in notices:
                     manager.accept(notice)
                 async with manager.serving():
@@ -131,7 +131,7 @@ def status(
     async def work() -> KeyStatus:
         async with Connection(find_url(url), name="keys") as bus:
             keyed = await _find(bus, type_)
-            office = KeyOffice(identity, keyed, Plan(()), _verifier(keyed))
+            office = KeyOffice(identity, keyed, Plan(()), keyed.verifier())
             return await KeyManager(bus, office).status()
 
     with _errors():
@@ -154,11 +154,6 @@ async def _find(bus: Connection, name: str) -> KeyedType:
     catalogue = Catalogue()
     await TypeStore(bus, catalogue).refresh()
     return KeyedType.of(catalogue, name)
-
-
-def _verifier(keyed: KeyedType) -> Verifier:
-    """All authority over a type comes from its owner, whose key is part of its name."""
-    return Verifier(Owners([(Resource.of(Kind.TYPE, keyed.name), keyed.owner)]))
 
 
 def _plan(

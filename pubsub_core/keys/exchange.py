@@ -53,23 +53,27 @@ def ask(manager: bytes, content: bytes) -> tuple[Question, Exchanged]:
     """Encrypt a question to a manager's exchange key. Raises CannotOpen if that is no such key."""
     pair = X25519PrivateKey.generate()
     public = pair.public_key().public_bytes_raw()
-    shared = _shared(pair, manager, public + manager)
+    shared = Exchanged(exchanged(pair, manager, public + manager))
     return Question(public, lock(shared.secret, "question", content)), shared
 
 
 class Secrets:
-    """What a manager's replicas have in common, from its identity alone."""
+    """What all who have an identity have in common by it alone, in one of its offices."""
 
-    def __init__(self, manager: Identity) -> None:
-        root = manager.sign(b"authfabric key manager secrets 1\0")
+    def __init__(self, identity: Identity, office: str = "key manager") -> None:
+        root = identity.sign(b"authfabric secrets of a " + office.encode() + b" 1\0")
         self._pair = X25519PrivateKey.from_private_bytes(derive(root, "exchange"))
         self.public = self._pair.public_key().public_bytes_raw()
         self._state = derive(root, "state")
 
     def hear(self, question: Question) -> tuple[bytes, Exchanged]:
         """What was asked, and how to answer. Raises CannotOpen."""
-        shared = _shared(self._pair, question.asker, question.asker + self.public)
+        shared = Exchanged(self.exchange(question.asker))
         return unlock(shared.secret, "question", question.box), shared
+
+    def exchange(self, asker: bytes) -> bytes:
+        """The secret shared with whoever drew this public key. Raises CannotOpen if it is none."""
+        return exchanged(self._pair, asker, asker + self.public)
 
     def seal_state(self, name: str, state: bytes) -> bytes:
         """State as it may be stored where others can read and write."""
@@ -95,9 +99,10 @@ def unlock(secret: bytes, purpose: str, box: bytes) -> bytes:
         raise CannotOpen from None
 
 
-def _shared(own: X25519PrivateKey, other: bytes, context: bytes) -> Exchanged:
+def exchanged(own: X25519PrivateKey, other: bytes, context: bytes) -> bytes:
+    """The secret that two keys have in common. Raises CannotOpen if the other is no key."""
     try:
         secret = own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError:
         raise CannotOpen from None
-    return Exchanged(derive(secret, "exchanged", context))
+    return derive(secret, "exchanged", context)

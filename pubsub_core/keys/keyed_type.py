@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from authz import PublicKey
+from authz.spki import Kind, Owners, Resource, Verifier
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.keys.plan import Group
 
@@ -29,6 +30,10 @@ class KeyedType:
         return cls(
             definition.id, name, definition.owner_key, {id_: each.name for id_, each in attributes.items()}
         )
+
+    def verifier(self) -> Verifier:
+        """All authority over a type comes from its owner, whose key is part of its name."""
+        return Verifier(Owners([(Resource.of(Kind.TYPE, self.name), self.owner)]))
 
     def names_in(self, group: Group) -> list[str]:
         """The names by which capabilities speak of a group's attributes; of one it does not know, the UUID."""

@@ -16,7 +16,6 @@ import msgspec
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
 from authz.seal import UntrustedSigner
-from authz.spki import Verifier
 from bus.connection import Connection, Subscription
 from bus.envelope import pack
 from bus.errors import BusError, ReplyTimeout
@@ -68,14 +67,13 @@ class _Joined:
 
 
 class KeyClient:
-    """A broker's memberships: `async with KeyClient(bus, identity, ring, verifier).running(): ...`."""
+    """A broker's memberships: `async with KeyClient(bus, identity, ring).running(): ...`."""
 
     def __init__(
         self,
         bus: Connection,
         identity: Identity,
         ring: KeyRing,
-        verifier: Verifier,
         *,
         clock: Callable[[], float] = time.time,
         seconds: float = SECONDS,
@@ -83,7 +81,6 @@ class KeyClient:
         self.ring = ring
         self._bus = bus
         self._identity = identity
-        self._verifier = verifier
         self._clock = clock
         self._seconds = seconds
         self._joined: dict[str, _Joined] = {}
@@ -176,7 +173,7 @@ class KeyClient:
         """The groups that our capability is for. Raises AdmissionRefused if there are none."""
         found, refusal = [], AdmissionRefused("the type has no key groups")
         try:
-            capability = self._verifier.verify(joined.chain, self._clock()).capability
+            capability = joined.keyed.verifier().verify(joined.chain, self._clock()).capability
         except AuthFabricError as error:
             raise AdmissionRefused(str(error)) from None
         for group in joined.introduction.plan.groups:

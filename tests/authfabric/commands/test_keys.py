@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authfabric.passphrase import VARIABLE
-from authz.spki import Kind, Owners, Resource, Verifier, encode_chain
+from authz.spki import encode_chain
 from authz.spki.text import parse_chain
 from bus import Connection
 from bus.keystore import load_key
@@ -89,8 +89,7 @@ async def join(name: str, url: str, chain: bytes) -> None:
         catalogue = Catalogue()
         await TypeStore(bus, catalogue).refresh()
         keyed = KeyedType.of(catalogue, name)
-        verifier = Verifier(Owners([(Resource.of(Kind.TYPE, name), keyed.owner)]))
-        client = KeyClient(bus, load_key(Path("broker.key"), str), KeyRing(), verifier)
+        client = KeyClient(bus, load_key(Path("broker.key"), str), KeyRing())
         async with client.running():
             await client.join(keyed, chain)
             assert len(client.ring.groups) == 2

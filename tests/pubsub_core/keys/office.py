@@ -85,7 +85,7 @@ async def broker(
     url: str, identity: Identity | None = None, connection: type[Connection] = Connection, **options
 ):
     async with connection(url, **options) as bus:
-        client = KeyClient(bus, identity or Identity.generate(), KeyRing(), verifier())
+        client = KeyClient(bus, identity or Identity.generate(), KeyRing())
         async with client.running():
             yield client
 

@@ -1,0 +1,141 @@
+"""What a broker does with its keys: seal what it passes on, open what it is sent, and say what it can read.
+
+Invariant: no value of a sealed attribute leaves the broker for another unless under the keys of its group. While the
+keys of a sealed type are not here, nothing of it is passed on at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from authz.predicate import TRUE, Predicate
+from pubsub_core.event import Event
+from pubsub_core.keys.cache import Cached, CacheOpener, CacheSealer
+from pubsub_core.keys.errors import CannotOpen, KeyMissing
+from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
+from pubsub_core.keys.plan import Plan
+from pubsub_core.keys.ring import KeyRing
+from pubsub_core.keys.sealing import Binding, Opened, Sealer
+
+
+class Vault:
+    """The keys of one broker, and the plans of the types that are sealed."""
+
+    def __init__(self, ring: KeyRing, sealed: Collection[str] = ()) -> None:
+        """`sealed` are the UUIDs of types that must not travel in clear."""
+        self.ring = ring
+        self.sealed = set(sealed)
+        self._plans: dict[str, Plan] = {}
+        self._sealers: dict[str, Sealer] = {}
+        self._caches: dict[str, CacheSealer] = {}
+        self._opener = CacheOpener(ring)
+
+    def learn(self, type_: str, plan: Plan) -> None:
+        """Seal a type by this plan from now on."""
+        if self._plans.get(type_) != plan:
+            self.sealed.add(type_)
+            self._plans[type_] = plan
+            self._sealers[type_] = Sealer(plan, self.ring)
+            self._caches[type_] = CacheSealer(self.ring, plan.by_id)
+
+    def lacks(self, type_: str, values: Mapping[str, object]) -> str | None:
+        """An attribute among these that cannot be sealed here; None if all can."""
+        if type_ not in self.sealed:
+            return None
+        plan = self._plans.get(type_)
+        if plan is None:
+            return next(iter(values), "")
+        for attribute, value in values.items():
+            group = plan.group_of.get(attribute)
+            if group is not None and value is not None and not self.ring.holds(group.id):
+                return attribute
+        return None
+
+    def readable(self, type_: str, attributes: Iterable[str]) -> frozenset[str]:
+        """Those of a type's attributes that can be read here."""
+        if type_ not in self.sealed:
+            return frozenset(attributes)
+        plan = self._plans.get(type_)
+        if plan is None:
+            return frozenset()
+        group_of, holds = plan.group_of, self.ring.holds
+        return frozenset(each for each in attributes if each not in group_of or holds(group_of[each].id))
+
+    def seal(self, event: Event) -> Event:
+        """The event as brokers with fewer keys may have it. Raises KeyMissing."""
+        plan = self._plans.get(event.type)
+        if plan is None:
+            raise KeyMissing(event.type)
+        values = event.attributes
+        sealed = self._sealers[event.type].seal(_binding(event), values)
+        clear = {each: values[each] for each in plan.clear(values)}
+        return msgspec.structs.replace(event, attributes=clear, sealed=sealed)
+
+    def open(self, event: Event) -> Event | None:
+        """The event with all that can be read here; None for a dummy. Raises CannotOpen if it is not rightly sealed."""
+        plan = self._plans.get(event.type)
+        if event.sealed is None:
+            if event.type in self.sealed:
+                raise CannotOpen
+            return event
+        if plan is None:
+            return msgspec.structs.replace(event, sealed=None)
+        opened = Opened(self.ring, plan, _binding(event), event.sealed, event.attributes)
+        values = opened.all()
+        if opened.broken:
+            raise CannotOpen
+        return None if opened.dummy else msgspec.structs.replace(event, attributes=values, sealed=None)
+
+    def dummy(self, like: Event) -> Event:
+        """An event that says nothing, with this one's heading."""
+        sealed = self._sealers[like.type].seal_dummy(_binding(like))
+        return msgspec.structs.replace(like, attributes={}, sealed=sealed)
+
+    def equal(self, type_: str, groups: Collection[str]) -> bool:
+        """Whether whoever holds the keys of these groups can read whatever we seal of a type, as we can."""
+        plan = self._plans.get(type_)
+        return plan is not None and all(each in groups and self.ring.holds(each) for each in plan.by_id)
+
+    def cache(self, type_: str, at: float, link: bytes, batch: bytes) -> Cached:
+        """A batch of a type's events, in clear, for a broker that is our equal. Raises KeyMissing."""
+        return self._caches[type_].seal(at, link, batch)
+
+    def uncache(self, cached: Cached, link: bytes) -> bytes:
+        """What an equal has sent. Raises CannotOpen."""
+        return self._opener.open(cached, link)
+
+    def seal_filters(
+        self, type_: str, filters: Iterable[Predicate], publisher: bytes, at: float
+    ) -> tuple[SealedFilter, ...]:
+        """Filters as other brokers may have them. Those about what we cannot read ask for everything."""
+        plan, sealer = self._plans.get(type_), self._sealers.get(type_)
+        if plan is None or sealer is None:
+            return ()
+        made = []
+        for number, each in enumerate(filters):
+            binding = Binding(type_, type_, publisher, at, number, "filter")
+            try:
+                made.append(seal_filter(each, plan, sealer, binding))
+            except KeyMissing:
+                made.append(SealedFilter(binding))
+        return tuple(made)
+
+    def open_filters(
+        self, type_: str, sealed: Iterable[SealedFilter], publisher: bytes
+    ) -> tuple[Predicate, ...]:
+        """What of another broker's filters can be read here; what cannot asks for everything."""
+        plan = self._plans.get(type_)
+        if plan is None:
+            return (TRUE,)
+        return tuple(
+            open_filter(each, plan, self.ring).known
+            for each in sealed
+            if (each.binding.type, each.binding.publisher, each.binding.purpose)
+            == (type_, publisher, "filter")
+        )
+
+
+def _binding(event: Event) -> Binding:
+    return Binding(event.type, event.version, event.publisher, event.time, event.sequence)

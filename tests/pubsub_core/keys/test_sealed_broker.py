@@ -1,0 +1,183 @@
+"""Brokers that seal: each delivers what it holds keys for, and the servers between them learn nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+import time
+
+import msgspec
+import pytest
+
+from bus.envelope import pack
+from bus.subjects import link_to
+from pubsub_core.client import CallRefused
+from pubsub_core.errors import InvalidEvent
+from pubsub_core.event import Event, encode
+from pubsub_core.messages import Parcel
+from pubsub_core.proof import Proof
+from pubsub_core.type_signature import SignedType
+from tests.pubsub_core.keys.police import NAME, police
+from tests.pubsub_core.town import town
+from tests.waiting import eventually
+
+SIGHTED = 1893499199.25
+PLACE = "Victoria Embankment"
+PLATES = ("AE05 XYZ", "LD51 QRS")
+
+
+async def take(subscriber, count: int) -> list[dict[str, object]]:
+    return [dict((await asyncio.wait_for(anext(subscriber), 20)).attributes) for _ in range(count)]
+
+
+@pytest.fixture
+async def network(jetstream_server, tmp_path):
+    async with town(jetstream_server, tmp_path) as home, police(home) as network:
+        yield network
+
+
+async def started(network):
+    """The three brokers, each with its keys, all of them knowing each other."""
+    await network.begin()
+    met = await network.broker("met")
+    ccs = await network.broker("ccs", "numberplate", "sighted")
+    stats = await network.broker("stats", "sighted", "location")
+    services = (met, ccs, stats)
+    for service in services:
+        await eventually(lambda service=service: service.vault.ring.groups)
+        await eventually(lambda service=service: len(service.broker.peers) == 2)
+        peers = service.broker.peers
+        await eventually(lambda peers=peers: all(peer.groups and peer.carries for peer in peers.values()))
+    return services
+
+
+async def publish(publisher) -> None:
+    for plate in PLATES:
+        await publisher.publish(numberplate=plate, location=PLACE, sighted=SIGHTED)
+    await publisher.flush()
+
+
+def encodings(text: str) -> list[bytes]:
+    """A text in every encoding tried."""
+    raw = text.encode()
+    wide = [text.encode(each) for each in ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le")]
+    shifted = [base64.b64encode(bytes(shift) + raw)[4:-4] for shift in range(3)]
+    urlsafe = [base64.urlsafe_b64encode(bytes(shift) + raw)[4:-4] for shift in range(3)]
+    escaped = "".join(c if c.isalnum() else f"={ord(c):02X}" for c in text).encode()
+    found = [*wide, *shifted, *urlsafe, raw.hex().encode(), raw.hex().upper().encode(), raw[::-1], escaped]
+    return [each for each in found if len(each) >= 5]
+
+
+async def test_no_byte_that_crosses_the_servers_tells_a_name_a_value_or_a_filter(network):
+    seen: list[bytes] = []
+    await network.bus.listen(
+        ">", lambda subject, reply, data, head: seen.append(subject.encode() + b" " + data + head)
+    )
+    await network.bus.flush()
+    await started(network)
+    clients = {
+        name: await network.town.client(name, broker)
+        for name, broker in (("camera", "met"), ("smith", "met"), ("billing", "ccs"), ("statistics", "stats"))
+    }
+    smith = await clients["smith"].subscriber(NAME)
+    billing = await clients["billing"].subscriber(NAME, "numberplate STARTS WITH 'AE05'")
+    statistics = await clients["statistics"].subscriber(NAME, f"location = '{PLACE}'")
+    publisher = await clients["camera"].publisher(NAME)
+    await eventually(
+        lambda: len(network.town.services[0].broker.switchboard._remote.get(network.kind.id, ())) == 2
+    )
+    await publish(publisher)
+    plate = {"numberplate": PLATES[0], "sighted": SIGHTED}
+    assert await take(smith, 1) == [{**plate, "location": PLACE}]
+    assert await take(billing, 1) == [plate]
+    assert await take(statistics, 2) == [{"location": PLACE, "sighted": SIGHTED}] * 2
+    await network.bus.flush()
+    everything = b"\n".join(seen)
+    assert len(seen) > 50
+    for text in (
+        NAME,
+        "pito.Numberplate",
+        "numberplate",
+        "location",
+        "sighted",
+        *PLATES,
+        PLACE,
+        "Victoria",
+        "AE05",
+    ):
+        for form in encodings(text):
+            assert form not in everything, (text, form)
+    for form in (struct.pack(">d", SIGHTED), struct.pack("<d", SIGHTED), str(SIGHTED).encode()):
+        assert form not in everything
+
+
+async def test_brokers_with_the_same_keys_pass_on_plaintext_under_one_seal(network):
+    await network.begin()
+    met, yard = await network.broker("met"), await network.broker("yard")
+    for service in (met, yard):
+        await eventually(lambda service=service: len(service.vault.ring.groups) == 3)
+    await eventually(lambda: len(met.broker.peers[yard._serving.name].groups) == 3)
+    cached, parcels = [], []
+    other = yard._serving.name
+    for what, found in (("cached", cached), ("events", parcels)):
+        subject = link_to(None, other, what)
+        await network.bus.listen(subject, lambda s, r, data, h, found=found: found.append(data))
+    await network.bus.flush()
+    camera, smith = await network.town.client("camera", "met"), await network.town.client("smith", "yard")
+    subscriber = await smith.subscriber(NAME)
+    publisher = await camera.publisher(NAME)
+    await eventually(lambda: publisher.interested)
+    await publish(publisher)
+    assert await take(subscriber, 1) == [{"numberplate": PLATES[0], "location": PLACE, "sighted": SIGHTED}]
+    await network.bus.flush()
+    assert cached
+    assert not parcels
+    assert PLATES[0].encode() not in b"".join(cached)
+
+
+async def test_a_client_needs_its_own_authority_and_that_of_its_broker(network):
+    await started(network)
+    billing = await network.town.client("billing", "ccs")
+    with pytest.raises(CallRefused, match="`location` may not be read"):
+        await billing.subscriber(NAME, "location = 'Soho'")
+    camera = await network.town.client("camera", "ccs")
+    publisher = await camera.publisher(NAME)
+    await publisher.publish(numberplate="AE05 XYZ", location="Soho")
+    with pytest.raises(InvalidEvent, match="holds no key"):
+        await publisher.flush()
+    await publisher.publish(numberplate="AE05 XYZ", sighted=1.0)
+    await publisher.flush()
+
+
+async def test_what_should_be_sealed_and_is_not_is_dropped(network):
+    met, ccs, _ = await started(network)
+    billing = await network.town.client("billing", "ccs")
+    await billing.subscriber(NAME)
+    key = met._serving.identity
+    event = Event(
+        network.kind.id,
+        network.kind.version,
+        key.public.raw,
+        time.time(),
+        1,
+        {network.ids["numberplate"]: "FORGED"},
+    )
+    ccs.broker.setting.scrutiny.share = 0.0
+    proof = met.broker._vouch(Proof(b"", time.time(), b"n" * 16), [(0, msgspec.Raw(encode(event)), event)])[1]
+    parcel = Parcel(met._serving.name, proof, [msgspec.Raw(encode(event))])
+    before = ccs.broker.counts.forged
+    network.bus.send(link_to("anyone", ccs._serving.name, "events"), pack(parcel))
+    await eventually(lambda: ccs.broker.counts.forged == before + 1)
+    assert ccs.broker.counts.received == 0
+
+
+async def test_while_its_keys_are_not_here_nothing_of_a_sealed_type_is_published(network):
+    met = await network.broker("met")
+    await met.types.publish(SignedType.sign(network.kind, network.pito))
+    camera = await network.town.client("camera", "met")
+    publisher = await camera.publisher(NAME)
+    await publisher.publish(numberplate="AE05 XYZ")
+    with pytest.raises(InvalidEvent, match="holds no key"):
+        await publisher.flush()
+    assert met.broker.counts.published == 0
