@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, NoReturn, TypeAlias
 
 import msgspec
 
@@ -11,10 +11,22 @@ from authz.errors import InvalidRequest
 Attributes: TypeAlias = dict[str, object]
 """Attribute names and JSON values."""
 
+
+class _Nothing(Attributes):
+    """No attributes at all: one for everybody who has none, and therefore never to be filled."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a request cannot be changed: make another one")
+
+    __setitem__ = __ior__ = setdefault = update = _refuse
+
+
+NOTHING: Attributes = _Nothing()
+
 MAX_BYTES = {"subject": 256, "object": 768, "action": 128}
 """The longest ids, in bytes of UTF-8: so long that every question fits a NATS subject."""
 
-_MAX_SUBJECT, _MAX_OBJECT, _MAX_ACTION = MAX_BYTES.values()
+_SHORT = min(MAX_BYTES.values())
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -22,8 +34,8 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class Entity(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Someone or something by name, with the attributes the asker knows."""
 
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_OBJECT)]
-    attributes: Attributes = {}
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BYTES["object"])]
+    attributes: Attributes = NOTHING
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -32,7 +44,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
     subject: Entity
     object: Entity
     action: Entity
-    context: Attributes = {}
+    context: Attributes = NOTHING
 
     @classmethod
     def of(
@@ -43,7 +55,9 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
         context: Attributes | None = None,
     ) -> Request:
         """Make a request from the short form: plain strings stand for entities without attributes."""
-        return cls(_entity(subject), _entity(object), _entity(action), context or {})
+        if type(subject) is type(object) is type(action) is str:
+            return cls(Entity(subject), Entity(object), Entity(action), context or NOTHING)
+        return cls(_entity(subject), _entity(object), _entity(action), context or NOTHING)
 
     @property
     def key(self) -> bytes | tuple[str, str, str]:
@@ -58,41 +72,34 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def validate(self) -> None:
         """Raise InvalidRequest, naming the field, for what no PDP could be asked."""
-        if self.is_plain:
+        if self.is_plain():
             return
         _validate_entity("subject", self.subject)
         _validate_entity("object", self.object)
         _validate_entity("action", self.action)
-        if type(self.context) is not dict:
+        if not isinstance(self.context, dict):
             raise InvalidRequest("context", f"must be a dictionary, not {type(self.context).__name__}")
         if not {".", ".."}.isdisjoint(self.object.id.split("/")):
             raise InvalidRequest(
                 "object.id", "must not have `.` or `..` as a segment: write the path they lead to"
             )
 
-    @property
     def is_plain(self) -> bool:
         """Whether this is the common case that is certainly valid: short ASCII names, no attributes, no context."""
         subject, thing, action = self.subject, self.object, self.action
         try:
+            if subject.attributes or thing.attributes or action.attributes or self.context:
+                return False
             s, o, a = subject.id, thing.id, action.id
-            return (
-                not (subject.attributes or thing.attributes or action.attributes or self.context)
-                and type(s) is type(o) is type(a) is str
-                and 0 < len(s) <= _MAX_SUBJECT
-                and 0 < len(o) <= _MAX_OBJECT
-                and 0 < len(a) <= _MAX_ACTION
-                and (s + o + a).isascii()
-                and "/." not in o
-                and o[0] != "."
-            )
-        except (AttributeError, TypeError):
+            if not (type(s) is type(o) is type(a) is str and s and o and a):
+                return False
+            text = f"{s}{a}/{o}"
+            return len(text) <= _SHORT and text.isascii() and "/." not in text
+        except AttributeError:
             return False
 
 
 def _entity(given: str | Entity) -> Entity:
-    if type(given) is str:
-        return Entity(given)
     # What only behaves like a string, such as a member of an enumeration, is taken for the text it holds.
     return Entity(str.__str__(given)) if isinstance(given, str) else given
 
@@ -112,7 +119,7 @@ def _validate_entity(field: str, entity: Entity) -> None:
         raise InvalidRequest(f"{field}.id", "must be Unicode text, without half characters") from None
     if size > limit:
         raise InvalidRequest(f"{field}.id", f"must be at most {limit} bytes long")
-    if type(entity.attributes) is not dict:
+    if not isinstance(entity.attributes, dict):
         raise InvalidRequest(
             f"{field}.attributes", f"must be a dictionary, not {type(entity.attributes).__name__}"
         )

@@ -75,6 +75,7 @@ class Asker:
         self._scope_routes: dict[Scope, Route] = {}
         self._routes_version = 0
         self._filling: list[Batch] = []
+        self._new_answer = self.loop.create_future
         self._subscription: Subscription | None = None
         self._inbox = ""
         self._stopped = False
@@ -108,18 +109,16 @@ class Asker:
 
     def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
-        if not request.is_plain:
+        if not request.is_plain():
             check_encodable(request)
-        answer: asyncio.Future[Decision] = self.loop.create_future()
+        answer: asyncio.Future[Decision] = self._new_answer()
         if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN or self._stopped:
             refusal = self._refusal()
             if refusal is not None:
                 answer.set_result(self.failure(refusal, request, 0.0))
                 return answer
         route = self._routes.get(request.object.id) or self.route(request)
-        batch = route.filling.get(terms)
-        if batch is None:
-            batch = self._batch(route, terms)
+        batch = route.filling.get(terms) or self._batch(route, terms)
         batch.requests.append(request)
         batch.answers.append(answer)
         if len(batch.answers) == MAX_COUNT:

@@ -33,6 +33,9 @@ DEFAULT_SECONDS = 1.0
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
 
+_request: Callable[..., Request] = Request.of
+"""Looked up once: it is called for every check."""
+
 
 class Enforcer:
     """Asks the fabric whether a subject may do an action to an object.
@@ -121,7 +124,7 @@ class Enforcer:
         at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
-        request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
+        request = subject if type(subject) is Request else _request(subject, object, action, context)
         usual = deadline is None and strategy is None
         terms = None if usual else self.asker.terms(deadline, strategy)
         secondary = self.secondary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 
 import msgspec
 import pytest
@@ -31,6 +32,22 @@ class TestShortForm:
         request = Request.of(Entity("alice", {"age": 7}), "/x", "read", {"hour": 9})
         assert request.subject.attributes == {"age": 7}
         assert request.context == {"hour": 9}
+
+    @pytest.mark.parametrize(
+        "fill",
+        [
+            lambda attributes: attributes.update(role="admin"),
+            lambda attributes: attributes.setdefault("role", "admin"),
+            lambda attributes: operator.setitem(attributes, "role", "admin"),
+            lambda attributes: operator.ior(attributes, {"role": "admin"}),
+        ],
+    )
+    def test_what_nobody_claimed_cannot_be_filled_in_for_everybody(self, fill):
+        request = Request.of("alice", "/x", "read")
+        for attributes in (request.subject.attributes, request.context, Entity("bob").attributes):
+            with pytest.raises(TypeError, match="make another"):
+                fill(attributes)
+        assert Request.of("bob", "/x", "read").subject.attributes == {}
 
     def test_a_member_of_an_enumeration_is_the_text_it_holds(self):
         class Action(enum.StrEnum):
@@ -113,9 +130,9 @@ class TestValidation:
     @given(names, names, names)
     def test_what_is_plain_is_valid(self, subject, thing, action):
         request = Request.of(subject, thing, action)
-        if request.is_plain:
+        if request.is_plain():
             whole = Request.of(subject, thing, action, {"not": "plain"})
-            assert not whole.is_plain
+            assert not whole.is_plain()
             whole.validate()
 
 
