@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import shlex
 import sys
 from collections.abc import Coroutine
 from typing import Annotated, NoReturn, TypeVar
@@ -42,6 +43,16 @@ class Exit(enum.IntEnum):
 def print_json(value: object) -> None:
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
     sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Print one line, marked up, which the terminal's width does not break."""
+    out.print(text, highlight=False, soft_wrap=True)
+
+
+def command_line() -> str:
+    """The command as it was typed, for reports to tell how to repeat them."""
+    return shlex.join(["authfabric", *sys.argv[1:]])
 
 
 def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:

@@ -54,12 +54,12 @@ class Population:
 
 
 def by_roles(folder: Path, subjects: int, objects: int, seed: int = 1) -> Population:
-    """Everyone has the roles of a job and up to two more; each permission goes to one to six roles."""
+    """Everyone has the roles of a job, some one more; each permission goes to one to six roles."""
     chance = random.Random(seed)
     names = [f"role{number}" for number in range(ROLES)]
     profiles = [chance.sample(names, chance.randint(2, 6)) for _ in range(PROFILES)]
     held = [
-        sorted({*chance.choice(profiles), *chance.sample(names, chance.choice((0, 0, 0, 1, 2)))})
+        sorted({*chance.choice(profiles), *chance.sample(names, chance.random() < 0.1)})
         for _ in range(subjects)
     ]
     write(folder / "people.parquet", {"id": [f"user{n}" for n in range(subjects)], "roles": held})

@@ -65,6 +65,10 @@ class Comparison:
     sizes: Codes
     """How many permissions are in each class."""
 
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.subjects.count, self.classes.rows
+
     def tallies(self, tile: Tile) -> Iterator[pa.RecordBatch]:
         """What changes in a tile, counted by class, by subject and by bit."""
         pair, tally = Pair(self, tile), _Tally(tile.subjects[0])

@@ -20,6 +20,25 @@ class OutputExists(EvaluationError):
         self.path = path
 
 
+class Unreadable(EvaluationError):
+    """A file that cannot be read."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"`{path}` cannot be read: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+def read_text(path: Path) -> str:
+    """The text in a file. Raises Unreadable."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Unreadable(path, "it is no text in UTF-8") from None
+    except OSError as error:
+        raise Unreadable(path, str(error.strerror)) from None
+
+
 def cache_folder() -> Path:
     """Where things go that can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import enum
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +26,7 @@ from authfabric.populations import (
     stored,
 )
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json
+from authfabric.terminal import Exit, Json, Url, command_line, err, fail, out, print_json, say
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.policy_set import PolicySet
@@ -100,8 +98,8 @@ def diff(
                 found = compare_policies(PolicySet.read(before), inputs, session, steps)
         if report is not None:
             about = f"the requests in `{seen}`" if seen else "all entities"
-            command = shlex.join(["authfabric", *sys.argv[1:]])
-            write_whole(report, render(diff_report(found, Told(old, new, about, command))).encode())
+            page = diff_report(found, Told(old, new, about, command_line()))
+            write_whole(report, render(page).encode())
     except AuthFabricError as error:
         fail(error)
     if json:
@@ -114,34 +112,33 @@ def diff(
 
 
 def _show(found: Diff, report: Path | None) -> None:
-    if not found.total:
-        out.print(f"nothing changes: {found.decisions:,} decisions are the same", highlight=False)
+    if found.total:
+        _show_changes(found)
     else:
-        other = found.total - found.gained - found.lost
-        out.print(
-            f"[bold]{found.total:,}[/] of {found.decisions:,} decisions change: [green]{found.gained:,} gained[/],"
-            f" [red]{found.lost:,} lost[/], {other:,} with the context; {found.subjects:,} subjects and"
-            f" {found.permissions:,} permissions are affected",
-            highlight=False,
-            soft_wrap=True,
-        )
-        for noun, groups in (
-            ("policy", found.by_policy),
-            ("role", found.by_role),
-            ("objects", found.by_prefix),
-            ("subject", found.by_subject),
-        ):
-            if groups:
-                out.print(_table(noun, groups[:SHOWN]))
-        for each in found.examples[:SHOWN]:
-            out.print(
-                f"  {escape(each.subject)} {escape(each.action)} {escape(each.object)}:"
-                f" {_side(each.before, each.policies_before)} -> {_side(each.after, each.policies_after)}",
-                highlight=False,
-                soft_wrap=True,
-            )
+        say(f"nothing changes: {found.decisions:,} decisions are the same")
     if report is not None:
-        out.print(f"report: [bold]{escape(str(report))}[/]", highlight=False, soft_wrap=True)
+        say(f"report: [bold]{escape(str(report))}[/]")
+
+
+def _show_changes(found: Diff) -> None:
+    other = found.total - found.gained - found.lost
+    say(
+        f"[bold]{found.total:,}[/] of {found.decisions:,} decisions change: [green]{found.gained:,} gained[/],"
+        f" [red]{found.lost:,} lost[/], {other:,} with the context; {found.subjects:,} subjects and"
+        f" {found.permissions:,} permissions are affected"
+    )
+    for noun, groups in (
+        ("policy", found.by_policy),
+        ("role", found.by_role),
+        ("objects", found.by_prefix),
+        ("subject", found.by_subject),
+    ):
+        if groups:
+            out.print(_table(noun, groups[:SHOWN]))
+    for each in found.examples[:SHOWN]:
+        what = " ".join(map(escape, (each.subject, each.action, each.object)))
+        before, after = _side(each.before, each.policies_before), _side(each.after, each.policies_after)
+        say(f"  {what}: {before} -> {after}")
 
 
 def _side(effect: str, policies: Sequence[str]) -> str:

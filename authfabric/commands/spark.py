@@ -18,7 +18,7 @@ from authfabric.keys import Trust, own_identity
 from authfabric.policies import CURRENT, Shelf
 from authfabric.populations import LOCAL, Actions, Master, MayLack, Objects, Subjects, Verbose, make_inputs
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json
+from authfabric.terminal import Exit, Json, Url, command_line, err, fail, print_json, say
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.policy_set import PolicySet
@@ -26,8 +26,13 @@ from spark_eval.errors import require_spark
 
 if TYPE_CHECKING:
     from spark_eval.jobs.precompute import Done, Order
+    from spark_eval.review import Review
 
 DAY = 86_400.0
+SHOWN = 5
+"""Of each kind, so many on the terminal; the report has more."""
+
+Policies = Annotated[str, typer.Option(help="A folder, a bundle, the number of a release, or `current`.")]
 
 app = typer.Typer(help="Decide about everyone and everything at once.", no_args_is_help=True)
 
@@ -40,9 +45,7 @@ def spark() -> None:
 @app.command()
 def precompute(
     output: Annotated[Path, typer.Option("--out", help="The folder to write, or to bring up to date.")],
-    policies: Annotated[
-        str, typer.Option(help="A folder, a bundle, the number of a release, or `current`.")
-    ] = CURRENT,
+    policies: Policies = CURRENT,
     epoch: Annotated[
         int | None, typer.Option(help="With a folder or a bundle: under which epoch it is in force.")
     ] = None,
@@ -107,6 +110,81 @@ def precompute(
         _say(order, done)
 
 
+@app.command()
+def review(
+    policies: Policies = CURRENT,
+    subjects: Subjects = None,
+    objects: Objects = None,
+    actions: Actions = None,
+    may_lack: MayLack = None,
+    log: Annotated[
+        str | None,
+        typer.Option(help="Requests that were asked: what `spark audit` wrote, or lines of JSON."),
+    ] = None,
+    duties: Annotated[
+        Path | None, typer.Option(help="A YAML file of duties that nobody may have at once.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    trust: Trust = None,
+    url: Url = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Review who can do what: roles and policies that grant more than is used, and duties that should be separate.
+
+    Exit code 1 if somebody has duties at once that --duties separates.
+    """
+    try:
+        require_spark()
+        from spark_eval.jobs.review import Order
+        from spark_eval.jobs.review import review as look
+        from spark_eval.progress import Steps
+        from spark_eval.report import render
+        from spark_eval.review import read_separations
+        from spark_eval.review_report import review_report
+        from spark_eval.session import SparkOptions, lazy_session
+        from spark_eval.store import read_text, write_whole
+
+        separations = read_separations(read_text(duties), str(duties)) if duties else ()
+        bundle = Shelf(find_url(url), domain, trust).find(policies).bundle
+        with lazy_session(SparkOptions(master, verbose)) as session:
+            inputs = make_inputs(PolicySet.read(bundle), subjects, objects, actions, may_lack, session)
+            found = look(Order(inputs, log, separations), session, Steps(None if json else err))
+        if report is not None:
+            page = review_report(found, f"the policies `{policies}`", command_line())
+            write_whole(report, render(page).encode())
+    except AuthFabricError as error:
+        fail(error)
+    if json:
+        print_json(found)
+    else:
+        _show(found, report)
+    if any(each.subjects for each in found.conflicts):
+        raise typer.Exit(Exit.DENIED)
+
+
+def _show(found: Review, report: Path | None) -> None:
+    say(
+        f"[bold]{found.decisions:,}[/] decisions: {found.allowed:,} allow, {found.asking:,} depend on the context;"
+        f" {found.idle:,} subjects can do nothing"
+    )
+    if found.used is not None:
+        say(f"{found.used:,} of those that allow were used; {found.strangers:,} requests are about strangers")
+    for each in found.conflicts:
+        state = f"[red]{each.subjects:,} subjects have all of it[/]" if each.subjects else "[green]holds[/]"
+        examples = f": {escape(', '.join(each.examples[:SHOWN]))}" if each.examples else ""
+        say(f"separation `{escape(each.name)}`: {state}{examples}")
+    for role in found.roles[:SHOWN]:
+        used = "" if role.used is None else f", {role.granted - role.used:,} of them never used"
+        say(f"role {escape(role.role)}: {role.granted:,} permissions{used}; {role.holders:,} holders")
+    for subject in found.subjects[:SHOWN]:
+        say(f"subject {escape(subject.name)}: {subject.allowed:,} permissions")
+    if report is not None:
+        say(f"report: [bold]{escape(str(report))}[/]")
+
+
 def _document(order: Order, done: Done) -> dict[str, object]:
     manifest = done.manifest
     return {
@@ -128,15 +206,10 @@ def _document(order: Order, done: Done) -> dict[str, object]:
 def _say(order: Order, done: Done) -> None:
     manifest = done.manifest
     denied = manifest.decisions - manifest.allows - manifest.asks
-    out.print(
+    say(
         f"[bold]{manifest.decisions:,}[/] decisions: {manifest.allows:,} allow, {denied:,} deny,"
         f" {manifest.asks:,} depend on the context; "
-        f"{'what had changed was computed anew' if done.incremental else 'all computed anew'}",
-        highlight=False,
-        soft_wrap=True,
+        f"{'what had changed was computed anew' if done.incremental else 'all computed anew'}"
     )
-    out.print(
-        f"snapshot of epoch {manifest.epoch}: {done.snapshot_bytes:,} bytes in {escape(str(order.output))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    place = escape(str(order.output))
+    say(f"snapshot of epoch {manifest.epoch}: {done.snapshot_bytes:,} bytes in {place}")

@@ -10,25 +10,22 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pdp.bundle import Bundle
 from pdp.policy_set import PolicySet
-from spark_eval.compare import Comparison
-from spark_eval.decisions import make_tiles, tile_frame, workers_of
+from spark_eval.decisions import workers_of
 from spark_eval.diff import Diff, Example, Summary, prepare
 from spark_eval.entities import MaskWork
 from spark_eval.entity_store import SPARK_ERRORS, Entities, first_line
+from spark_eval.jobs.tallies import count_tiles
 from spark_eval.joint import Joint
 from spark_eval.plan import make_plan
 from spark_eval.population import Inputs, check_joins
 from spark_eval.progress import Steps
 from spark_eval.request_store import InvalidRequests, Requests
 from spark_eval.rules import derivations, rules_of
-from spark_eval.schemas import SEEN, TALLIES
+from spark_eval.schemas import SEEN
 from spark_eval.seen import SeenWork
 from spark_eval.seen_diff import Seen, seen_diff
 from spark_eval.session import Sessions
 from spark_eval.split import Part
-
-HERE = 2**30
-"""Up to so many decisions are compared in this process; more go to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +93,6 @@ def compare_policies(before: PolicySet, inputs: Inputs, session: Sessions, steps
         advance(1)
     check_joins(inputs, joint.plan, subjects, objects)
     comparison, people = prepare(joint, subjects, objects, [each.id for each in inputs.actions])
-    tallies = _tallies(comparison, session, steps)
+    tallies = count_tiles(comparison, "comparing decisions", session, steps)
     summary = Summary(comparison, people, tallies)
     return summary.diff(subjects.side.rows * objects.side.rows)
-
-
-def _tallies(comparison: Comparison, session: Sessions, steps: Steps) -> pa.Table:
-    subjects, classes = comparison.subjects.count, comparison.classes.rows
-    if subjects * classes <= HERE:
-        tiles = make_tiles(subjects, classes, 1)
-        batches: list[pa.RecordBatch] = []
-        with steps.step("comparing decisions", len(tiles)) as advance:
-            for tile in tiles:
-                batches += comparison.tallies(tile)
-                advance(1)
-        return pa.Table.from_batches(batches, TALLIES)
-    spark = session()
-    tiles = make_tiles(subjects, classes, workers_of(spark))
-    with steps.watch(spark, "comparing decisions", len(tiles)):
-        return tile_frame(spark, comparison.tallies, tiles, TALLIES).toArrow()

@@ -178,6 +178,35 @@ def test_a_log_that_cannot_be_read_is_refused(clinic, line, problem):
     assert problem in result.stderr
 
 
+def test_a_review_names_conflicts_by_its_exit_code_and_writes_a_report(clinic):
+    duties, page = clinic.folder / "duties.yaml", clinic.folder / "review.html"
+    duties.write_text("- name: both\n  duties: [{action: write}, {action: delete}]\n")
+    log = clinic.folder / "log.jsonl"
+    write_lines(log, [{"subject": "user002", "object": "/wards/3", "action": "write"}])
+    words = [
+        "spark",
+        "review",
+        "--policies",
+        clinic.policies,
+        *ALL,
+        "--subjects",
+        clinic.folder / "people.jsonl",
+    ]
+    words += ["--objects", clinic.folder / "things.jsonl", "--report", page, "--log", log]
+    result = CliRunner().invoke(app, [*map(str, words), "--duties", str(duties)])
+    assert result.exit_code == 1, result.stderr
+    assert "separation `both`: 8 subjects have all of it: user002" in result.stdout
+    assert page.read_text().count("<svg") == 2
+    assert "Duties that should be separate" in page.read_text()
+    assert CliRunner().invoke(app, [*map(str, words), "--json"]).exit_code == 0
+
+
+def test_a_file_of_duties_that_is_not_there_is_named(clinic):
+    result = CliRunner().invoke(app, ["spark", "review", "--duties", "nowhere.yaml"])
+    assert result.exit_code == 3
+    assert "`nowhere.yaml` cannot be read: No such file" in result.stderr
+
+
 def test_a_folder_needs_the_epoch_under_which_it_is_in_force(clinic):
     words = ["spark", "precompute", "--policies", str(clinic.policies), "--out", str(clinic.folder / "out")]
     result = CliRunner().invoke(app, words)

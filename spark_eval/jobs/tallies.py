@@ -1,0 +1,44 @@
+"""Counting over all tiles: in this process if the decisions are few, and on Spark otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import pyarrow as pa
+
+from spark_eval.decisions import Tile, make_tiles, tile_frame, workers_of
+from spark_eval.progress import Steps
+from spark_eval.schemas import TALLIES
+from spark_eval.session import Sessions
+
+HERE = 2**30
+"""Up to so many decisions are looked at in this process; for more it pays to start Spark."""
+
+
+class Counting(Protocol):
+    """What is to be counted, tile by tile."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many subjects, and how many classes of permissions."""
+        ...
+
+    def tallies(self, tile: Tile) -> Iterable[pa.RecordBatch]: ...
+
+
+def count_tiles(counting: Counting, words: str, session: Sessions, steps: Steps) -> pa.Table:
+    """The tallies of all tiles. `words` tell whoever waits what is being done."""
+    subjects, classes = counting.size
+    if subjects * classes > HERE:
+        spark = session()
+        tiles = make_tiles(subjects, classes, workers_of(spark))
+        with steps.watch(spark, words, len(tiles)):
+            return tile_frame(spark, counting.tallies, tiles, TALLIES).toArrow()
+    tiles = make_tiles(subjects, classes, 1)
+    batches: list[pa.RecordBatch] = []
+    with steps.step(words, len(tiles)) as advance:
+        for tile in tiles:
+            batches += counting.tallies(tile)
+            advance(1)
+    return pa.Table.from_batches(batches, TALLIES)
