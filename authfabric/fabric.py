@@ -31,19 +31,19 @@ class ReplicaFailed(AuthFabricError):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """What a replica process says when it serves."""
+    """What a process says when it serves."""
 
     url: str
-    serves: list[str]
-    health: str
+    serves: list[str] = []
+    health: str = ""
 
 
 class ReplicaProcess:
-    """One `authfabric pdp serve` process."""
+    """One process of a fabric, such as `authfabric pdp serve`."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: IO[bytes]) -> None:
         self.name = name
-        self.ready = Ready("", [], "")
+        self.ready = Ready("")
         self._process = process
         self._log = log
 
@@ -66,10 +66,14 @@ class ReplicaProcess:
         """Start a replica and wait until it serves; without a folder of policies it follows the releases."""
         words = [word for scope in serve for word in ("--serve", scope)]
         words += ["--policies", str(policies)] if policies is not None else []
+        return await cls.launch(name, ["pdp", "serve", "--url", url, "--name", name, *words, *extra])
+
+    @classmethod
+    async def launch(cls, name: str, words: Sequence[str]) -> ReplicaProcess:
+        """Start a command that serves, and wait until it says so."""
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; a pipe that nobody reads would fill
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "authfabric", "pdp", "serve", "--url", url, "--name", name,
-            "--json", *words, *extra,
+            sys.executable, "-m", "authfabric", *words, "--json",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
             start_new_session=True,
             preexec_fn=end_with_parent,
@@ -80,7 +84,7 @@ class ReplicaProcess:
         except (TimeoutError, msgspec.DecodeError):
             await replica.kill()
             raise ReplicaFailed(
-                f"replica `{name}` did not start: {replica.log.strip() or 'it said nothing'}"
+                f"`{name}` did not start: {replica.log.strip() or 'it said nothing'}"
             ) from None
         except BaseException:
             await replica.kill()

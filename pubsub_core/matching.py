@@ -18,7 +18,7 @@ from math import frexp, inf, isfinite
 from typing import Generic, TypeVar
 
 from authz.predicate import EVENT, And, Equal, In, Or, Order, Path, Predicate, Prefix, compile_predicate
-from authz.predicate.values import dig, key
+from authz.predicate.values import NUMBERS, dig, key
 
 T = TypeVar("T", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
@@ -108,10 +108,17 @@ def _best(choices: list[list[Guard] | None]) -> list[Guard] | None:
 class _Entry(Generic[T]):
     """A filter, and those who have it."""
 
-    holds: Callable[[Values], bool] | None
-    """None if finding it is enough."""
+    predicate: Predicate
     guards: list[Guard] | None
+    settled: bool
+    """Whether being found is enough."""
+    holds: Callable[[Values], bool] | None = None
+    """Compiled when it is first tried: of many filters, few ever are."""
     items: dict[T, None] = field(default_factory=dict)
+
+    def compile(self) -> Callable[[Values], bool]:
+        self.holds = compile_predicate(self.predicate, EVENT)
+        return self.holds
 
 
 class Matcher(Generic[T]):
@@ -157,36 +164,34 @@ class Matcher(Generic[T]):
         found: list[T] = []
         tried: set[_Entry[T]] = set()
         for entry in self._candidates(values):
-            guards_ = entry.guards
-            if guards_ is not None and len(guards_) > 1:  # it may be found by more than one of them
+            if entry.guards is not None and len(entry.guards) > 1:  # more than one of them may have found it
                 if entry in tried:
                     continue
                 tried.add(entry)
-            if entry.holds is None or entry.holds(values):
+            if entry.settled or (entry.holds or entry.compile())(values):
                 found.extend(entry.items)
         return found
 
-    def _candidates(self, values: Values) -> Iterator[_Entry[T]]:
-        yield from self._rest
+    def _candidates(self, values: Values) -> list[_Entry[T]]:
+        found = list(self._rest)
         for path, table in self._values.items():
             value = _read(values, path)
             if value is not None and (hits := table.get(key(value))):
-                yield from hits
+                found += hits
         for path, lengths in self._starts.items():
             value = _read(values, path)
             if isinstance(value, str):
                 for length, texts in lengths.items():
-                    yield from texts.get(value[:length], ())
+                    found += texts.get(value[:length], ())
         for path, numbers in self._numbers.items():
             value = _read(values, path)
-            if isinstance(value, int | float) and value.__class__ is not bool:
-                yield from numbers.at(value)
+            if isinstance(value, NUMBERS) and value.__class__ is not bool:
+                numbers.collect(value, found)
+        return found
 
     def _entry(self, predicate: Predicate) -> _Entry[T]:
-        settled = isinstance(predicate, Equal | In | Prefix)
         found = guards(predicate)
-        holds = None if settled and found is not None else compile_predicate(predicate, EVENT)
-        return _Entry(holds, found)
+        return _Entry(predicate, found, found is not None and isinstance(predicate, Equal | In | Prefix))
 
     def _file(self, entry: _Entry[T]) -> None:
         if entry.guards is None:
@@ -241,13 +246,14 @@ class _Numbers(Generic[T]):
                 if not self._levels[width]:
                     del self._levels[width]
 
-    def at(self, value: float) -> Iterator[_Entry[T]]:
-        for _, _, entry in self._from[: bisect_right(self._from, value, key=_first)]:
-            yield entry
-        for _, _, entry in self._until[bisect_left(self._until, value, key=_first) :]:
-            yield entry
+    def collect(self, value: float, found: list[_Entry[T]]) -> None:
+        """Add the entries whose interval holds the value, and perhaps some that end just before it."""
+        if self._from:
+            found += [entry for _, _, entry in self._from[: bisect_right(self._from, value, key=_first)]]
+        if self._until:
+            found += [entry for _, _, entry in self._until[bisect_left(self._until, value, key=_first) :]]
         for width, cells in self._levels.items():
-            yield from cells.get(value // width, ())
+            found += cells.get(value // width, ())
 
 
 def _first(filed: tuple[float, int, object]) -> float:

@@ -1,0 +1,145 @@
+"""A stage for event scenarios: domains on one NATS server, each with a PDP, a broker and clients of its own.
+
+With accounts, each domain is an account of the server. It exports what its own brokers send, and imports what those of
+the others send; nothing else crosses from one to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+
+from authfabric.commands.broker import write_signed
+from authfabric.fabric import ReplicaProcess
+from authfabric.warrants import give_warrant
+from authz import Identity
+from authz.spki import Certificate, encode_chain
+from bus.connection import Connection
+from bus.keystore import create_key
+from bus.server import NatsServer
+from bus.subjects import link_all, link_to, token
+from pdp.bundle import Bundle, File
+from pdp.publisher_service import Publisher
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.client import EventClient
+from pubsub_core.credential import Credential, issue
+from pubsub_core.trust import ALL, vouch
+from pubsub_core.type_signature import SignedType
+from pubsub_core.type_store import TypeStore
+
+LASTS = 86_400.0
+
+
+@dataclass
+class Domain:
+    """An organisation: its key, its place on the server, and what it runs."""
+
+    name: str
+    url: str
+    folder: Path
+    key: Identity = field(default_factory=Identity.generate)
+    processes: dict[str, ReplicaProcess] = field(default_factory=dict)
+
+    async def release(self, policies: str) -> int:
+        """Put policies in force; returns their epoch."""
+        async with Connection(self.url, name="stage") as bus:
+            publisher = Publisher(bus, self.name, self.key, {self.key.public}, time)
+            return (await publisher.push(Bundle.of([File("events.yaml", policies)]))).released.epoch
+
+    async def publish_types(self, *types: SignedType) -> None:
+        """Put definitions where the domain's broker finds them."""
+        async with Connection(self.url, name="stage") as bus:
+            store = TypeStore(bus, Catalogue())
+            for each in types:
+                await store.publish(each)
+
+    async def start_pdp(self) -> None:
+        warrant = give_warrant(self.folder, f"pdp-{self.name}", self.key)
+        cache = ["--cache", str(self.folder / f"releases-{self.name}")]
+        words = ["--domain", self.name, "--trust", str(self.key.public), *cache, *warrant]
+        name = f"pdp-{self.name}"
+        self.processes[name] = await ReplicaProcess.start(name, self.url, policies=None, extra=words)
+
+    async def start_broker(
+        self, domains: Sequence[Domain], owner: Identity, extra: Sequence[str] = (), name: str = ""
+    ) -> None:
+        """Start a broker, named like the domain or otherwise; the owner of the types trusts it with what it carries."""
+        identity, name = Identity.generate(), name or self.name
+        key, word = self.folder / f"broker-{name}.key", self.folder / f"broker-{name}.vouch"
+        create_key(key, identity, None)
+        write_signed(word, vouch(identity.public, [ALL], time() + LASTS, owner))
+        clients = [text for each in domains for text in ("--clients", str(each.key.public))]
+        words = ["broker", "serve", "--url", self.url, "--name", name, "--domain", self.name]
+        words += ["--key", str(key), "--vouch", str(word), "--trust", str(self.key.public), *clients, *extra]
+        self.processes[name] = await ReplicaProcess.launch(name, words)
+
+    @contextlib.asynccontextmanager
+    async def client(
+        self,
+        name: str,
+        attributes: Mapping[str, object],
+        identity: Identity | None = None,
+        chain: Sequence[Certificate] = (),
+        broker: str = "",
+    ) -> AsyncIterator[EventClient]:
+        """A client of the domain's broker, or of one of them."""
+        identity = identity or Identity.generate()
+        given = Credential(str(identity.public), name, self.name, time() + LASTS, dict(attributes))
+        async with EventClient.connect(
+            self.url,
+            broker=broker or self.name,
+            domain=self.name,
+            identity=identity,
+            credential=issue(given, self.key),
+            chains=(encode_chain(chain),) if chain else (),
+        ) as client:
+            yield client
+
+
+@contextlib.asynccontextmanager
+async def stage(names: Sequence[str], *, accounts: bool) -> AsyncIterator[tuple[Domain, ...]]:
+    """Domains with nothing running in them yet, on a server of their own."""
+    passwords = {name: secrets.token_hex(8) for name in names}
+    extra = _accounts(passwords) if accounts else ""
+    with tempfile.TemporaryDirectory(prefix="authfabric-stage-") as folder:
+        async with NatsServer(jetstream=True, extra=extra) as server:
+            domains = tuple(
+                Domain(name, _url(server.url, name, word) if accounts else server.url, Path(folder))
+                for name, word in passwords.items()
+            )
+            try:
+                yield domains
+            finally:
+                running = [each for domain in domains for each in domain.processes.values()]
+                await asyncio.gather(*(each.stop() for each in running))
+
+
+def _url(url: str, name: str, password: str) -> str:
+    return url.replace("://", f"://{name}:{password}@")
+
+
+def _accounts(passwords: Mapping[str, str]) -> str:
+    """The server's accounts: what a domain's brokers send goes out, what the others' send comes in."""
+    text = ""
+    for name, password in passwords.items():
+        exports = ", ".join(f'{{stream: "{subject}"}}' for subject in _links(name))
+        imports = ", ".join(
+            f'{{stream: {{account: {token(other)}, subject: "{subject}"}}}}'
+            for other in passwords
+            if other != name
+            for subject in _links(other)
+        )
+        user = f'{{user: "{name}", password: "{password}"}}'
+        rights = f"users: [{user}], exports: [{exports}], imports: [{imports}]"
+        text += f"{token(name)}: {{ jetstream: enabled, {rights} }}\n"
+    return f"accounts {{\n{text}}}\n"
+
+
+def _links(domain: str) -> tuple[str, str]:
+    return link_all(domain, ">"), link_to(domain, "x", ">").replace(".x.", ".*.")

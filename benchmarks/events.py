@@ -1,0 +1,182 @@
+"""What the event service costs: throughput beside plain NATS, matching many subscriptions, policy evolution."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable
+from time import perf_counter, thread_time, time
+from uuid import uuid4
+
+import nats
+import uvloop
+
+from authfabric.stage import Domain, stage
+from authz import Identity
+from authz.predicate import And, Equal, Not, Order, Path, Predicate
+from benchmarks.harness import at_least, at_most, best_of_each, main
+from bus.connection import Connection
+from bus.messages import unpack_member_status
+from bus.subjects import members
+from pubsub_core.credential import Credential, issue
+from pubsub_core.event_type import AttributeType, EventType
+from pubsub_core.matching import Matcher
+from pubsub_core.type_signature import SignedType
+
+EVENTS = 20_000
+ROUNDS = 3
+PUSHES = 20
+WARM_UP = 100
+BROKERS = ("north", "south")
+PROMISES = {"publish_ratio": at_least(0.35), "match_growth": at_most(3)}
+OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}, description: '%d'}"
+ATTRIBUTES = [
+    ("numberplate", AttributeType.STRING),
+    ("location", AttributeType.STRING),
+    ("speed", AttributeType.FLOAT),
+    ("lane", AttributeType.INTEGER),
+]
+
+
+def run() -> dict[str, float]:
+    """Measure throughput through two brokers, matching, and policy evolution."""
+    return {**matching(), **uvloop.run(services())}
+
+
+def matching() -> dict[str, float]:
+    counts = (10, 1_000, 100_000)
+    rounds = {str(count): _matching(count) for count in counts}
+    seconds = best_of_each(rounds, clock=thread_time)
+    us = {f"match_us_{count}": 1e6 * seconds[str(count)] / 1000 for count in counts}
+    return {**us, "match_growth": us["match_us_100000"] / us["match_us_1000"]}
+
+
+def _matching(count: int) -> Callable[[], object]:
+    """A thousand events matched with so many subscriptions, about one of which each event is for."""
+    draw, matcher = random.Random(count), Matcher[int]()
+    for number in range(count):
+        matcher.add(number, _filter(number, count, draw))
+    events = [
+        {"p": f"P{draw.randrange(count)}", "s": draw.uniform(0, 100), "l": f"L{draw.randrange(count)}"}
+        for _ in range(1000)
+    ]
+    return lambda: [matcher.match(event) for event in events]
+
+
+def _filter(number: int, count: int, draw: random.Random) -> Predicate:
+    plate, speed, place = (Path("event", (name,)) for name in "psl")
+    low = draw.uniform(0, 100)
+    return (
+        And((Equal(plate, f"P{number}"), Order(speed, ">", 50.0))),
+        Equal(plate, f"P{number}"),
+        And((Order(speed, ">=", low), Order(speed, "<", low + 100 / count))),
+        And((Equal(place, f"L{number // 4}"), Not(Equal(plate, "x")))),
+    )[number % 4]
+
+
+async def services() -> dict[str, float]:
+    async with stage(["bench"], accounts=False) as (domain,):
+        kind = EventType.new("bench.Sighting", domain.key.public, ATTRIBUTES, uuid4)
+        await domain.publish_types(SignedType.sign(kind, domain.key))
+        await domain.release(OPEN % 0)
+        await domain.start_pdp()
+        for name in BROKERS:
+            await domain.start_broker([domain], domain.key, name=name)
+        ours, plain = [], []
+        for _ in range(ROUNDS):
+            plain.append(await _plain(domain.url, kind))
+            ours.append(await _through_brokers(domain, kind))
+        evolution = sorted([await _evolve(domain, number) for number in range(1, PUSHES + 1)])
+    return {
+        "events_per_second": max(ours),
+        "plain_per_second": max(plain),
+        "publish_ratio": max(ours) / max(plain),
+        "policy_evolution_ms": 1000 * evolution[int(0.99 * len(evolution))],
+    }
+
+
+def values(number: int) -> dict[str, object]:
+    return {
+        "numberplate": f"AE{number % 977:03} XYZ",
+        "location": "Victoria",
+        "speed": number % 80 + 0.5,
+        "lane": 2,
+    }
+
+
+async def _through_brokers(domain: Domain, kind: EventType) -> float:
+    """Events per second from a publisher at one broker to a subscriber at another."""
+    async with domain.client("reader", {}, broker=BROKERS[1]) as reader:
+        subscriber = await reader.subscriber(kind.name, "speed > 0")
+        child = await _child("brokers", domain.url, *_writer(domain), kind.name)
+        for _ in range(WARM_UP):
+            await anext(subscriber)
+        start = perf_counter()
+        for _ in range(EVENTS):
+            await anext(subscriber)
+        seconds = perf_counter() - start
+        await child.wait()
+    return EVENTS / seconds
+
+
+def _writer(domain: Domain) -> tuple[str, str]:
+    """A publisher's key, as its seed, and its credential."""
+    seed = random.randbytes(32)
+    identity = Identity.from_seed(seed)
+    credential = issue(Credential(str(identity.public), "writer", domain.name, time() + 1000), domain.key)
+    return seed.hex(), credential.hex()
+
+
+async def _plain(url: str, kind: EventType) -> float:
+    """Messages per second with the same payloads, by the library alone."""
+    client = await nats.connect(url)
+    done, seen, start = asyncio.Event(), 0, 0.0
+
+    async def take(message: object) -> None:
+        nonlocal seen, start
+        seen += 1
+        if seen == WARM_UP:
+            start = perf_counter()
+        if seen == EVENTS + WARM_UP:
+            done.set()
+
+    await client.subscribe("bench.plain", cb=take, pending_msgs_limit=-1, pending_bytes_limit=-1)
+    await client.flush()
+    ids = ",".join(each.id for each in kind.attributes)
+    child = await _child("plain", url, ids)
+    await done.wait()
+    seconds = perf_counter() - start
+    await child.wait()
+    await client.close()
+    return EVENTS / seconds
+
+
+async def _child(*words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.events_load", *words)
+
+
+async def _evolve(domain: Domain, number: int) -> float:
+    """Seconds from the beginning of a push until the last broker enforces it."""
+    async with Connection(domain.url) as bus:
+        reached: dict[str, int] = {}
+        news = asyncio.Event()
+
+        def hear(subject: str, reply: str, data: bytes, headers: bytes) -> None:
+            status = unpack_member_status(data)
+            if status.kind == "broker":
+                reached[status.member] = status.epoch
+                news.set()
+
+        await bus.listen(members(domain.name), hear)
+        await bus.flush()
+        start = perf_counter()
+        epoch = await domain.release(OPEN % number)
+        while sum(each >= epoch for each in reached.values()) < len(BROKERS):
+            news.clear()
+            await news.wait()
+        return perf_counter() - start
+
+
+if __name__ == "__main__":
+    main(run)
