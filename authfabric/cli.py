@@ -11,6 +11,7 @@ from authfabric.commands import (
     cap,
     demo,
     doctor,
+    domain,
     event_type,
     experiment,
     keys,
@@ -35,6 +36,7 @@ app.command("ask")(ask.ask)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 app.add_typer(pdp.app, name="pdp")
+app.add_typer(domain.app, name="domain")
 app.add_typer(sdp.app, name="sdp")
 app.add_typer(cap.app, name="cap")
 app.add_typer(event_type.app, name="type")

@@ -15,10 +15,13 @@ from typing import IO
 
 import msgspec
 
+from authfabric.keys import load_or_make
+from authfabric.local_domain import REPLICA, LocalDomain
 from authfabric.settings import DEFAULT_POLICIES
 from authfabric.warrants import give_warrant
 from authz import AuthFabricError, Identity
 from bus.connection import configured_url
+from bus.credentials_store import VARIABLE
 from bus.process import end_with_parent, signal_process
 from bus.server import NatsServer
 
@@ -62,19 +65,22 @@ class ReplicaProcess:
         policies: Path | None = DEFAULT_POLICIES,
         serve: Sequence[str] = (),
         extra: Sequence[str] = (),
+        credentials: Path | None = None,
     ) -> ReplicaProcess:
         """Start a replica and wait until it serves; without a folder of policies it follows the releases."""
         words = [word for scope in serve for word in ("--serve", scope)]
         words += ["--policies", str(policies)] if policies is not None else []
-        return await cls.launch(name, ["pdp", "serve", "--url", url, "--name", name, *words, *extra])
+        command = ["pdp", "serve", "--url", url, "--name", name, *words, *extra]
+        return await cls.launch(name, command, credentials)
 
     @classmethod
-    async def launch(cls, name: str, words: Sequence[str]) -> ReplicaProcess:
+    async def launch(cls, name: str, words: Sequence[str], credentials: Path | None = None) -> ReplicaProcess:
         """Start a command that serves, and wait until it says so."""
+        environment = os.environ | ({VARIABLE: str(credentials)} if credentials is not None else {})
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; a pipe that nobody reads would fill
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "authfabric", *words, "--json",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, env=environment,
             start_new_session=True,
             preexec_fn=end_with_parent,
         )  # fmt: skip
@@ -142,13 +148,30 @@ class Fabric:
     folder: Path
     """Where the replicas' keys are."""
     policies: Path | None = DEFAULT_POLICIES
+    local: LocalDomain | None = None
+    """Who may connect; None if anybody may."""
     replicas: dict[str, ReplicaProcess] = field(default_factory=dict)
 
     async def add(self, name: str, serve: Sequence[str] = (), extra: Sequence[str] = ()) -> ReplicaProcess:
         words = [*give_warrant(self.folder, name, self.root), *extra]
-        replica = await ReplicaProcess.start(name, self.url, policies=self.policies, serve=serve, extra=words)
+        replica = await ReplicaProcess.start(
+            name,
+            self.url,
+            policies=self.policies,
+            serve=serve,
+            extra=words,
+            credentials=self.hand_out(name, REPLICA, load_or_make(None, self.folder / f"{name}.key")),
+        )
         self.replicas[name] = replica
         return replica
+
+    def hand_out(self, name: str, text: str, identity: Identity | None = None) -> Path | None:
+        """A file of credentials by which its holder may do this; None if nobody needs any here."""
+        if self.local is None:
+            return None
+        path = self.folder / f"{name}.credentials.json"
+        self.local.hand_out(path, name, text, identity)
+        return path
 
     async def add_all(self, names: Sequence[str]) -> None:
         """Start several at once. If one does not start, none is left starting."""
@@ -173,18 +196,27 @@ async def fabric(
     jetstream: Path | bool = False,
     root: Identity | None = None,
     keys: Path | None = None,
+    secure: bool = False,
 ) -> AsyncIterator[Fabric]:
     """Run a fabric for the length of a block, on an embedded server unless AUTHFABRIC_NATS_URL names another.
 
-    The root empowers the replicas, whose keys are kept in a folder; without them, both are made for the occasion.
+    The root empowers the replicas, whose keys are kept in a folder; without them, both are made for the occasion. A
+    secure fabric lets nobody connect without credentials, and encrypts every link; an external server is left as it is.
     """
     async with contextlib.AsyncExitStack() as stack:
         folder = keys or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-")))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        url = configured_url()
-        if url is None:
+        url, local = configured_url(), None
+        if url is None and secure:
+            local = LocalDomain.find(folder / "domain")
+            extra = local.configuration()
+            server = NatsServer(port=port, jetstream=jetstream or True, extra=extra)
+            url = (await stack.enter_async_context(server)).url
+            local = local.at_url(url)
+            await stack.enter_async_context(local.serving())
+        elif url is None:
             url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
-        running = Fabric(url, root or Identity.generate(), folder, policies)
+        running = Fabric(url, root or Identity.generate(), folder, policies, local)
         stack.push_async_callback(running.stop)
         await running.add_all([f"pdp-{n}" for n in range(1, replicas + 1)])
         yield running

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
 
 from authz import AuthFabricError
-from bus.credentials_store import PASSPHRASE_VARIABLE as VARIABLE
+from bus.keystore import PASSPHRASE_VARIABLE as VARIABLE
+from bus.keystore import configured_passphrase
 
 
 class PassphraseMissing(AuthFabricError):
@@ -20,12 +20,12 @@ class PassphraseMissing(AuthFabricError):
 
 def known() -> str:
     """The passphrase of a key that exists."""
-    return os.environ.get(VARIABLE) or _typed(confirm=False)
+    return configured_passphrase() or _typed(confirm=False)
 
 
 def chosen() -> str:
     """The passphrase of a key about to be made, typed twice."""
-    return os.environ.get(VARIABLE) or _typed(confirm=True)
+    return configured_passphrase() or _typed(confirm=True)
 
 
 def _typed(*, confirm: bool) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authfabric.keys import trusted_keys
+from authfabric.link import connect
 from authfabric.terminal import run
 from authz import AuthFabricError
-from bus.connection import Connection
 from bus.feed import Feed
 from pdp.bundle import Bundle
 from pdp.bundle_store import read_bundle, read_folder
@@ -56,7 +56,7 @@ class Shelf:
 
     async def _release(self, epoch: int) -> Found:
         """The release of an epoch, or the newest for 0."""
-        async with Connection(self.url, name="policies", connect_seconds=2.0) as bus:
+        async with connect(self.url, name="policies", connect_seconds=2.0) as bus:
             feed = Feed(bus, self.domain, trusted_keys(self.trust))
             entry = (
                 next((each for each in await feed.history() if each.epoch == epoch), None)

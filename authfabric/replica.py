@@ -12,6 +12,7 @@ from time import time
 
 from prometheus_client.registry import Collector
 
+from authfabric.link import connect
 from authfabric.terminal import err, print_json
 from authz.statement import Statement
 from bus.attributes import hearing_changes
@@ -69,7 +70,7 @@ async def serve(serving: Serving) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
-        bus = await stack.enter_async_context(Connection(serving.url, name=serving.name))
+        bus = await stack.enter_async_context(connect(serving.url, name=serving.name))
         parts = await _parts(bus, serving, stack)
         answering = await _answering(bus, serving, parts, stack)
         if isinstance(answering, Follower):

@@ -8,6 +8,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from authfabric.link import connect
 from authfabric.terminal import err, print_json
 from bus.connection import Connection
 from bus.roles import service_name
@@ -35,7 +36,7 @@ async def serve(setup: Setup) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
-        bus = await stack.enter_async_context(Connection(setup.url, name=setup.name))
+        bus = await stack.enter_async_context(connect(setup.url, name=setup.name))
         policies = PolicySet.read(read_folder(setup.policies)) if isinstance(setup.policies, Path) else None
         service = await stack.enter_async_context(RoleService(bus, setup.serving))
         if policies is not None:

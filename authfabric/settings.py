@@ -10,6 +10,7 @@ import msgspec
 
 from authz import PublicKey
 from bus.connection import configured_url
+from bus.credentials_store import VARIABLE, find_credentials
 from pep.enforcer import DEFAULT_URL
 from pep.trust_store import TRUST_VARIABLE, Keys, configured_keys
 
@@ -71,9 +72,12 @@ def forget_running() -> None:
 
 
 def find_url(given: str | None = None) -> str:
-    """The server to use: the one given, the environment's, the running `up`'s, or the usual port."""
+    """The server to use: the one given, the environment's, the credentials', the running `up`'s, or the usual."""
+    named = given or configured_url()
+    if named is None and VARIABLE in os.environ and (found := find_credentials()) is not None:
+        named = found.url
     running = find_running()
-    return given or configured_url() or (running.url if running else DEFAULT_URL)
+    return named or (running.url if running else DEFAULT_URL)
 
 
 def find_trust(given: Iterable[str] | None, url: str) -> Keys:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from authz.seal import Seal
 from authz.spki import Notice
 from authz.spki.capability import encode
-from bus.connection import Connection
 from bus.envelope import Unpack, pack
 from bus.errors import BusError
 from bus.subjects import RENEW, REVOKE
+
+if TYPE_CHECKING:
+    from bus.connection import Connection
 
 SECONDS = 5.0
 

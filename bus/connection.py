@@ -27,6 +27,9 @@ from bus.renewal import renewing
 from bus.subjects import inbox
 
 URL_VARIABLE = "AUTHFABRIC_NATS_URL"
+NEEDS_CREDENTIALS = (
+    "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"
+)
 REBUILD_SECONDS = 0.2
 MOST_REBUILD_SECONDS = 5.0
 """Whoever is refused tries again ever less often, up to this."""
@@ -105,6 +108,8 @@ class Connection:
         self.reconnects = 0
 
     async def __aenter__(self) -> Self:
+        if self.url.startswith("tls:") and (self.credentials is None or self.credentials.tls is None):
+            raise NotConnected(self.address, NEEDS_CREDENTIALS)
         self._subscriptions.add(Subscription(self, f"{self._inbox}.*", self._on_reply, ""))
         await self._open()
         if self.credentials is not None:

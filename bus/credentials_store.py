@@ -20,10 +20,9 @@ from authz import AuthFabricError, Identity
 from authz.spki import MalformedCertificate, encode_chain, parse_chain
 from bus.credentials import Credentials
 from bus.errors import BusError
-from bus.keystore import read_private, unlock, write_private
+from bus.keystore import PASSPHRASE_VARIABLE, configured_passphrase, read_private, unlock, write_private
 
 VARIABLE = "AUTHFABRIC_CREDENTIALS"
-PASSPHRASE_VARIABLE = "AUTHFABRIC_PASSPHRASE"  # noqa: S105 - the variable's name
 
 
 class CredentialsRefused(BusError):
@@ -110,8 +109,8 @@ def client_context(identity: Identity, certificates: str, authorities: str) -> s
 
 
 def _configured_passphrase() -> str:
-    passphrase = os.environ.get(PASSPHRASE_VARIABLE)
-    if not passphrase:
+    passphrase = configured_passphrase()
+    if passphrase is None:
         raise BusError(f"the key is encrypted: set {PASSPHRASE_VARIABLE}")
     return passphrase
 

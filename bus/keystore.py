@@ -16,6 +16,8 @@ from pathlib import Path
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 
+PASSPHRASE_VARIABLE = "AUTHFABRIC_PASSPHRASE"  # noqa: S105 - the variable's name
+PASSPHRASE_FILE_VARIABLE = "AUTHFABRIC_PASSPHRASE_FILE"  # noqa: S105
 _MAX_BYTES = 1024 * 1024
 _SALT_BYTES = 16
 _HEADING = b"authfabric-key: scrypt-32768-8-1 "
@@ -79,6 +81,14 @@ def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
         raise KeyFileRefused(target, "already exists: a key is never overwritten") from None
     except OSError as error:
         raise KeyFileRefused(path, f"cannot be written: {error.strerror}") from error
+
+
+def configured_passphrase() -> str | None:
+    """The passphrase that the environment has, or that stands in the file it names. Raises KeyFileRefused."""
+    file = os.environ.get(PASSPHRASE_FILE_VARIABLE)
+    if file:
+        return read_private(Path(file)).decode(errors="replace").strip()
+    return os.environ.get(PASSPHRASE_VARIABLE) or None
 
 
 def load_public_key(text_or_path: str) -> PublicKey:

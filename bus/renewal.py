@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
+from time import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from authz.spki import MalformedCertificate, decode_chain
+from bus.access import ask_capability
+from bus.credentials import Credentials
 from bus.errors import BusError
 
 if TYPE_CHECKING:
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 SHARE = 0.6
 """How much of its time a connection is used for before it is renewed; the rest is for trying again."""
 LOOK_SECONDS = 2.0
+MARGIN_SECONDS = 5.0
 LEAST_SECONDS = 0.2
 """Between two attempts, however little time is left."""
 _WHO_AM_I = "$SYS.REQ.USER.INFO"
@@ -44,9 +50,34 @@ async def renewing(connection: Connection) -> None:
             await asyncio.wait_for(back.wait(), None if left is None else max(left * SHARE, LEAST_SECONDS))
             continue  # it was lost, and has come back with another end
         try:
+            await _refresh(connection, left)
             await connection.renew()
         except BusError as error:
             _log.warning("the connection cannot be renewed, and will end: %s", error)
+
+
+async def _refresh(connection: Connection, left: float | None) -> None:
+    """If it is the capability that ends, ask for another one; without it, go on with what there is."""
+    credentials = connection.credentials
+    end = _end_of(credentials)
+    if credentials is None or end is None or left is None or end - time() > left + MARGIN_SECONDS:
+        return
+    try:
+        chain = await ask_capability(connection, time())
+    except BusError as error:
+        _log.warning("the capability cannot be renewed, and ends in %.0f s: %s", end - time(), error)
+    else:
+        connection.credentials = replace(credentials, chain=chain)
+
+
+def _end_of(credentials: Credentials | None) -> float | None:
+    """When what is presented ends, as far as its holder can tell; None for never."""
+    try:
+        links = decode_chain(credentials.chain) if credentials is not None and credentials.chain else ()
+        ends = [link.unverified().validity.end for link in links]
+    except MalformedCertificate:
+        return None
+    return min((end for end in ends if end is not None), default=None)
 
 
 async def _seconds_left(connection: Connection) -> float | None:

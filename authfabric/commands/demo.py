@@ -17,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from authfabric.fabric import Fabric, fabric
+from authfabric.local_domain import SERVICE
 from authfabric.terminal import Exit, Json, err, out, print_json, run
+from bus.credentials_store import read_credentials
 from pep import Enforcer
 
 SERVICES = ["checkout", "reports", "mobile", "billing"]
@@ -81,15 +83,10 @@ def demo(
 async def _demo(seconds: float, quiet: bool) -> Tally:
     if not quiet:
         err.print("starting a NATS server and three PDP replicas …", highlight=False)
-    async with fabric(3) as running:
+    async with fabric(3, secure=True) as running:
         tally = Tally(states={name: f"running (pid {r.pid})" for name, r in running.replicas.items()})
         async with contextlib.AsyncExitStack() as stack:
-            peps = {
-                name: await stack.enter_async_context(
-                    Enforcer.connect(running.url, name=name, trust=[running.root.public], recycling=None)
-                )
-                for name in SERVICES
-            }
+            peps = {name: await stack.enter_async_context(_connect(running, name)) for name in SERVICES}
             display = stack.enter_context(_display(tally, quiet))
             async with _load(peps, tally):
                 story = asyncio.create_task(_story(running, tally, seconds))
@@ -100,6 +97,13 @@ async def _demo(seconds: float, quiet: bool) -> Tally:
                 await story
             display.update(tally)
     return tally
+
+
+def _connect(running: Fabric, name: str) -> contextlib.AbstractAsyncContextManager[Enforcer]:
+    file = running.hand_out(name, SERVICE)
+    credentials = read_credentials(file).credentials if file is not None else None
+    trust = [running.root.public]
+    return Enforcer.connect(running.url, name=name, credentials=credentials, trust=trust, recycling=None)
 
 
 async def _story(running: Fabric, tally: Tally, seconds: float) -> None:

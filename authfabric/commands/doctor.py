@@ -14,6 +14,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from authfabric.link import connect
 from authfabric.settings import find_running, find_url
 from authfabric.terminal import Exit, Json, Url, out, print_json, run
 from authz import AuthFabricError, Reason
@@ -77,7 +78,7 @@ def _which_url(given: str | None) -> Finding:
 
 async def _bus(url: str, probes: int) -> list[Finding]:
     try:
-        async with Connection(url, name="doctor", connect_seconds=2.0) as bus:
+        async with connect(url, name="doctor", connect_seconds=2.0) as bus:
             findings = [await _round_trip(bus, probes), await _jetstream(bus)]
         async with Enforcer.connect(url, name="doctor", connect_seconds=2.0, recycling=None) as pep:
             return [*findings, await _replicas(pep), await _decision(pep)]

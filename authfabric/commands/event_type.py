@@ -14,13 +14,13 @@ from rich.table import Table
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
+from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authfabric.type_files import read_all_signed, read_draft, read_signed, write
 from authz import AuthFabricError
 from authz.errors import InvalidKey
 from authz.spki import encode_chain, parse_chain
-from bus.connection import Connection
 from bus.keystore import load_key, load_public_key
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import InvalidType, TypeRefused
@@ -158,7 +158,7 @@ def publish(
 
 
 async def _publish(url: str, signed: list[SignedType]) -> None:
-    async with Connection(url, name="type") as bus:
+    async with connect(url, name="type") as bus:
         store = TypeStore(bus, Catalogue())
         for each in signed:
             await store.publish(each)

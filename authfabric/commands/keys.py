@@ -18,6 +18,7 @@ from rich.table import Table
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, write_new
 from authfabric.durations import seconds_of
+from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authfabric.type_files import read_signed
@@ -104,7 +105,7 @@ def serve(
         sizes = _sizes(pad)
 
         async def work() -> None:
-            async with Connection(find_url(url), name="keys") as bus:
+            async with connect(find_url(url), name="keys") as bus:
                 keyed = await _find(bus, type_)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes)
@@ -129,7 +130,7 @@ def status(
     """Show the key groups of a type: their members, epochs and next refresh. It takes the manager's key file."""
 
     async def work() -> KeyStatus:
-        async with Connection(find_url(url), name="keys") as bus:
+        async with connect(find_url(url), name="keys") as bus:
             keyed = await _find(bus, type_)
             office = KeyOffice(identity, keyed, Plan(()), keyed.verifier())
             return await KeyManager(bus, office).status()

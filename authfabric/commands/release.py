@@ -13,11 +13,11 @@ from rich.table import Table
 
 from authfabric.commands.rollout import Rollout, watching
 from authfabric.keys import Trust, own_identity, trusted_keys
+from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
-from bus.connection import Connection
 from bus.feed import Entry
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.bundle_store import read_bundle
@@ -104,7 +104,7 @@ _Publisher = tuple[str, str, Identity, frozenset[PublicKey]]
 async def _release(publisher: _Publisher, work: Work, timeout: float | None, json: bool) -> None:
     url, domain, identity, trusted = publisher
     async with (
-        Connection(url, name="policy", connect_seconds=2.0) as bus,
+        connect(url, name="policy", connect_seconds=2.0) as bus,
         watching(bus, domain) as watch,
     ):
         published = await work(Publisher(bus, domain, identity, trusted, time))
@@ -122,7 +122,7 @@ async def _release(publisher: _Publisher, work: Work, timeout: float | None, jso
 
 async def _history(publisher: _Publisher) -> list[Entry]:
     url, domain, identity, trusted = publisher
-    async with Connection(url, name="policy", connect_seconds=2.0) as bus:
+    async with connect(url, name="policy", connect_seconds=2.0) as bus:
         return await Publisher(bus, domain, identity, trusted, time).history()
 
 

@@ -21,12 +21,12 @@ from authfabric.commands.ask import read_attributes
 from authfabric.commands.pdp import cache_file
 from authfabric.durations import seconds_of
 from authfabric.keys import Trust, load_or_make, roles_key_file, trusted_keys
+from authfabric.link import connect
 from authfabric.role_process import Setup
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
-from bus.connection import Connection
 from bus.keystore import load_key
 from bus.role_messages import Set
 from bus.roles import RoleClient, RoleRefused
@@ -272,7 +272,7 @@ def _speak(
     identity = _identity(key)
 
     async def speak() -> Result:
-        async with Connection(find_url(url), name="roles", connect_seconds=2.0) as bus:
+        async with connect(find_url(url), name="roles", connect_seconds=2.0) as bus:
             return await work(RoleClient(bus, identity, domain))
 
     async def heard() -> Result | RoleRefused:

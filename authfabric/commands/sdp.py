@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from authfabric.keys import Trust, trusted_keys
+from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Url, err, fail, print_json, run
 from authfabric.warrants import Chain, Key, find_warrant
 from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
-from bus.connection import Connection
 from bus.errors import InvalidScope
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.topics import InvalidTopic, Topic
@@ -112,7 +112,7 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with (
         asking as pep,
-        Connection(url, name="sdp") as bus,
+        connect(url, name="sdp") as bus,
         Replica(bus, SharedPoint(pep), [scope], warrant=warrant) as replica,
         contextlib.AsyncExitStack() as stack,
     ):

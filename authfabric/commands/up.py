@@ -13,12 +13,14 @@ from rich.panel import Panel
 
 from authfabric.fabric import Fabric, fabric
 from authfabric.keys import own_identity
+from authfabric.link import connect
+from authfabric.local_domain import OPERATOR
 from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, state_folder
 from authfabric.terminal import Json, err, out, print_json, run
 from authz import Identity
 from authz.release import Released
 from bus.audit_store import AuditStore
-from bus.connection import Connection
+from bus.credentials_store import default_file
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.bundle_store import read_folder
 from pdp.publisher_service import Publisher
@@ -39,21 +41,37 @@ def up(
         typer.Option(help="A file that says where attributes are looked up, as for `pdp serve`."),
     ] = None,
     port: Annotated[int, typer.Option(help="The NATS server's port; -1 takes a free one.")] = PORT,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let anybody on this machine connect, and encrypt nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies."""
+    """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies.
+
+    Nobody connects without credentials, and links are encrypted. Yours are left where every other command, and every
+    service that you run, finds them by itself.
+    """
     extra = ["--attributes", str(attributes)] if attributes is not None else []
-    run(_up(replicas, policies, port, extra, json))
+    run(_up(replicas, policies, port, extra, insecure, json))
 
 
-async def _up(replicas: int, policies: Path | None, port: int, extra: list[str], json: bool) -> None:
+async def _up(
+    replicas: int, policies: Path | None, port: int, extra: list[str], insecure: bool, json: bool
+) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     root, state = own_identity(), state_folder()
     async with fabric(
-        0, port=port, policies=None, jetstream=state / "jetstream", root=root, keys=state / "replicas"
+        0,
+        port=port,
+        policies=None,
+        jetstream=state / "jetstream",
+        root=root,
+        keys=state / "replicas",
+        secure=not insecure,
     ) as running:
+        _leave_credentials(running)
         released = await _release(running.url, policies, root)
         if released is None:  # an external server may be without a store
             running.policies = policies or DEFAULT_POLICIES
@@ -67,11 +85,19 @@ async def _up(replicas: int, policies: Path | None, port: int, extra: list[str],
             err.print("stopping: replicas answer what they have taken", highlight=False)
         finally:
             forget_running()
+            default_file().unlink(missing_ok=True)
+
+
+def _leave_credentials(running: Fabric) -> None:
+    """Put the credentials of whoever started this where other commands look for them; or none, if none are needed."""
+    default_file().unlink(missing_ok=True)
+    if running.local is not None:
+        running.local.hand_out(default_file(), "operator", OPERATOR)
 
 
 async def _release(url: str, policies: Path | None, identity: Identity) -> Released | None:
     """Release the policies given, or the examples if there were never any; None if there is no policy store."""
-    async with Connection(url, name="up") as bus:
+    async with connect(url, name="up") as bus:
         if not await bus.has_jetstream():
             return None
         await AuditStore(bus, DEFAULT_DOMAIN).create()
@@ -84,6 +110,10 @@ async def _release(url: str, policies: Path | None, identity: Identity) -> Relea
         ).released
 
 
+def _security(running: Fabric) -> str:
+    return "" if running.local is None else ", for those with credentials only"
+
+
 def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
     decided_by = f"release {released.epoch}" if released else str(running.policies)
     if json:
@@ -93,7 +123,7 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
         return
     out.print(
         Panel(
-            f"NATS server   [bold]{running.url}[/]\n"
+            f"NATS server   [bold]{running.url}[/]{_security(running)}\n"
             f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in running.replicas.items())}\n"
             f"policies      {decided_by}\n\n"
             "Ask from another terminal:\n"

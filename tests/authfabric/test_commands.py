@@ -183,7 +183,7 @@ class TestUp:
     def test_it_says_where_everything_is(self, up):
         _, document = up
         assert set(document["replicas"]) == {"pdp-1", "pdp-2"}
-        assert document["url"].startswith("nats://127.0.0.1:")
+        assert document["url"].startswith("tls://127.0.0.1:")
 
     def test_a_port_that_is_taken_is_3(self, up):
         result = CliRunner().invoke(app, ["up", "--port", up[1]["url"].rpartition(":")[2]])

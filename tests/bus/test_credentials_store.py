@@ -9,7 +9,6 @@ import pytest
 from authz import Identity
 from bus.certificates import Lifetime, Subject, certify
 from bus.credentials_store import (
-    PASSPHRASE_VARIABLE,
     VARIABLE,
     CredentialsFile,
     CredentialsRefused,
@@ -18,7 +17,7 @@ from bus.credentials_store import (
     read_credentials,
     write_credentials,
 )
-from bus.keystore import lock
+from bus.keystore import PASSPHRASE_VARIABLE, lock
 
 DOMAIN, HOLDER = Identity.generate(), Identity.generate()
 URL = "tls://127.0.0.1:4222"

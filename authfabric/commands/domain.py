@@ -1,0 +1,357 @@
+"""`authfabric domain`: make a domain, run its access control service, let members and other domains in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import time
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from authfabric import passphrase
+from authfabric.capability_files import FileRefused, write_new
+from authfabric.durations import seconds_of
+from authfabric.terminal import Exit, Json, err, fail, out, print_json, run
+from authz import AuthFabricError, Identity
+from authz.errors import InvalidKey, InvalidSyntax
+from authz.spki import Authority, Certificate, InvalidCapability, Notice, parse_authority
+from authz.spki.text import format_time
+from bus.access import ask_revocation
+from bus.certificates import Lifetime
+from bus.connection import Connection
+from bus.credentials import Credentials
+from bus.credentials_store import write_credentials
+from bus.errors import BadMessage
+from bus.keystore import load_key, write_private
+from bus.security import ServiceKeys
+from pdp.access import AccessRules, AccessService
+from pdp.access.census import Census, Share
+from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
+from pdp.access.domain_store import DomainFolder
+from pdp.access.entitlement import Enrolment
+from pdp.access.issuing_service import IssuingService
+
+app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
+
+ROLES = {
+    "pep": "network: {0}\naction: connect",
+    "pdp": "network: {0}\naction: connect\nobject: *\naction: decide",
+    "broker": "network: {0}\naction: connect|install\ntype: *\naction: *",
+    "operator": "resource: *\naction: *",
+}
+DEFAULT_NETWORK = "*"
+
+Folder = Annotated[Path, typer.Argument(help="The domain's folder.")]
+Name = Annotated[str, typer.Argument(help="A name for the member that no other has.")]
+Lines = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[LINE]...", help="What is granted, line by line: 'network: shop' 'action: connect'."
+    ),
+]
+For = Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d.")]
+UrlOption = Annotated[str | None, typer.Option("--url", help="Where the domain's NATS servers are.")]
+
+
+@app.command()
+def init(
+    folder: Folder,
+    name: Annotated[str, typer.Option(help="The domain's name.")],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="A name or address of its NATS servers. Repeat it for several."),
+    ] = None,
+    url: Annotated[str, typer.Option(help="Where members reach its servers.")] = "tls://127.0.0.1:4222",
+    unencrypted: Annotated[
+        bool, typer.Option("--unencrypted", help="Leave the keys without a passphrase.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a domain: its keys, its certificates, and the configuration of its NATS servers.
+
+    The passphrase of the keys is read from $AUTHFABRIC_PASSPHRASE, from the file $AUTHFABRIC_PASSPHRASE_FILE, or typed.
+    """
+    with _errors():
+        secret = None if unencrypted else passphrase.chosen()
+        made = DomainFolder.create(folder, name, time(), secret, hosts or [], url)
+    if json:
+        print_json({"name": name, "owner": made.file.owner, "service": made.file.service})
+        return
+    out.print(f"[green]made[/] the domain [bold]{name}[/], owned by {made.file.owner}", highlight=False)
+    out.print(f"start its server:   nats-server -c {folder / 'nats.conf'}", highlight=False, soft_wrap=True)
+    out.print(f"then its service:   authfabric domain serve {folder}", highlight=False, soft_wrap=True)
+    out.print(
+        f"let somebody in:    authfabric domain grant {folder} NAME --as pep --out FILE", soft_wrap=True
+    )
+
+
+@app.command()
+def serve(
+    folder: Folder,
+    url: UrlOption = None,
+    session: Annotated[
+        float, typer.Option(help="Seconds after which a connection is admitted anew.")
+    ] = 3600.0,
+    lifetime: Annotated[
+        float, typer.Option(help="Seconds that capabilities last which are asked for.")
+    ] = 3600.0,
+    connections: Annotated[int, typer.Option(min=1, help="Connections that one key may have.")] = 256,
+    messages: Annotated[
+        float, typer.Option(help="Messages a second that one connection may send.")
+    ] = 100_000.0,
+    json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
+) -> None:
+    """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails."""
+    rules = AccessRules(session_seconds=session, connections=connections)
+    with _errors():
+        opened = DomainFolder.open(folder)
+        issuer = opened.issuer(passphrase.known)
+        where = url or opened.file.url
+        keys, tls = ServiceKeys.of(issuer.service), opened.tls(issuer, time())
+        census = Census(Share(messages_per_second=messages))
+    run(
+        _serve(
+            lambda: AccessService(where, keys, opened.control(rules), time, tls, census),
+            opened,
+            lifetime,
+            json,
+        )
+    )
+
+
+@app.command()
+def grant(
+    folder: Folder,
+    name: Name,
+    lines: Lines = None,
+    kind: Annotated[
+        str | None, typer.Option("--as", help=f"What is usually granted to one of these: {', '.join(ROLES)}.")
+    ] = None,
+    network: Annotated[str, typer.Option(help="In which networks; with --as.")] = DEFAULT_NETWORK,
+    joined: Annotated[
+        str, typer.Option("--in", help="Make the credentials for this network, which the domain has joined.")
+    ] = "",
+    key: Annotated[
+        Path | None, typer.Option("--key", help="The member's private key. Default: a new one.")
+    ] = None,
+    delegate: Annotated[bool, typer.Option("--delegate", help="Let the member pass it on.")] = False,
+    lasts: For = "90d",
+    output: Annotated[Path, typer.Option("--out", help="The file of credentials to write.")] = Path(
+        "credentials.json"
+    ),
+    json: Json = False,
+) -> None:
+    """Let somebody in: enrol a key, and write the file of credentials that it connects with."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        issuer = opened.issuer(passphrase.known)
+        authority = _authority(lines, kind, network)
+        holder = Identity.generate() if key is None else load_key(key, passphrase.known)
+        if output.exists():
+            raise FileRefused(output, "already exists")
+        certificate = issuer.grant(
+            holder.public, authority, _lifetime(lasts), delegate=delegate or kind == "operator"
+        )
+        file = opened.credentials(issuer, holder, certificate, time(), joined)
+        opened.grant(name, certificate)
+        write_credentials(output, file)
+    if json:
+        print_json({"name": name, "key": str(holder.public), "credentials": str(output), "url": file.url})
+    else:
+        out.print(f"[green]granted[/] to {holder.public}; use it with", highlight=False)
+        out.print(f"  AUTHFABRIC_CREDENTIALS={output}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def revoke(folder: Folder, name: Name, url: UrlOption = None, json: Json = False) -> None:
+    """Take back what a member was granted: it is disconnected at once, and struck off."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        issuer = opened.issuer(passphrase.known)
+        certificate = opened.members.get(name)
+        if certificate is None:
+            raise InvalidKey(f"`{name}` is no member: see `authfabric domain status {folder}`")
+        own = Credentials(ServiceKeys.of(issuer.service).member, tls=opened.tls(issuer, time()))
+        notice = Notice.event(issuer.service, certificate, int(time()))
+    run(_revoke(url or opened.file.url, own, notice))
+    opened.forget(name)
+    if json:
+        print_json({"name": name, "revoked": certificate.id.hex()})
+    else:
+        out.print(f"[green]revoked[/]: `{name}` is out", highlight=False)
+
+
+@app.command()
+def join(
+    folder: Folder,
+    given: Annotated[
+        Path | None, typer.Argument(metavar="[MEMBERSHIP]", help="What the other domain's `admit` wrote.")
+    ] = None,
+    request: Annotated[
+        Path | None,
+        typer.Option("--request", help="Write a request to join, to be admitted by another domain."),
+    ] = None,
+    wants: Annotated[
+        list[str] | None, typer.Option("--want", metavar="LINE", help="What to ask for, line by line.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Join another domain's network: first ask, signed by this domain's key; then keep what it gives."""
+    if (given is None) == (request is None):
+        fail("say either `--request FILE`, to ask, or the file that was given in answer", Exit.USAGE)
+    with _errors():
+        opened = DomainFolder.open(folder)
+        if request is not None:
+            asked = JoinRequest(opened.file.name, "\n".join(wants or []), time())
+            write_private(request, JOIN_REQUEST.sign(asked, opened.domain(passphrase.known).owner))
+            told = {"request": str(request)}
+        else:
+            assert given is not None
+            membership = _read_membership(given)
+            opened.join(membership)
+            told = {"joined": membership.network, "url": membership.url}
+    print_json(told) if json else out.print(" ".join(f"{k}: {v}" for k, v in told.items()), highlight=False)
+
+
+@app.command()
+def admit(
+    folder: Folder,
+    request: Annotated[Path, typer.Argument(help="What the other domain's `join --request` wrote.")],
+    lines: Lines = None,
+    lasts: For = "365d",
+    output: Annotated[Path, typer.Option("--out", help="What to give it in answer.")] = Path(
+        "membership.json"
+    ),
+    json: Json = False,
+) -> None:
+    """Admit another domain to this network: it may do, and pass on, what is granted here, or else what it asked for."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        asked, key = JOIN_REQUEST.read(_read_bytes(request))
+        text = (
+            "\n".join(lines or []) or asked.wants or f"network: {opened.file.name}\naction: connect|install"
+        )
+        domain = opened.domain(passphrase.known)
+        capability, certificate = domain.admit(asked.name, key, parse_authority(text), _lifetime(lasts))
+        membership = opened.admitted(asked, capability, certificate)
+        write_new(output, msgspec.json.format(msgspec.json.encode(membership), indent=2).decode() + "\n")
+    if json:
+        print_json({"name": asked.name, "key": str(key), "membership": str(output)})
+    else:
+        out.print(
+            f"[green]admitted[/] `{asked.name}` ({key}): give it {output}", highlight=False, soft_wrap=True
+        )
+
+
+@app.command()
+def status(folder: Folder, json: Json = False) -> None:
+    """Show a domain: who is in it, what its service holds, which domains it has admitted and which networks joined."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        members, networks = opened.members, opened.networks
+        holdings = [chain[-1].unverified().issuer for chain in opened.holdings]
+    if json:
+        document = {
+            "name": opened.file.name,
+            "owner": opened.file.owner,
+            "service": opened.file.service,
+            "url": opened.file.url,
+            "domains": opened.domains[1:],
+            "networks": list(networks),
+            "holdings": len(holdings),
+            "members": {name: _describe(each) for name, each in members.items()},
+        }
+        print_json(document)
+        return
+    out.print(
+        f"[bold]{opened.file.name}[/] at {opened.file.url}, owned by {opened.file.owner}", highlight=False
+    )
+    out.print(
+        f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}"
+    )
+    table = Table("member", "key", "until", "passes on")
+    for name, each in members.items():
+        told = _describe(each)
+        table.add_row(name, str(told["key"])[:12], str(told["until"]), "yes" if told["delegate"] else "no")
+    out.print(table)
+
+
+async def _serve(
+    make: Callable[[], AccessService], opened: DomainFolder, lifetime: float, json: bool
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        access: AccessService = await stack.enter_async_context(make())
+        enrolment = Enrolment(lambda: opened.members)
+        issuer = opened.issuer(passphrase.known)
+        await stack.enter_async_context(
+            IssuingService(access.member, issuer, time, enrolment, lifetime=lifetime)
+        )
+        if json:
+            print_json({"ready": True, "domain": opened.file.name, "url": access.member.address})
+        else:
+            err.print(f"[green]ready[/]: decides who connects to {access.member.address}", highlight=False)
+        await stop.wait()
+    err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)
+
+
+async def _revoke(url: str, credentials: Credentials, notice: Notice) -> None:
+    async with Connection(url, name="domain", credentials=credentials, connect_seconds=2.0) as bus:
+        await ask_revocation(bus, notice)
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (InvalidSyntax, InvalidCapability, InvalidKey) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)
+
+
+def _authority(lines: list[str] | None, kind: str | None, network: str) -> Authority:
+    if bool(lines) == bool(kind):
+        raise InvalidCapability("grants", "say what is granted: in lines, or with `--as`")
+    if kind is not None and kind not in ROLES:
+        raise InvalidCapability("--as", f"`{kind}` must be one of {', '.join(ROLES)}")
+    return parse_authority(ROLES[kind].format(network) if kind else "\n".join(lines or []))
+
+
+def _lifetime(text: str) -> Lifetime:
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise InvalidCapability("--for", f"`{text}` must be like 90s, 15m, 8h or 30d")
+    return Lifetime(time(), seconds)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileRefused(path, f"cannot be read: {error.strerror}") from None
+
+
+def _read_membership(path: Path) -> Membership:
+    try:
+        return msgspec.json.decode(_read_bytes(path), type=Membership)
+    except msgspec.DecodeError as error:
+        raise BadMessage(str(path), f"is not what `authfabric domain admit` writes: {error}") from None
+
+
+def _describe(certificate: Certificate) -> dict[str, object]:
+    capability = certificate.unverified()
+    end = capability.validity.end
+    return {
+        "key": str(capability.subject),
+        "until": "ever" if end is None else format_time(end),
+        "delegate": capability.delegate,
+    }

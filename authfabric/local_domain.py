@@ -1,0 +1,73 @@
+"""A domain on this machine: made at first use, with keys for whoever `up` starts and for whoever started it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+
+from authfabric import passphrase
+from authz import Identity
+from authz.spki import parse_authority
+from bus.certificates import Lifetime
+from bus.credentials_store import write_credentials
+from bus.security import ServiceKeys
+from pdp.access import AccessService
+from pdp.access.domain import Issuer
+from pdp.access.domain_store import DomainFolder
+from pdp.access.entitlement import Enrolment
+from pdp.access.issuing_service import IssuingService
+
+NAME = "local"
+DAYS = 30 * 86_400.0
+"""How long what is handed out lasts; it is handed out anew at each start."""
+OPERATOR = "resource: *\naction: *"
+SERVICE = "network: *\naction: connect"
+REPLICA = "network: *\naction: connect\nobject: *\naction: decide"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDomain:
+    """A domain and what its access control service signs with."""
+
+    folder: DomainFolder
+    issuer: Issuer
+
+    @classmethod
+    def find(cls, path: Path) -> LocalDomain:
+        """The domain in this folder, made if there is none; its keys are for this user's eyes only."""
+        exists = (path / "domain.json").exists()
+        folder = DomainFolder.open(path) if exists else DomainFolder.create(path, NAME, time(), None)
+        return cls(folder, folder.issuer(passphrase.known))
+
+    def configuration(self) -> str:
+        """What makes a NATS server refuse strangers."""
+        return self.folder.security(ServiceKeys.of(self.issuer.service)).configuration()
+
+    def at_url(self, url: str) -> LocalDomain:
+        return LocalDomain(self.folder.at_url(url), self.issuer)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[AccessService]:
+        """Decide who connects, and hand out capabilities to members, for the length of the block."""
+        keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
+        enrolment = Enrolment(lambda: self.folder.members)
+        async with (
+            AccessService(self.folder.file.url, keys, self.folder.control(), time, tls) as access,
+            IssuingService(access.member, self.issuer, time, enrolment),
+        ):
+            yield access
+
+    def hand_out(self, path: Path, name: str, text: str, identity: Identity | None = None) -> None:
+        """Write credentials by which their holder may do this."""
+        holder = identity or Identity.generate()
+        operator = text == OPERATOR
+        certificate = self.issuer.grant(
+            holder.public, parse_authority(text), Lifetime(time(), DAYS), delegate=operator
+        )
+        self.folder.forget(name)
+        self.folder.grant(name, certificate)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_credentials(path, self.folder.credentials(self.issuer, holder, certificate, time()))

@@ -1,0 +1,256 @@
+"""A domain in a folder: its keys, for its operator's eyes only, and everything that was issued and granted.
+
+domain.json          its name and its servers
+domain.key           owns what the domain owns; needed to admit other domains, and then only
+service.key          the access control service's
+owners.txt           which key owns what
+holdings/NAME.cap    the chains that end with the service's key
+members/NAME.cap     what the service has granted, and to whom
+domains/NAME.cap     the domains that were admitted
+networks/NAME.json   the networks that were joined
+tls/                 certificates, and the server's key
+nats.conf            what the NATS servers of the domain need in their configuration
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from authz import AuthFabricError, Identity, PublicKey
+from authz.spki import Certificate, Owners, Verifier, parse_chain, unparse_chain
+from authz.spki.text import parse_owners
+from bus.certificates import Lifetime, Subject
+from bus.credentials_store import CredentialsFile, client_context
+from bus.keystore import create_key, load_key, lock, write_private
+from bus.security import Security, ServiceKeys
+from pdp.access.control import AccessControl, AccessRules
+from pdp.access.domain import YEAR, Domain, Issuer, JoinRequest, Membership, check_membership
+
+LOCALHOST = ("127.0.0.1", "localhost")
+Passphrase = Callable[[], str]
+
+
+class DomainRefused(AuthFabricError):
+    """A domain's folder that is missing, in the way, or not as it should be: `problem` says what would be right."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"`{path}` {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class DomainFile(msgspec.Struct, frozen=True):
+    """What everybody in the domain knows."""
+
+    name: str
+    owner: str
+    service: str
+    url: str = ""
+    """Where its servers are, as its members reach them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFolder:
+    """A domain as it stands on disk."""
+
+    path: Path
+    file: DomainFile
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        name: str,
+        at: float,
+        passphrase: str | None,
+        hosts: Iterable[str] = (),
+        url: str = "",
+    ) -> DomainFolder:
+        """Make a domain that owns everything in its own network. Raises DomainRefused or KeyFileRefused."""
+        if (path / "domain.json").exists():
+            raise DomainRefused(path, "holds a domain already: keys are never overwritten")
+        for each in ("", "holdings", "members", "domains", "networks", "tls"):
+            (path / each).mkdir(parents=True, exist_ok=True, mode=0o700)
+        domain = Domain(name, Identity.generate(), Identity.generate())
+        create_key(path / "domain.key", domain.owner, passphrase)
+        create_key(path / "service.key", domain.service, passphrase)
+        file = DomainFile(name, str(domain.owner.public), str(domain.service.public), url)
+        folder = cls(path, file)
+        folder._write_public(domain, at)
+        folder.certify_server(Issuer(name, domain.service), at, hosts)
+        folder._save(file)  # last: a folder without it is no domain
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> DomainFolder:
+        """Raises DomainRefused if there is no domain in the folder."""
+        try:
+            return cls(path, msgspec.json.decode((path / "domain.json").read_bytes(), type=DomainFile))
+        except FileNotFoundError:
+            raise DomainRefused(
+                path, "holds no domain: make one with `authfabric domain init FOLDER`"
+            ) from None
+        except (OSError, msgspec.DecodeError) as error:
+            raise DomainRefused(path, f"holds a domain that cannot be read: {error}") from None
+
+    def at_url(self, url: str) -> DomainFolder:
+        """The same domain, with its servers there."""
+        file = msgspec.structs.replace(self.file, url=url)
+        if file != self.file:
+            self._save(file)
+        return DomainFolder(self.path, file)
+
+    def issuer(self, passphrase: Passphrase) -> Issuer:
+        return Issuer(self.file.name, load_key(self.path / "service.key", passphrase))
+
+    def domain(self, passphrase: Passphrase) -> Domain:
+        owner = load_key(self.path / "domain.key", passphrase)
+        return Domain(self.file.name, owner, self.issuer(passphrase).service)
+
+    @property
+    def owners(self) -> Owners:
+        return Owners(parse_owners(self._read("owners.txt"), str(self.path / "owners.txt")))
+
+    @property
+    def holdings(self) -> tuple[tuple[Certificate, ...], ...]:
+        return tuple(self._chains("holdings").values())
+
+    @property
+    def members(self) -> dict[str, Certificate]:
+        """What was granted, by the name it was granted under."""
+        return {name: chain[-1] for name, chain in self._chains("members").items()}
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The names of the domain and of those that it has admitted."""
+        return (self.file.name, *self._chains("domains"))
+
+    @property
+    def networks(self) -> dict[str, Membership]:
+        """The networks of others that the domain has joined."""
+        files = sorted((self.path / "networks").glob("*.json"))
+        return {each.stem: msgspec.json.decode(each.read_bytes(), type=Membership) for each in files}
+
+    def control(self, rules: AccessRules = AccessRules()) -> AccessControl:  # noqa: B008 - a frozen value
+        """What decides on arrivals, as the folder stands now."""
+        service = PublicKey.parse(self.file.service)
+        return AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains)
+
+    def security(self, keys: ServiceKeys) -> Security:
+        tls = self.path / "tls"
+        return Security(keys.names(), tls / "server.pem", tls / "server.key", tls / "ca.pem")
+
+    def tls(self, issuer: Issuer, at: float) -> ssl.SSLContext:
+        """How the service itself connects."""
+        service = issuer.service
+        own = issuer.certify(Subject("access control", service.public), Lifetime(at, YEAR))
+        return client_context(service, own + self._read("tls/service.pem"), self._read("tls/ca.pem"))
+
+    def grant(self, name: str, certificate: Certificate) -> None:
+        """Note what was granted under a name. Raises DomainRefused if the name is taken."""
+        self._write_new(f"members/{_file_name(name)}.cap", unparse_chain([certificate]))
+
+    def forget(self, name: str) -> None:
+        """Strike somebody off the list of members."""
+        (self.path / "members" / f"{_file_name(name)}.cap").unlink(missing_ok=True)
+
+    def credentials(
+        self, issuer: Issuer, identity: Identity, certificate: Certificate, at: float, network: str = ""
+    ) -> CredentialsFile:
+        """Everything a member needs to connect: to the domain's own network, or to one it has joined."""
+        joined = self._joined(network) if network else None
+        end = certificate.unverified().validity.end
+        lifetime = Lifetime(at, YEAR if end is None else max(end - at, 1))
+        own = issuer.certify(Subject("member", identity.public), lifetime) + self._read("tls/service.pem")
+        before = self._chains("holdings")[network] if joined else ()
+        return CredentialsFile(
+            joined.url if joined else self.file.url,
+            lock(identity, None).decode(),
+            unparse_chain((*before, certificate)),
+            own + joined.certificate if joined else own,
+            joined.authority if joined else self._read("tls/ca.pem"),
+        )
+
+    def _joined(self, network: str) -> Membership:
+        joined = self.networks.get(network)
+        if joined is None:
+            raise DomainRefused(self.path, f"has not joined `{network}`: see `authfabric domain join`")
+        return joined
+
+    def admitted(self, request: JoinRequest, capability: Certificate, certificate: str) -> Membership:
+        """Note that another domain was admitted; returns what it is to be given."""
+        self._write_new(f"domains/{_file_name(request.name)}.cap", unparse_chain([capability]))
+        return Membership(
+            self.file.name,
+            self.file.url,
+            unparse_chain([capability]),
+            certificate,
+            self._read("tls/ca.pem"),
+        )
+
+    def join(self, membership: Membership) -> None:
+        """Keep what another domain has given. Raises ChainRefused if it is not for this one."""
+        given = parse_chain(membership.capability)
+        check_membership(given, PublicKey.parse(self.file.owner))
+        own = self._chains("holdings")["own"]
+        name = _file_name(membership.network)
+        self._write_new(f"holdings/{name}.cap", unparse_chain((*given, *own)))
+        self._write_new(f"networks/{name}.json", msgspec.json.encode(membership).decode())
+
+    def certify_server(self, issuer: Issuer, at: float, hosts: Iterable[str] = ()) -> None:
+        """Give the domain's NATS servers a key and a certificate, and write their configuration."""
+        key = Identity.generate()
+        subject = Subject(
+            f"server of {self.file.name}", key.public, tuple(dict.fromkeys([*LOCALHOST, *hosts]))
+        )
+        chain = issuer.certify(subject, Lifetime(at, YEAR)) + self._read("tls/service.pem")
+        write_private(self.path / "tls" / "server.key", key.to_pem(), replace=True)
+        self._write("tls/server.pem", chain)
+        security = self.security(ServiceKeys.of(issuer.service))
+        self._write("nats.conf", "jetstream: enabled\n" + security.configuration())
+
+    def _write_public(self, domain: Domain, at: float) -> None:
+        self._write("owners.txt", f"owner: {domain.owner.public}\nresource: *\n")
+        self._write("holdings/own.cap", unparse_chain([domain.blanket(at)]))
+        self._write("tls/ca.pem", domain.root(at))
+        self._write("tls/service.pem", domain.service_authority(at))
+
+    def _save(self, file: DomainFile) -> None:
+        self._write("domain.json", msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n")
+
+    def _chains(self, folder: str) -> dict[str, tuple[Certificate, ...]]:
+        files = sorted((self.path / folder).glob("*.cap"))
+        return {each.stem: parse_chain(each.read_text(), str(each)) for each in files}
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.path / name).read_text()
+        except OSError as error:
+            raise DomainRefused(self.path, f"lacks `{name}`: {error.strerror}") from None
+
+    def _write(self, name: str, text: str) -> None:
+        fresh = self.path / f"{name}.{os.getpid()}"
+        fresh.write_text(text)
+        fresh.replace(self.path / name)
+
+    def _write_new(self, name: str, text: str) -> None:
+        try:
+            with (self.path / name).open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise DomainRefused(
+                self.path / name, "exists already: revoke it first, or use another name"
+            ) from None
+
+
+def _file_name(name: str) -> str:
+    """A name that is safe as a file's."""
+    if not name or not all(each.isalnum() or each in "-_. " for each in name) or name.startswith("."):
+        raise DomainRefused(Path(name), "must be a name of letters, digits, `-`, `_` and `.`")
+    return name

@@ -1,0 +1,104 @@
+"""What a key may have for a while: what it was enrolled with, or what the roles active in its session give.
+
+Capabilities that are handed out live last a short time only, and are handed out again as long as the entitlement
+does. So whoever is struck off, or leaves a role, loses them by themselves even where no revocation is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from authz import AuthFabricError, PublicKey
+from authz.spki import Authority, Certificate, Grant
+from bus.attributes import hearing_changes
+from bus.connection import Connection
+from bus.roles import SESSION, SessionView, look_at_session, service_name
+from bus.scopes import DEFAULT_DOMAIN
+from pdp.oasis.capability import grant
+from pdp.oasis.rulebook import Rulebook
+from pdp.oasis.terms import Instance, match
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """What may be handed out to somebody now, and until when at the latest; None for no end."""
+
+    authority: Authority
+    until: float | None = None
+    delegate: bool = False
+
+
+class NotEntitledHere(AuthFabricError):
+    """Somebody to whom nothing may be handed out: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class Enrolment:
+    """The members of a domain, as they are listed at this moment."""
+
+    def __init__(self, members: Callable[[], Mapping[str, Certificate]]) -> None:
+        self._members = members
+
+    def entitlement(self, key: PublicKey, at: float) -> Entitlement:
+        """What somebody was enrolled with. Raises NotEntitledHere."""
+        for certificate in self._members().values():
+            capability = certificate.unverified()
+            if capability.subject == key and capability.validity.covers(at):
+                return Entitlement(capability.authority, capability.validity.end, capability.delegate)
+        raise NotEntitledHere(f"`{key}` is no member of this domain, or is no longer")
+
+
+class RoleEntitlement:
+    """What the active roles of a session give, by the rules in force."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        service: PublicKey,
+        rulebook: Callable[[str], Rulebook],
+        domain: str = DEFAULT_DOMAIN,
+    ) -> None:
+        """`service` is the key of the domain's role service, whose word on sessions counts.
+
+        `rulebook` gives the rules in force in a domain.
+        """
+        self._bus = bus
+        self._service = service
+        self._rulebook = rulebook
+        self._domain = domain
+
+    def hearing_changes(self, changed: Callable[[list[str]], None]) -> AbstractAsyncContextManager[None]:
+        """Call back with the sessions that have changed, for the length of the block."""
+
+        def hear(root: str, ids: Sequence[str]) -> None:
+            if root == SESSION:
+                changed(list(ids))
+
+        return hearing_changes(self._bus, service_name(self._domain), self._service, hear)
+
+    async def entitlement(self, key: PublicKey, session: str, at: float) -> Entitlement:
+        """What a session gives to the key that opened it. Raises NotEntitledHere."""
+        view = await look_at_session(self._bus, self._service, session, self._domain)
+        if view is None or view.key != str(key):
+            raise NotEntitledHere(f"`{key}` has no session `{session}` here")
+        grants = role_grants(self._rulebook(view.rules), view)
+        if not grants:
+            raise NotEntitledHere(f"no role active in `{session}` gives a capability")
+        return Entitlement(Authority.of(*grants))
+
+
+def role_grants(rulebook: Rulebook, view: SessionView) -> list[Grant]:
+    """What the roles active in a session empower their holder to do."""
+    roles = [Instance.parse(text) for text in view.roles]
+    return [
+        grant(rule, bindings)
+        for active in roles
+        for role in rulebook.implied(active)
+        for rule in rulebook.empowerings
+        if (bindings := match(rule.role, role, {})) is not None
+    ]

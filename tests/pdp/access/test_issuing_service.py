@@ -1,0 +1,147 @@
+"""Capabilities that last a little: renewed without losing a request, for as long as somebody is entitled to them."""
+
+from __future__ import annotations
+
+import contextlib
+from time import time
+
+import pytest
+
+from authz import Identity
+from authz.spki import decode_chain, parse_authority
+from bus.access import CAPABILITY_REQUEST, RENEW, AccessRefused, CapabilityRequest, ask_capability
+from bus.credentials import Credentials
+from bus.errors import NotConnected
+from bus.roles import RoleClient
+from pdp.access.domain import Issuer
+from pdp.access.entitlement import Enrolment, RoleEntitlement
+from pdp.access.issuing_service import IssuingService
+from pdp.bundle import Bundle, File
+from pdp.oasis.role_service import RoleService, RoleServing
+from pdp.policy_set import PolicySet
+from tests.secured import PDP, PEP, secured
+from tests.waiting import eventually
+
+ASK = "af.ask.any.default.alice.=.x.read"
+
+
+@contextlib.asynccontextmanager
+async def issuing(folder, lifetime: float = 4.0):
+    """A domain whose list of members is a dictionary."""
+    members = {}
+    async with secured(folder) as (world, access):
+        issuer = Issuer("domain", world.service)
+        async with IssuingService(access.member, issuer, time, Enrolment(lambda: members), lifetime=lifetime):
+            yield world, members
+
+
+async def test_a_short_capability_is_renewed_and_no_request_is_lost(tmp_path):
+    async with issuing(tmp_path) as (world, members), world.connect(PDP) as pdp:
+        await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
+        await pdp.flush()
+        members["pep"] = world.grant(holder := Identity.generate(), PEP)
+        async with world.connect(world.credentials(PEP, holder, seconds=4)) as pep:
+            first = pep.credentials
+            asked = 0
+            while pep.credentials is first or asked < 50:
+                assert await pep.ask(ASK, b"%d" % asked, 5.0) == b"%d" % asked
+                asked += 1
+            assert decode_chain(pep.credentials.chain)[0].open().validity.end < time() + 5
+            assert await pep.ask(ASK, b"last", 5.0) == b"last"
+            assert pep.reconnects == 0
+
+
+async def test_whoever_is_struck_off_is_out_when_it_ends(tmp_path):
+    async with issuing(tmp_path) as (world, members):
+        members["pep"] = world.grant(holder := Identity.generate(), PEP)
+        credentials = world.credentials(PEP, holder, seconds=3)
+        async with world.connect(credentials) as pep:
+            members.clear()
+            with pytest.raises(AccessRefused, match="no member"):
+                await ask_capability(pep, time())
+            await eventually(lambda: not pep.ready)
+        with pytest.raises(NotConnected):
+            async with world.connect(credentials):
+                pass
+
+
+async def test_what_is_handed_out_is_what_was_enrolled(tmp_path):
+    async with issuing(tmp_path) as (world, members):
+        members["pdp"] = world.grant(holder := Identity.generate(), PDP)
+        async with world.connect(world.credentials(PEP, holder)) as bus:
+            (link,) = decode_chain(await ask_capability(bus, time()))
+            assert link.open().authority == parse_authority(PDP)
+            assert link.open().subject == holder.public
+
+
+async def test_an_old_request_and_a_forged_one_are_refused(tmp_path):
+    async with issuing(tmp_path) as (world, members):
+        members["pep"] = world.grant(holder := Identity.generate(), PEP)
+        async with world.connect(world.credentials(PEP, holder)) as bus:
+            with pytest.raises(AccessRefused, match="clocks"):
+                await ask_capability(bus, time() - 3600)
+            forged = bytearray(CAPABILITY_REQUEST.sign(CapabilityRequest(time()), holder))
+            forged[-1] ^= 1
+            assert b"signature" in await bus.ask(RENEW, bytes(forged), 5.0)
+
+
+DETECTIVE, ROLE_SERVICE = Identity.generate(), Identity.generate()
+RULES = """
+[principal(u)] |- user(u)
+user(u)* |- detective(u)
+detective(u) |- capability(connect, "police")
+detective(u) |- capability(subscribe, "uk.gov.pito.Numberplate") where [event.officer == u]
+"""
+POLICIES = PolicySet.read(
+    Bundle.of(
+        [
+            File("r.oasis", RULES),
+            File("p.entities.yaml", f"subjects: {{smith: {{key: {DETECTIVE.public}}}}}"),
+        ]
+    )
+)
+
+
+async def test_an_active_role_becomes_a_capability_that_ends_with_the_session(tmp_path):
+    provider = "network: *\naction: connect|provide"
+    async with secured(tmp_path) as (world, access), world.connect(provider) as own:
+        assert POLICIES.roles is not None
+        roles = RoleEntitlement(access.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
+        issuing = IssuingService(access.member, Issuer("met", world.service), time, roles=roles)
+        async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service, issuing:
+            service.adopt(POLICIES, 1)
+            async with world.connect(world.credentials(PEP, DETECTIVE)) as bus:
+                session = await RoleClient(bus, DETECTIVE, seconds=20.0).begin("smith")
+                with pytest.raises(AccessRefused, match="no role active"):
+                    await ask_capability(bus, time(), session.id)
+                await session.activate("user")
+                await session.activate("detective")
+                chain = await ask_capability(bus, time(), session.id)
+                granted = decode_chain(chain)[0].open().authority
+                assert granted == parse_authority(
+                    "network: police\naction: connect\n"
+                    'type: uk.gov.pito.Numberplate\naction: subscribe\nwhere: event.officer == "smith"'
+                )
+                async with world.connect(Credentials(DETECTIVE, chain, world.tls(DETECTIVE))) as police:
+                    assert police.ready
+                    await session.end()
+                    await eventually(lambda: not police.ready)
+                assert bus.ready
+
+
+async def test_a_session_is_of_no_use_to_another_key(tmp_path):
+    provider = "network: *\naction: connect|provide"
+    async with secured(tmp_path) as (world, access), world.connect(provider) as own:
+        assert POLICIES.roles is not None
+        roles = RoleEntitlement(access.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
+        issuing = IssuingService(access.member, Issuer("met", world.service), time, roles=roles)
+        async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service, issuing:
+            service.adopt(POLICIES, 1)
+            async with (
+                world.connect(world.credentials(PEP, DETECTIVE)) as bus,
+                world.connect(PEP) as thief,
+            ):
+                session = await RoleClient(bus, DETECTIVE, seconds=20.0).begin("smith")
+                await session.activate("user")
+                with pytest.raises(AccessRefused, match="no session"):
+                    await ask_capability(thief, time(), session.id)
