@@ -17,6 +17,10 @@ from pep.strategy import Strategy
 from spark_eval.schemas import CELL, LIVE, P2P, PUBSUB, SIMULATION
 
 CONFIDENCE = 0.95
+FEW = 10
+"""Groups of failures from which on their number is taken to be normally distributed."""
+ROUNDING = 1e-9
+"""What floating-point numbers may be wrong by."""
 
 
 def availability(trace: DataFrame, points: int = 1) -> DataFrame:
@@ -47,10 +51,12 @@ def availability(trace: DataFrame, points: int = 1) -> DataFrame:
     ratio, count = f.col("ratio"), f.col("observations")
     variance = f.col("var_ours") - 2 * ratio * f.col("covariance") + ratio * ratio * f.col("var_theirs")
     error = f.sqrt(f.greatest(variance, f.lit(0.0)) / count) / f.col("mean")
-    # A cell in which no failure was seen has no variance to show for it. Failures come in groups of about MTTR: what
-    # their absence still allows is the rule of three, for groups.
+    # Failures come in groups of about MTTR. Where few groups were seen, or none, there is little variance to show for
+    # it; what their absence still allows is the rule of three, for groups.
+    groups = f.col("failing") * f.col("requests") / f.col("mttr")
     unseen = log(2 * points / (1 - CONFIDENCE)) * f.col("mttr") / (f.col("mean") * count)
-    margin = f.greatest(student_t(points, count - 1) * error, unseen)
+    least = f.when(groups < FEW, unseen).otherwise(f.lit(ROUNDING))
+    margin = f.greatest(student_t(points, count - 1) * error, least)
     return (
         moments.withColumn("decrease", 1 - ratio)
         .withColumn("margin", margin)

@@ -58,6 +58,19 @@ def test_without_any_failure_seen_the_interval_still_has_a_width(spark):
     assert 0.02 < row.margin < 0.06
 
 
+def test_intervals_for_more_points_at_once_are_wider(spark):
+    """Each of eight points has an interval of 99.4 %: for 19 degrees of freedom 3.06 deviations instead of 2.09."""
+    trace = pairs(spark, [(50 + run % 5, 20 + run % 7) for run in range(20)], mttr=1.0)
+    alone, together = (availability(trace, points).first().margin for points in (1, 8))
+    assert together / alone == pytest.approx(3.06 / 2.09, rel=0.02)
+
+
+def test_where_many_failures_were_seen_their_variance_alone_makes_the_interval(spark):
+    row = availability(pairs(spark, [(50, 50)] * 20, mttr=10.0)).first()
+    assert row.decrease == 0
+    assert 0 < row.margin < 1e-6
+
+
 def test_one_row_for_each_request_and_one_for_each_run_give_the_same(spark):
     runs = pairs(spark, [(2, 1), (0, 0), (3, 2)])
     single = [

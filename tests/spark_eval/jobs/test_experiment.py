@@ -6,14 +6,13 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from spark_eval.experiment.aggregate import availability
 from spark_eval.experiment.plan import Part, dump, load, parse
 from spark_eval.experiment.points import Result
 from spark_eval.jobs import experiment
 from spark_eval.jobs.experiment import PLAN, REPORT, RESULT, TRACES, Order, run
 from spark_eval.progress import Steps
-from spark_eval.schemas import CELL, TRACE
-from spark_eval.session import SparkOptions, to_frame
+from spark_eval.schemas import TRACE
+from spark_eval.session import SparkOptions
 from spark_eval.store import OutputExists
 from tests.documents import run_examples
 
@@ -67,18 +66,6 @@ def test_simulation_and_live_run_agree_with_the_formula_at_every_point(finished)
     assert result.differing == []
     assert all(point.margin < 0.12 for point in result.availability if point.source == "simulation")
     assert (result.twins.runs, result.twins.alike) == (4, 4)
-
-
-def test_intervals_for_more_points_at_once_are_wider(finished, spark):
-    trace = to_frame(spark, pq.read_table(finished[1] / TRACES))
-    margins = [
-        {
-            (row.source, *(row[name] for name in CELL)): row.margin
-            for row in availability(trace, points).collect()
-        }
-        for points in (1, 8)
-    ]
-    assert all(margins[0][cell] < margins[1][cell] < 2 * margins[0][cell] for cell in margins[0])
 
 
 def test_the_plan_that_is_left_repeats_the_simulation_to_the_last_byte(finished, tmp_path, monkeypatch):
