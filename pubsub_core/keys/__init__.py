@@ -3,7 +3,7 @@
 from pubsub_core.keys.errors import CannotOpen, InvalidPlan, KeyMissing
 from pubsub_core.keys.plan import Group, Plan
 from pubsub_core.keys.ring import DataKey, KeyRing
-from pubsub_core.keys.sealing import Binding, Opened, Part, Sealed, Sealer
+from pubsub_core.keys.sealing import Binding, Opened, Opener, Sealed, Sealer
 
 __all__ = [
     "Binding",
@@ -14,7 +14,7 @@ __all__ = [
     "KeyMissing",
     "KeyRing",
     "Opened",
-    "Part",
+    "Opener",
     "Plan",
     "Sealed",
     "Sealer",

@@ -21,7 +21,7 @@ from authz.predicate import TRUE, And, Not, Or, Predicate, Relate, covers
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.keys.sealing import Binding, Sealed, Sealer, open_part
+from pubsub_core.keys.sealing import Binding, Sealed, Sealer, open_one
 
 MAX_TERMS = 64
 
@@ -106,9 +106,9 @@ def _open(term: SealedTerm, plan: Plan, ring: KeyRing, binding: Binding) -> Pred
 
 def _peel(sealed: Sealed, groups: tuple[str, ...], plan: Plan, ring: KeyRing, binding: Binding) -> bytes:
     """What is inside, layer by layer."""
-    if not groups or [part.group for part in sealed.parts] != [groups[0]]:
+    if not groups or [group for group, _ in sealed.keys] != [groups[0]]:
         raise CannotOpen
-    content = open_part(ring, binding, sealed, sealed.parts[0], plan.sizes)
+    content = open_one(ring, binding, sealed, plan.sizes)
     if len(content) != 1 or not isinstance(content[0], bytes):
         raise CannotOpen
     if len(groups) == 1:

@@ -12,6 +12,7 @@ import os
 import msgspec
 from msgspec.structs import replace
 
+from pubsub_core.keys.errors import AdmissionRefused
 from pubsub_core.keys.oft import Draw, Rekey, Seat
 from pubsub_core.keys.schedule import Tenure, may_have, next_refresh
 from pubsub_core.keys.tree import Tree, TreeRecord
@@ -28,7 +29,7 @@ class Rules(msgspec.Struct, frozen=True, array_like=True):
     delay: float = 600.0
     """A key that ended is kept for so long, for events that are still under way."""
     lead: float = 2.0
-    """A planned key is given out so long before it begins."""
+    """A key is given out so long before it begins, unless someone is evicted: so all have it when it is first used."""
 
 
 class GroupKey(msgspec.Struct, frozen=True, array_like=True):
@@ -117,7 +118,7 @@ class KeyGroup:
         self.members[name] = replace(joining, since=self.epoch)
         if not self.keys or not may_have(joining.tenure, self.keys[-1].start):
             self.members[name] = replace(joining, since=self._tree.version + 1)
-            self._refresh(now)
+            self._refresh(now + self._rules.lead if self.keys else now)
 
     def leave(self, name: str) -> None:
         """Give someone no further keys. Its present one lasts no longer than its capability would have."""
@@ -141,7 +142,9 @@ class KeyGroup:
         return self._forget(now)
 
     def welcome(self, name: str) -> Welcome:
-        """What a member needs to know now."""
+        """What a member needs to know now. Raises AdmissionRefused for someone who is none."""
+        if name not in self.members:
+            raise AdmissionRefused("its capability ends before the next key begins")
         since = self.members[name].since
         seat = self._tree.seat(name) if name in self._tree else None
         return Welcome(self.id, tuple(key for key in self.keys if key.epoch >= since), seat)

@@ -77,6 +77,11 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def by_id(self) -> Mapping[str, Group]:
         return {group.id: group for group in self.groups}
 
+    @cached_property
+    def simple(self) -> bool:
+        """Whether each group has one attribute, and nothing is padded."""
+        return not self.sizes and all(len(group.attributes) == 1 for group in self.groups)
+
     def clear(self, attributes: Iterable[str]) -> list[str]:
         """Those of the attributes that travel in clear."""
         return [attribute for attribute in attributes if attribute not in self.group_of]

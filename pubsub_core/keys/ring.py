@@ -17,12 +17,10 @@ from pubsub_core.keys.derivation import KEY_BYTES, derive, wipe
 
 SKEW = 5.0
 """Seconds by which two brokers' clocks may differ."""
-MAX_CIPHERS = 1024
-"""So many senders' ciphers are kept ready for one key."""
 
 
 class DataKey:
-    """The key of one group for one epoch, and the ciphers derived from it for each sender."""
+    """The key of one group for one epoch."""
 
     def __init__(self, group: str, epoch: int, start: float, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
@@ -35,18 +33,10 @@ class DataKey:
         """The time at which the next one starts, as far as it is known."""
         self.label = bytes.fromhex(group) + epoch.to_bytes(8, "big")
         self._secret = bytearray(secret)
-        self.ciphers: dict[bytes, AESGCM] = {}
-        """Those kept ready, by their senders' salts."""
 
     def cipher(self, salt: bytes) -> AESGCM:
         """The cipher of whoever drew this salt."""
         return AESGCM(derive(self._secret, "sender", self.label, salt))
-
-    def keep(self, salt: bytes, cipher: AESGCM) -> None:
-        """Keep a cipher ready: only once something was opened with it, or strangers could fill the table."""
-        if len(self.ciphers) >= MAX_CIPHERS:
-            self.ciphers.pop(next(iter(self.ciphers)))
-        self.ciphers[salt] = cipher
 
     def reveal(self) -> bytes:
         """The secret itself, to be handed to a member of the group."""
@@ -54,7 +44,6 @@ class DataKey:
 
     def destroy(self) -> None:
         wipe(self._secret)
-        self.ciphers.clear()
 
     def __repr__(self) -> str:
         return f"DataKey(group={self.group}, epoch={self.epoch}, start={self.start})"
@@ -79,6 +68,9 @@ class GroupKeys:
     def sealing(self, at: float) -> DataKey | None:
         """The key to seal with at this time: the newest that has begun."""
         return next((key for key in reversed(self._keys.values()) if key.start <= at), None)
+
+    def at(self, epoch: int) -> DataKey | None:
+        return self._keys.get(epoch)
 
     def opening(self, epoch: int, at: float, skew: float) -> DataKey | None:
         """The key of an epoch, if an event of this time may have been sealed with it."""
@@ -128,6 +120,11 @@ class KeyRing:
     def sealing(self, group: str, at: float) -> DataKey | None:
         keys = self._groups.get(group)
         return keys.sealing(at) if keys is not None else None
+
+    def at(self, group: str, epoch: int) -> DataKey | None:
+        """The key of an epoch, whatever the time."""
+        keys = self._groups.get(group)
+        return keys.at(epoch) if keys is not None else None
 
     def opening(self, group: str, epoch: int, at: float) -> DataKey | None:
         keys = self._groups.get(group)

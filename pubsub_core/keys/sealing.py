@@ -8,8 +8,10 @@ epoch each mean another cipher. docs/design/sealing.md has the argument in full.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -18,12 +20,17 @@ from pubsub_core.keys.derivation import SALT_BYTES
 from pubsub_core.keys.errors import CannotOpen, InvalidPlan, KeyMissing
 from pubsub_core.keys.numbers import LIMIT, Numbers, nonce
 from pubsub_core.keys.padding import pad, unpad
-from pubsub_core.keys.plan import Group, Plan
-from pubsub_core.keys.ring import KeyRing
+from pubsub_core.keys.plan import Plan
+from pubsub_core.keys.ring import DataKey, KeyRing
+
+MAX_LAYOUTS = 1024
+"""So many senders' ciphers are kept ready for one type."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[object, ...]).decode
-_Encrypt = Callable[[bytes, bytes, bytes], bytes]
+_ENTRY = struct.Struct(">16sQ")
+_Cipher: TypeAlias = Callable[[bytes, bytes, bytes], bytes]
+"""Encrypts or decrypts: a nonce, some data, and what it is bound to."""
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -41,20 +48,26 @@ class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was sealed, for there is more than events that is sealed with these keys."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The values of one key group, in the plan's order, sealed."""
-
-    group: str
-    epoch: int
-    data: bytes
-
-
 class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What travels in place of the values."""
 
     salt: bytes
     number: int
-    parts: tuple[Part, ...]
+    layout: bytes
+    """For each part its group and the epoch of its key: the same bytes as long as the keys are the same."""
+    parts: tuple[bytes, ...]
+    """The values of each group, in the plan's order, sealed."""
+
+    @property
+    def keys(self) -> tuple[tuple[str, int], ...]:
+        """The layout as groups and epochs. Raises CannotOpen."""
+        try:
+            found = tuple((group.hex(), epoch) for group, epoch in _ENTRY.iter_unpack(self.layout))
+        except struct.error:
+            raise CannotOpen from None
+        if len(found) != len(self.parts):
+            raise CannotOpen
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +76,7 @@ class _Slot:
 
     group: str
     attributes: tuple[str, ...]
-    epoch: int
-    label: bytes
-    encrypt: _Encrypt | None
+    encrypt: _Cipher | None
 
 
 class Sealer:
@@ -79,6 +90,9 @@ class Sealer:
         """For which ring and salt the slots are."""
         self._since = self._until = math.inf
         self._slots: list[_Slot] = []
+        self._singles: list[tuple[str, _Cipher]] | None = None
+        """The same where each group has one attribute and a key, and nothing is padded: the most common case by far."""
+        self._layout = b""
 
     def seal(self, binding: Binding, values: Mapping[str, object]) -> Sealed:
         """The values of all groups whose keys are held. Raises KeyMissing for a value of another group.
@@ -88,24 +102,28 @@ class Sealer:
         at, number = binding.time, self._numbers.take()
         if self._prepared != (self._ring.revision, self._numbers.salt) or not self._since <= at < self._until:
             self._prepare(at)
-        bound, counted, sizes = _encode(binding), nonce(number), self._plan.sizes
-        parts, get = [], values.get
+        bound, counted, get, encode = _encode(binding), nonce(number), values.get, _encode
+        if self._singles is not None:
+            parts = [encrypt(counted, encode((get(name),)), bound) for name, encrypt in self._singles]
+        else:
+            parts = list(self._sealed_parts(values, counted, bound))
+        return Sealed(self._numbers.salt, number, self._layout, tuple(parts))
+
+    def _sealed_parts(self, values: Mapping[str, object], counted: bytes, bound: bytes) -> Iterator[bytes]:
+        sizes = self._plan.sizes
         for slot in self._slots:
-            content = tuple(map(get, slot.attributes))
-            if slot.encrypt is None:
-                _check_empty(slot.group, content)
-                continue
-            plain = _encode(content)
-            data = slot.encrypt(counted, pad(plain, sizes) if sizes else plain, bound + slot.label)
-            parts.append(Part(slot.group, slot.epoch, data))
-        return Sealed(self._numbers.salt, number, tuple(parts))
+            content = tuple(map(values.get, slot.attributes))
+            if slot.encrypt is not None:
+                yield slot.encrypt(counted, pad(_encode(content), sizes), bound)
+            elif any(value is not None for value in content):
+                raise KeyMissing(slot.group)
 
     def seal_dummy(self, binding: Binding) -> Sealed:
         """What looks like an event and says nothing. Raises InvalidPlan if it would be told apart by its size."""
         if not self._plan.sizes:
             raise InvalidPlan("must have size classes, or dummy events could be told from others")
-        groups = [group.id for group in self._plan.groups if self._ring.sealing(group.id, binding.time)]
-        return self._seal_all(binding, [(group, ()) for group in groups])
+        held = [group.id for group in self._plan.groups if self._ring.sealing(group.id, binding.time)]
+        return self._seal_all(binding, [(group, ()) for group in held])
 
     def seal_for(self, group: str, binding: Binding, content: tuple[object, ...]) -> Sealed:
         """Something else than an event, for one group; `binding.purpose` says what. Raises KeyMissing."""
@@ -113,61 +131,119 @@ class Sealer:
 
     def _seal_all(self, binding: Binding, contents: list[tuple[str, tuple[object, ...]]]) -> Sealed:
         """Each of these for its group, under one number."""
-        number, parts = self._numbers.take(), []
+        number, parts, keys = self._numbers.take(), [], []
         bound, salt = _encode(binding), self._numbers.salt
         for group, content in contents:
             key = self._ring.sealing(group, binding.time)
             if key is None:
                 raise KeyMissing(group)
+            keys.append(key)
             plain = pad(_encode(content), self._plan.sizes)
-            parts.append(
-                Part(group, key.epoch, key.cipher(salt).encrypt(nonce(number), plain, bound + key.label))
-            )
-        return Sealed(salt, number, tuple(parts))
+            parts.append(key.cipher(salt).encrypt(nonce(number), plain, bound))
+        return Sealed(salt, number, _layout(keys), tuple(parts))
 
     def _prepare(self, at: float) -> None:
         """Find the keys for this time, and how long they last."""
-        self._prepared = self._ring.revision, self._numbers.salt
-        self._since, self._until = -math.inf, math.inf
-        self._slots = [self._slot(group.id, group.attributes, at) for group in self._plan.groups]
+        salt = self._numbers.salt
+        self._prepared = self._ring.revision, salt
+        held = [(group, self._ring.sealing(group.id, at)) for group in self._plan.groups]
+        keys = [key for _, key in held if key is not None]
+        self._since = max((key.start for key in keys), default=-math.inf)
+        self._until = min((key.until for key in keys), default=math.inf)
+        self._layout = _layout(keys)
+        self._slots = [
+            _Slot(group.id, group.attributes, key.cipher(salt).encrypt if key is not None else None)
+            for group, key in held
+        ]
+        singles = [(slot.attributes[0], slot.encrypt) for slot in self._slots if slot.encrypt is not None]
+        simple = self._plan.simple and len(singles) == len(self._slots)
+        self._singles = singles if simple else None
 
-    def _slot(self, group: str, attributes: tuple[str, ...], at: float) -> _Slot:
-        key = self._ring.sealing(group, at)
-        if key is None:
-            return _Slot(group, attributes, 0, b"", None)
-        self._since, self._until = max(self._since, key.start), min(self._until, key.until)
-        return _Slot(group, attributes, key.epoch, key.label, key.cipher(self._numbers.salt).encrypt)
 
-
-def open_part(
-    ring: KeyRing, binding: Binding, sealed: Sealed, part: Part, sizes: tuple[int, ...] = ()
+def open_one(
+    ring: KeyRing, binding: Binding, sealed: Sealed, sizes: tuple[int, ...] = ()
 ) -> tuple[object, ...]:
-    """The values in one part of something sealed. Raises CannotOpen, whatever is wrong."""
-    return _open(ring, _encode(binding), binding.time, sealed.salt, _nonce(sealed), part, sizes)
-
-
-def _open(
-    ring: KeyRing, bound: bytes, at: float, salt: bytes, nonce: bytes, part: Part, sizes: tuple[int, ...]
-) -> tuple[object, ...]:
-    key = ring.opening(part.group, part.epoch, at)
+    """What was sealed for one group. Raises CannotOpen, whatever is wrong."""
+    (found,) = sealed.keys or ((),)
+    key = ring.opening(*found, binding.time) if len(found) == 2 else None
     if key is None:
         raise CannotOpen
-    kept = key.ciphers.get(salt)
-    cipher = kept or key.cipher(salt)
-    try:
-        data = cipher.decrypt(nonce, part.data, bound + key.label)
-        values = _decode(unpad(data, sizes) if sizes else data)
-    except (InvalidTag, ValueError, msgspec.DecodeError, RecursionError):
-        raise CannotOpen from None
-    if kept is None:
-        key.keep(salt, cipher)
-    return values
+    decrypt, counted = key.cipher(_salt(sealed)).decrypt, _counted(sealed)
+    return _open(decrypt, counted, sealed.parts[0], _encode(binding), sizes)
 
 
-def _nonce(sealed: Sealed) -> bytes:
-    if len(sealed.salt) != SALT_BYTES or not 0 <= sealed.number < LIMIT:
-        raise CannotOpen
-    return nonce(sealed.number)
+class Opener:
+    """Opens what others seal of one version of a type, as far as the ring has the keys."""
+
+    def __init__(self, plan: Plan, ring: KeyRing) -> None:
+        self._plan = plan
+        self._ring = ring
+        self._revision = -1
+        self._ready: dict[tuple[bytes, bytes], _Ciphers] = {}
+
+    def open(self, binding: Binding, sealed: Sealed, clear: Mapping[str, object] | None = None) -> Opened:
+        """An event's values, to be opened when they are asked for. Raises CannotOpen for what is no sealed event.
+
+        `clear` are the values that did not have to be sealed; none of them takes the place of one that had to.
+        """
+        if self._revision != self._ring.revision:
+            self._revision = self._ring.revision
+            self._ready.clear()
+        name = sealed.salt, sealed.layout
+        ciphers = self._ready.get(name)
+        if ciphers is None:
+            ciphers = self._find(sealed)
+        values = {each: clear[each] for each in self._plan.clear(clear)} if clear else {}
+        return Opened(self, ciphers, binding, sealed, values)
+
+    def keep(self, sealed: Sealed, ciphers: _Ciphers) -> None:
+        """Keep a sender's ciphers ready: only once something was opened, or strangers could fill the table."""
+        if len(self._ready) >= MAX_LAYOUTS:
+            self._ready.pop(next(iter(self._ready)))
+        self._ready[sealed.salt, sealed.layout] = ciphers
+        ciphers.kept = True
+
+    def _find(self, sealed: Sealed) -> _Ciphers:
+        salt, found = _salt(sealed), dict[str, _Part]()
+        for place, (id_, epoch) in enumerate(sealed.keys):
+            group, key = self._plan.by_id.get(id_), self._ring.at(id_, epoch)
+            if group is None or not self._ring.holds(id_):
+                continue
+            decrypt = key.cipher(salt).decrypt if key is not None else None
+            since, until = (key.start, key.until) if key is not None else (math.inf, -math.inf)
+            part = _Part(place, group.attributes, decrypt, since - self._ring.skew, until + self._ring.skew)
+            found.update(dict.fromkeys(group.attributes, part))
+        return _Ciphers(found, self._plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Where a group's values stand, and what opens them, if the key of that epoch is held; and for which times."""
+
+    place: int
+    attributes: tuple[str, ...]
+    decrypt: _Cipher | None
+    since: float
+    until: float
+
+
+class _Ciphers:
+    """What opens the events of one sender, as long as it seals with the same keys."""
+
+    __slots__ = ("by_attribute", "decrypts", "kept", "names", "parts", "places", "since", "sizes", "until")
+
+    def __init__(self, by_attribute: dict[str, _Part], plan: Plan) -> None:
+        self.by_attribute = by_attribute
+        self.parts = list(dict.fromkeys(by_attribute.values()))
+        self.sizes = plan.sizes
+        self.kept = False
+        self.decrypts = [part.decrypt for part in self.parts if part.decrypt is not None]
+        self.names = [part.attributes[0] for part in self.parts]
+        self.places = [part.place for part in self.parts]
+        # The times in which all of them can be opened at once: none, unless that is simple.
+        simple = plan.simple and len(self.decrypts) == len(self.parts)
+        self.since = max((part.since for part in self.parts), default=math.inf) if simple else math.inf
+        self.until = min((part.until for part in self.parts), default=-math.inf) if simple else -math.inf
 
 
 class Opened(Mapping[str, object]):
@@ -180,36 +256,27 @@ class Opened(Mapping[str, object]):
     __slots__ = (
         "_at",
         "_bound",
+        "_ciphers",
+        "_done",
         "_nonce",
-        "_parts",
-        "_plan",
-        "_ring",
-        "_salt",
+        "_opener",
+        "_sealed",
         "_silent",
         "_values",
         "broken",
     )
 
     def __init__(
-        self,
-        ring: KeyRing,
-        plan: Plan,
-        binding: Binding,
-        sealed: Sealed,
-        clear: Mapping[str, object] | None = None,
+        self, opener: Opener, ciphers: _Ciphers, binding: Binding, sealed: Sealed, values: dict[str, object]
     ) -> None:
-        """`clear` are the values that did not have to be sealed; none of them takes the place of one that had to.
-
-        Raises CannotOpen for what is no sealed event at all.
-        """
-        self._ring = ring
-        self._plan = plan
+        self._opener = opener
+        self._ciphers = ciphers
         self._at = binding.time
         self._bound = _encode(binding)
-        self._salt = sealed.salt
-        self._nonce = _nonce(sealed)
-        self._parts = {part.group: part for part in sealed.parts if ring.holds(part.group)}
-        self._values = {name: clear[name] for name in plan.clear(clear)} if clear else {}
+        self._sealed = sealed
+        self._nonce = _counted(sealed)
+        self._values = values
+        self._done: set[int] = set()
         self._silent = False
         self.broken = 0
 
@@ -227,41 +294,92 @@ class Opened(Mapping[str, object]):
     def __len__(self) -> int:
         return len(self.all())
 
-    def all(self) -> dict[str, object]:
-        """Everything that can be opened."""
-        if self._parts:
-            for group in self._plan.groups:
-                part = self._parts.pop(group.id, None)
-                if part is not None:
-                    self._open(group, part)
-            self._parts.clear()
-        return self._values
-
     @property
     def dummy(self) -> bool:
         """Whether this is no event at all, as far as can be known here: nothing in it is said."""
         self.all()
         return self._silent
 
+    def all(self) -> dict[str, object]:
+        """Everything that can be opened."""
+        ciphers = self._ciphers
+        if not self._done and ciphers.since <= self._at < ciphers.until and self._open_singles():
+            self._done.update(ciphers.places)
+        for part in ciphers.parts if len(self._done) < len(ciphers.parts) else ():
+            if part.place not in self._done:
+                self._open(part)
+        return self._values
+
+    def _open_singles(self) -> bool:
+        """All groups at once, where each has one attribute; if one fails, none is opened."""
+        ciphers, counted, bound, decode = self._ciphers, self._nonce, self._bound, _decode
+        parts = self._sealed.parts
+        try:
+            opened = [
+                decode(decrypt(counted, parts[place], bound))
+                for place, decrypt in zip(ciphers.places, ciphers.decrypts, strict=True)
+            ]
+        except (InvalidTag, ValueError, msgspec.DecodeError, RecursionError):
+            return False
+        if not ciphers.kept:
+            self._opener.keep(self._sealed, ciphers)
+        for name, content in zip(ciphers.names, opened, strict=True):
+            if len(content) != 1:
+                self._silent = True
+            elif content[0] is not None:
+                self._values[name] = content[0]
+        return True
+
     def _look(self, attribute: str) -> None:
         """Open the group of an attribute, unless that was done before."""
-        group = self._plan.group_of.get(attribute)
-        part = self._parts.pop(group.id, None) if group is not None else None
-        if group is not None and part is not None:
-            self._open(group, part)
+        part = self._ciphers.by_attribute.get(attribute)
+        if part is not None and part.place not in self._done:
+            self._open(part)
 
-    def _open(self, group: Group, part: Part) -> None:
+    def _open(self, part: _Part) -> None:
+        self._done.add(part.place)
+        names, ciphers = part.attributes, self._ciphers
         try:
-            values = _open(self._ring, self._bound, self._at, self._salt, self._nonce, part, self._plan.sizes)
+            if part.decrypt is None or not part.since <= self._at < part.until:
+                raise CannotOpen
+            data = self._sealed.parts[part.place]
+            values = _open(part.decrypt, self._nonce, data, self._bound, ciphers.sizes)
         except CannotOpen:
             self.broken += 1
             return
+        if not ciphers.kept:
+            self._opener.keep(self._sealed, ciphers)
+        if len(values) == len(names) == 1:
+            if values[0] is not None:
+                self._values[names[0]] = values[0]
+            return
         self._silent = self._silent or not values
-        for name, value in zip(group.attributes, values, strict=False):
-            if value is not None:
-                self._values[name] = value
+        self._values.update(
+            (name, value) for name, value in zip(names, values, strict=False) if value is not None
+        )
 
 
-def _check_empty(group: str, content: tuple[object, ...]) -> None:
-    if any(value is not None for value in content):
-        raise KeyMissing(group)
+def _open(
+    decrypt: _Cipher, counted: bytes, data: bytes, bound: bytes, sizes: tuple[int, ...]
+) -> tuple[object, ...]:
+    try:
+        plain = decrypt(counted, data, bound)
+        return _decode(unpad(plain, sizes) if sizes else plain)
+    except (InvalidTag, ValueError, msgspec.DecodeError, RecursionError):
+        raise CannotOpen from None
+
+
+def _layout(keys: Iterable[DataKey]) -> bytes:
+    return b"".join(key.label for key in keys)
+
+
+def _salt(sealed: Sealed) -> bytes:
+    if len(sealed.salt) != SALT_BYTES:
+        raise CannotOpen
+    return sealed.salt
+
+
+def _counted(sealed: Sealed) -> bytes:
+    if not 0 <= sealed.number < LIMIT:
+        raise CannotOpen
+    return nonce(sealed.number)

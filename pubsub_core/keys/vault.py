@@ -17,7 +17,7 @@ from pubsub_core.keys.errors import CannotOpen, KeyMissing
 from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.keys.sealing import Binding, Opened, Sealer
+from pubsub_core.keys.sealing import Binding, Opener, Sealer
 
 
 class Vault:
@@ -29,6 +29,10 @@ class Vault:
         self.sealed = set(sealed)
         self._plans: dict[str, Plan] = {}
         self._sealers: dict[str, Sealer] = {}
+        self._openers: dict[str, Opener] = {}
+        self._missing: dict[str, frozenset[str]] = {}
+        """The attributes of each sealed type that cannot be sealed or read here."""
+        self._revision = -1
         self._caches: dict[str, CacheSealer] = {}
         self._opener = CacheOpener(ring)
 
@@ -38,30 +42,36 @@ class Vault:
             self.sealed.add(type_)
             self._plans[type_] = plan
             self._sealers[type_] = Sealer(plan, self.ring)
+            self._openers[type_] = Opener(plan, self.ring)
+            self._revision = -1
             self._caches[type_] = CacheSealer(self.ring, plan.by_id)
 
     def lacks(self, type_: str, values: Mapping[str, object]) -> str | None:
         """An attribute among these that cannot be sealed here; None if all can."""
         if type_ not in self.sealed:
             return None
-        plan = self._plans.get(type_)
-        if plan is None:
+        if type_ not in self._plans:
             return next(iter(values), "")
-        for attribute, value in values.items():
-            group = plan.group_of.get(attribute)
-            if group is not None and value is not None and not self.ring.holds(group.id):
-                return attribute
-        return None
+        missing = self._unreadable(type_)
+        if missing.isdisjoint(values):
+            return None
+        return next((each for each in missing if values.get(each) is not None), None)
 
     def readable(self, type_: str, attributes: Iterable[str]) -> frozenset[str]:
         """Those of a type's attributes that can be read here."""
         if type_ not in self.sealed:
             return frozenset(attributes)
-        plan = self._plans.get(type_)
-        if plan is None:
-            return frozenset()
-        group_of, holds = plan.group_of, self.ring.holds
-        return frozenset(each for each in attributes if each not in group_of or holds(group_of[each].id))
+        return frozenset(attributes) - self._unreadable(type_) if type_ in self._plans else frozenset()
+
+    def _unreadable(self, type_: str) -> frozenset[str]:
+        if self._revision != self.ring.revision:
+            self._revision = self.ring.revision
+            self._missing.clear()
+        missing = self._missing.get(type_)
+        if missing is None:
+            groups = (group for group in self._plans[type_].groups if not self.ring.holds(group.id))
+            missing = self._missing[type_] = frozenset(each for group in groups for each in group.attributes)
+        return missing
 
     def seal(self, event: Event) -> Event:
         """The event as brokers with fewer keys may have it. Raises KeyMissing."""
@@ -71,22 +81,24 @@ class Vault:
         values = event.attributes
         sealed = self._sealers[event.type].seal(_binding(event), values)
         clear = {each: values[each] for each in plan.clear(values)}
-        return msgspec.structs.replace(event, attributes=clear, sealed=sealed)
+        return Event(event.type, event.version, event.publisher, event.time, event.sequence, clear, sealed)
 
     def open(self, event: Event) -> Event | None:
         """The event with all that can be read here; None for a dummy. Raises CannotOpen if it is not rightly sealed."""
-        plan = self._plans.get(event.type)
         if event.sealed is None:
             if event.type in self.sealed:
                 raise CannotOpen
             return event
-        if plan is None:
+        opener = self._openers.get(event.type)
+        if opener is None:
             return msgspec.structs.replace(event, sealed=None)
-        opened = Opened(self.ring, plan, _binding(event), event.sealed, event.attributes)
+        opened = opener.open(_binding(event), event.sealed, event.attributes)
         values = opened.all()
         if opened.broken:
             raise CannotOpen
-        return None if opened.dummy else msgspec.structs.replace(event, attributes=values, sealed=None)
+        if opened.dummy:
+            return None
+        return Event(event.type, event.version, event.publisher, event.time, event.sequence, values)
 
     def dummy(self, like: Event) -> Event:
         """An event that says nothing, with this one's heading."""

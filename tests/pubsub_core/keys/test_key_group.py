@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pubsub_core.keys.errors import OutOfStep
+from pubsub_core.keys.errors import AdmissionRefused, OutOfStep
 from pubsub_core.keys.key_group import GroupRecord, KeyGroup, MemberRecord, Rules
 from pubsub_core.keys.membership import Membership
 from pubsub_core.keys.ring import KeyRing
@@ -111,6 +111,16 @@ def test_a_planned_key_is_given_out_before_it_begins():
     assert not group.tick(1097.9)
     assert group.tick(1098.0)
     assert [key.start for key in group.keys] == [1000.0, 1100.0]
+
+
+def test_a_key_that_a_joining_member_makes_necessary_begins_when_all_have_it():
+    group = KeyGroup(GroupRecord(GROUP), Rules(lead=2.0))
+    group.admit("a", MemberRecord(b"k" * 32, Tenure(0.0), 0, 1000.0), 1000.0)
+    group.admit("b", MemberRecord(b"k" * 32, Tenure(1005.0), 0, 1010.0), 1010.0)
+    assert [key.start for key in group.keys] == [1000.0, 1012.0]
+    group.admit("c", MemberRecord(b"k" * 32, Tenure(1015.0, 1021.0), 0, 1020.0), 1020.0)
+    with pytest.raises(AdmissionRefused):
+        group.welcome("c")
 
 
 def test_old_keys_are_forgotten_after_the_destruction_delay():

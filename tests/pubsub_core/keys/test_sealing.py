@@ -14,13 +14,13 @@ from pubsub_core.keys import (
     InvalidPlan,
     KeyMissing,
     KeyRing,
-    Opened,
+    Opener,
     Plan,
     Sealed,
     Sealer,
 )
 from pubsub_core.keys.numbers import LIMIT
-from pubsub_core.keys.sealing import open_part
+from pubsub_core.keys.sealing import open_one
 
 NAMES = [f"{n:032x}" for n in range(1, 5)]
 PLANS = {
@@ -55,7 +55,7 @@ def test_what_is_sealed_opens(name, values):
     sealed = Sealer(plan, ring).seal(BINDING, values)
     travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(sealed), type=Sealed)
     clear = {each: values[each] for each in plan.clear(values)}
-    opened = Opened(ring_for(plan), plan, BINDING, travelled, clear)
+    opened = Opener(plan, ring_for(plan)).open(BINDING, travelled, clear)
     expected = {each: value for each, value in values.items() if value is not None}
     assert {each: opened.get(each) for each in expected} == expected
     assert {each: value for each, value in opened.all().items() if value is not None} == expected
@@ -77,9 +77,13 @@ def test_it_opens_for_no_other_event(change):
     plan = PLANS["each"]
     ring = ring_for(plan)
     sealed = Sealer(plan, ring).seal(BINDING, {NAMES[0]: "secret"})
-    opened = Opened(ring, plan, msgspec.structs.replace(BINDING, **change), sealed)
+    opened = Opener(plan, ring).open(msgspec.structs.replace(BINDING, **change), sealed)
     assert opened.all() == {}
     assert opened.broken == len(plan.groups)
+
+
+def relabelled(sealed: Sealed, group: str, epoch: int) -> Sealed:
+    return msgspec.structs.replace(sealed, layout=bytes.fromhex(group) + epoch.to_bytes(8, "big"))
 
 
 def test_a_part_does_not_pass_for_that_of_another_attribute_or_epoch():
@@ -88,43 +92,42 @@ def test_a_part_does_not_pass_for_that_of_another_attribute_or_epoch():
     for group in plan.groups:  # the same secret throughout: only the labels differ
         for epoch in (1, 2):
             ring.add(DataKey(group.id, epoch, 999.0, b"k" * 32))
-    sealed = Sealer(plan, ring).seal(BINDING, {NAMES[0]: "secret"})
-    part = next(each for each in sealed.parts if each.group == NAMES[0])
-    assert open_part(ring, BINDING, sealed, part) == ("secret",)
-    for other in ({"group": NAMES[1]}, {"epoch": 3 - part.epoch}):
+    sealed = Sealer(plan, ring).seal_for(NAMES[0], BINDING, ("secret",))
+    assert open_one(ring, BINDING, relabelled(sealed, NAMES[0], 2)) == ("secret",)
+    for group, epoch in ((NAMES[1], 2), (NAMES[0], 1)):
         with pytest.raises(CannotOpen):
-            open_part(ring, BINDING, sealed, msgspec.structs.replace(part, **other))
+            open_one(ring, BINDING, relabelled(sealed, group, epoch))
+    event = Sealer(plan, ring).seal(BINDING, {NAMES[0]: "secret", NAMES[1]: "other"})
+    swapped = msgspec.structs.replace(event, parts=(event.parts[1], event.parts[0], *event.parts[2:]))
+    assert Opener(plan, ring).open(BINDING, swapped).all() == {}
 
 
 KINDS = {
     "salt": st.binary(max_size=20),
     "number": st.integers(-3, 2**40),
-    "group": st.sampled_from(NAMES) | st.text(),
-    "epoch": st.integers(-3, 2**40),
-    "data": st.binary(max_size=60),
+    "layout": st.binary(max_size=60),
+    "parts": st.lists(st.binary(max_size=60), max_size=2).map(tuple),
 }
 
 
 @given(st.data())
 def test_any_change_of_what_travels_fails_and_all_failures_read_alike(data):
-    plan = PLANS["each"]
+    plan = PLANS["whole"]
     ring = ring_for(plan)
     sealed = Sealer(plan, ring).seal(BINDING, {NAMES[0]: "secret"})
-    part = sealed.parts[0]
     field = data.draw(st.sampled_from(sorted(KINDS)))
     other = data.draw(KINDS[field])
-    if field in ("salt", "number"):
-        if other == getattr(sealed, field):
-            return
-        sealed = msgspec.structs.replace(sealed, **{field: other})
-    else:
-        if other == getattr(part, field):
-            return
-        part = msgspec.structs.replace(part, **{field: other})
+    if other == getattr(sealed, field):
+        return
+    changed = msgspec.structs.replace(sealed, **{field: other})
     with pytest.raises(CannotOpen) as failure:
-        open_part(ring, BINDING, sealed, part)
+        open_one(ring, BINDING, changed)
     assert str(failure.value) == "what is sealed cannot be opened"
     assert failure.value.__cause__ is None
+    try:
+        assert Opener(plan, ring).open(BINDING, changed).all() == {}
+    except CannotOpen:
+        return
 
 
 def test_no_cipher_meets_a_nonce_twice_across_restarts_brokers_epochs_and_groups(monkeypatch):
@@ -197,7 +200,7 @@ def test_which_values_are_missing_does_not_show():
     sealer = Sealer(plan, ring_for(plan))
 
     def shape(values):
-        return [(part.group, part.epoch, len(part.data)) for part in sealer.seal(BINDING, values).parts]
+        return _shape(sealer.seal(BINDING, values))
 
     assert shape({}) == shape({NAMES[0]: "AE05 XYZ", NAMES[2]: 17})
 
@@ -206,9 +209,11 @@ def test_nothing_in_clear_takes_the_place_of_what_must_be_sealed():
     plan = PLANS["shared"]
     ring = ring_for(plan)
     sealed = Sealer(plan, ring).seal(BINDING, {NAMES[0]: "true"})
-    opened = Opened(ring, plan, BINDING, sealed, {NAMES[0]: "false", NAMES[1]: "false", NAMES[3]: "clear"})
+    opened = Opener(plan, ring).open(
+        BINDING, sealed, {NAMES[0]: "false", NAMES[1]: "false", NAMES[3]: "clear"}
+    )
     assert opened.all() == {NAMES[0]: "true", NAMES[3]: "clear"}
-    without = Opened(KeyRing(), plan, BINDING, sealed, {NAMES[0]: "false", NAMES[3]: "clear"})
+    without = Opener(plan, KeyRing()).open(BINDING, sealed, {NAMES[0]: "false", NAMES[3]: "clear"})
     assert without.all() == {NAMES[3]: "clear"}
 
 
@@ -216,10 +221,8 @@ def test_a_group_is_opened_only_when_it_is_asked_for():
     plan = PLANS["each"]
     ring = ring_for(plan)
     sealed = Sealer(plan, ring).seal(BINDING, {NAMES[0]: 1})
-    damaged = msgspec.structs.replace(
-        sealed, parts=(*sealed.parts[:3], msgspec.structs.replace(sealed.parts[3], data=b"x" * 20))
-    )
-    opened = Opened(ring, plan, BINDING, damaged)
+    damaged = msgspec.structs.replace(sealed, parts=(*sealed.parts[:3], b"x" * 20))
+    opened = Opener(plan, ring).open(BINDING, damaged)
     assert (opened.get(NAMES[0]), opened.broken) == (1, 0)
     assert (opened.get(NAMES[3]), opened.broken) == (None, 1)
 
@@ -227,15 +230,27 @@ def test_a_group_is_opened_only_when_it_is_asked_for():
 def test_strangers_do_not_fill_the_table_of_ciphers():
     plan = PLANS["whole"]
     ring = ring_for(plan)
-    sealed = Sealer(plan, ring).seal(BINDING, {})
-    keys = ring.of(plan.groups[0].id)
-    key = keys.sealing(1000.0)
+    sealed, opener = Sealer(plan, ring).seal(BINDING, {NAMES[0]: 1}), Opener(plan, ring)
     for n in range(20):
         stranger = msgspec.structs.replace(sealed, salt=n.to_bytes(16, "big"))
-        assert Opened(ring, plan, BINDING, stranger).all() == {}
-    assert not key.ciphers
-    Opened(ring, plan, BINDING, sealed).all()
-    assert list(key.ciphers) == [sealed.salt]
+        assert opener.open(BINDING, stranger).all() == {}
+    assert not opener._ready
+    assert opener.open(BINDING, sealed).all() == {NAMES[0]: 1}
+    assert list(opener._ready) == [(sealed.salt, sealed.layout)]
+
+
+@pytest.mark.parametrize("name", sorted(PLANS))
+def test_what_was_kept_ready_does_not_outlive_its_key(name):
+    plan = PLANS[name]
+    ring = ring_for(plan, ((1, 0.0), (2, 1000.0)))
+    opener = Opener(plan, ring)
+    old = msgspec.structs.replace(BINDING, time=999.0)
+    sealed = Sealer(plan, ring).seal(old, {NAMES[0]: 1})
+    assert opener.open(old, sealed).get(NAMES[0]) == 1
+    late = msgspec.structs.replace(BINDING, time=1005.0)
+    assert opener.open(late, sealed).get(NAMES[0]) is None
+    ring.expire(now=2000.0, delay=0.0)
+    assert opener.open(old, sealed).all() == {}
 
 
 def test_a_key_in_use_is_followed_by_the_next_when_it_begins():
@@ -244,7 +259,7 @@ def test_a_key_in_use_is_followed_by_the_next_when_it_begins():
     sealer = Sealer(plan, ring)
 
     def epoch_at(time):
-        return sealer.seal(msgspec.structs.replace(BINDING, time=time), {}).parts[0].epoch
+        return sealer.seal(msgspec.structs.replace(BINDING, time=time), {}).keys[0][1]
 
     assert [epoch_at(time) for time in (999.9, 1000.0, 999.9)] == [1, 2, 1]
     ring.add(DataKey(plan.groups[0].id, 3, 1002.0, b"3" * 32))
@@ -256,11 +271,14 @@ def test_a_dummy_looks_like_an_event_and_says_nothing():
     ring = ring_for(plan)
     sealer = Sealer(plan, ring)
     dummy, event = sealer.seal_dummy(BINDING), sealer.seal(BINDING, {NAMES[0]: "AE05 XYZ"})
-    assert [(p.group, p.epoch, len(p.data)) for p in dummy.parts] == [
-        (p.group, p.epoch, len(p.data)) for p in event.parts
-    ]
-    assert Opened(ring, plan, BINDING, dummy).dummy
-    assert not Opened(ring, plan, BINDING, event).dummy
-    assert not Opened(ring, plan, BINDING, sealer.seal(BINDING, {})).dummy
+    assert _shape(dummy) == _shape(event)
+    assert Opener(plan, ring).open(BINDING, dummy).dummy
+    assert not Opener(plan, ring).open(BINDING, event).dummy
+    assert not Opener(plan, ring).open(BINDING, sealer.seal(BINDING, {})).dummy
     with pytest.raises(InvalidPlan):
         Sealer(PLANS["each"], ring_for(PLANS["each"])).seal_dummy(BINDING)
+
+
+def _shape(sealed: Sealed) -> tuple[object, ...]:
+    """What can be seen of something sealed without a key."""
+    return sealed.layout, tuple(map(len, sealed.parts))
