@@ -61,6 +61,7 @@ def asking(network: str) -> set[str]:
         f"{AUDITED}.{network}.*",
         f"{AUDITED_UP_TO}.{network}.*",
         *(f"$JS.API.STREAM.CREATE.{stream}" for stream in (AUDIT, AUDIT_HEADS)),
+        f"$JS.API.STREAM.INFO.{AUDIT}",
         *(each for bucket in _OPEN for each in reading(f"KV_{bucket}")),
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from time import time
 
@@ -24,7 +24,8 @@ from bus.authentic import unwrap, wrap
 from bus.envelope import pack
 from bus.messages import Announcement, Answers, unpack_questions
 from bus.revocations import publish_notice
-from bus.subjects import ANNOUNCE, is_inbox
+from bus.subjects import ANNOUNCE, WHO, is_inbox
+from pdp.service import CannotDecide
 from pep import Enforcer
 from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
@@ -169,24 +170,54 @@ async def test_a_true_answer_is_used_and_nothing_is_refused(server):
         assert refused(pep) == {}
 
 
-async def test_an_answer_that_was_altered_on_the_way_is_refused(server):
-    gated = Gated()
-    captured: list[bytes] = []
+@contextlib.asynccontextmanager
+async def bridge(near: str, far: str, pass_on: Callable[[bytes], bytes]) -> AsyncIterator[None]:
+    """Someone in the middle, through whose hands everything goes between a PEP and the PDPs of another server."""
+    async with Connection(near) as here, Connection(far) as there:
 
-    def alter(heard: Heard) -> list[bytes]:
-        return [each[:-1] + bytes([each[-1] ^ 1]) for each in captured]
+        def ask(subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+            mine = there.expect(lambda data, nobody: here.send(reply, pass_on(data)))
+            there.send(subject, payload, mine)
 
+        await here.listen("af.ask.>", ask)
+        await there.listen(ANNOUNCE, lambda subject, r, data, h: here.send(subject, data))
+        await here.flush()
+        yield
+
+
+def say_yes(answer: bytes) -> bytes:
+    """An authentic answer, with another word in it."""
+    sender, tag, _ = unwrap(answer)
+    return wrap(sender, tag, pack(Answers([ALLOW])))
+
+
+async def test_an_answer_that_was_altered_on_the_way_is_refused(server, own_server):
+    async with serving(own_server.url, Readers(), warrant=warrant(ROOT, holder=PDP)):
+        async with (
+            bridge(server.url, own_server.url, lambda answer: answer),
+            trusting(server.url, PDP) as pep,
+        ):
+            assert (await pep.check(WRITE)).reason is Reason.NO_POLICY
+        async with (
+            bridge(server.url, own_server.url, say_yes),
+            trusting(server.url, PDP, deadline=0.3) as pep,
+        ):
+            decision = await pep.check(WRITE)
+            assert (decision.allowed, decision.reason) == (False, Reason.TIMEOUT)
+            assert set(refused(pep)) == {Refusal.FORGED}
+
+
+async def test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant(server, monkeypatch):
+    monkeypatch.setattr("pep.batch.monotonic", lambda: 1.0)
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
-        mallory(server.url, alter) as attacker,
+        serving(server.url, Readers(), warrant=warrant(ROOT, holder=PDP)),
+        mallory(server.url) as attacker,
         trusting(server.url, PDP) as pep,
     ):
-        gated.gate.set()
-        await pep.check(READ)
-        await eventually(lambda: attacker.answers)
-        captured.extend(attacker.answers)
-        gated.gate.clear()
-        assert not (await answered(pep, gated, Refusal.FORGED)).allowed
+        for _ in range(2):
+            assert (await pep.check(READ)).allowed
+        await eventually(lambda: len(attacker.questions) >= 2)
+        assert len({each.payload for each in attacker.questions}) == len(attacker.questions)
 
 
 async def test_a_true_answer_cannot_be_replayed_to_the_same_question(server):
@@ -266,9 +297,18 @@ async def test_an_answer_that_is_held_back_beyond_the_deadline_is_good_for_nothi
         assert refused(pep)[Refusal.FORGED] > 0
 
 
+class OnlyOnce(Gated):
+    """Decides what it is asked first, when its gate opens, and nothing after that."""
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        if self.entered.is_set():
+            raise CannotDecide
+        return await super().decide_many(requests)
+
+
 @pytest.mark.parametrize("announced", [True, False])
 async def test_nobody_can_end_a_question_by_saying_that_nobody_listens(server, announced):
-    gated = Gated()
+    once = OnlyOnce()
     scopes = ["domain:default"] if announced else [f"object:/{n}" for n in range(300)] + ["prefix:/sales"]
     with Attacker(server.url) as socket:
 
@@ -278,14 +318,14 @@ async def test_nobody_can_end_a_question_by_saying_that_nobody_listens(server, a
             return []
 
         async with (
-            serving(server.url, gated, *scopes, warrant=warrant(ROOT, holder=PDP)),
+            serving(server.url, once, *scopes, warrant=warrant(ROOT, holder=PDP)),
             mallory(server.url, silence) as attacker,
             trusting(server.url, PDP) as pep,
         ):
             asking = asyncio.create_task(pep.check(READ))
             await eventually(lambda: len(attacker.questions) > 2)
             assert not asking.done()
-            gated.gate.set()
+            once.gate.set()
             assert (await asking).allowed
 
 
@@ -354,12 +394,18 @@ async def test_a_pdp_is_believed_only_about_what_it_may_decide(server):
 
 
 async def test_whoever_is_not_known_is_asked_to_introduce_itself(server):
+    asked: list[bytes] = []
     async with (
         serving(server.url, Readers(), warrant=warrant(ROOT, holder=PDP)),
         trusting(server.url, PDP) as pep,
+        Connection(server.url) as bus,
     ):
+        await bus.listen(WHO, lambda s, reply, data, h: asked.append(data))
+        await bus.flush()
         pep.asker.authenticity.deciders._known.clear()
         assert (await pep.check(READ)).allowed
+        await bus.flush()
+        assert asked
 
 
 async def test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on():
