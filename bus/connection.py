@@ -285,7 +285,7 @@ class Connection:
         self._set_ready(False)
         for task in (self._renewing, self._rebuild):
             if task is not None:
-                await _end(task)
+                await end_task(task)
         await self._client.close()
 
     def _new_client(self) -> GuardedClient:
@@ -323,7 +323,7 @@ class Connection:
                 raise TimeoutError
             connecting.result()
         finally:
-            await _end(connecting)
+            await end_task(connecting)
             self._opening = None
         if not client.is_connected:  # the library can return unconnected when authentication is slow
             raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
@@ -414,7 +414,7 @@ class Connection:
         self.reconnects += 1
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def end_task(task: asyncio.Task[None]) -> None:
     """Cancel a task until it has ended: what waits inside may take a cancellation for its own and go on."""
     while not task.done():
         task.cancel()

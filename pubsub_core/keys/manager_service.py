@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from authz.spki import Notice
-from bus.connection import Connection
+from bus.connection import Connection, end_task
 from bus.envelope import pack
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.responder import responding
@@ -81,9 +81,7 @@ class KeyManager:
             try:
                 yield
             finally:
-                ticking.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await ticking
+                await end_task(ticking)
 
     def accept(self, notice: Notice) -> None:
         """Heed a revocation: whoever was admitted by what it takes back is evicted. Raises InvalidSignature."""

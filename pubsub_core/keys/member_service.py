@@ -16,7 +16,7 @@ import msgspec
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
 from authz.seal import UntrustedSigner
-from bus.connection import Connection, Subscription
+from bus.connection import Connection, Subscription, end_task
 from bus.envelope import pack
 from bus.errors import BusError, ReplyTimeout
 from bus.subjects import key_changes, key_manager, key_requests
@@ -98,7 +98,7 @@ class KeyClient:
             yield
         finally:
             self._bus.on_ready.remove(self._ask_all)
-            expiring.cancel()
+            await end_task(expiring)
             for joined in list(self._joined.values()):
                 await self._forget(joined)
 
@@ -261,7 +261,7 @@ class KeyClient:
 
     async def _forget(self, joined: _Joined) -> None:
         if joined.asking is not None and joined.asking is not asyncio.current_task():
-            joined.asking.cancel()
+            await end_task(joined.asking)
         if joined.subscription is not None:
             with contextlib.suppress(BusError):
                 await joined.subscription.cancel()
