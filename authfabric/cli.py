@@ -34,7 +34,7 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("ask")(ask.ask)
 app.command("doctor")(doctor.doctor)
-app.command("demo")(demo.demo)
+app.add_typer(demo.app, name="demo")
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(domain.app, name="domain")
 app.add_typer(sdp.app, name="sdp")

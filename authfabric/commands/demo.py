@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Annotated
@@ -18,6 +18,8 @@ from rich.text import Text
 
 from authfabric.fabric import Fabric, fabric
 from authfabric.local_domain import SERVICE
+from authfabric.scenarios import police, sports
+from authfabric.scenarios.viewing import Outcome
 from authfabric.terminal import Exit, Json, err, out, print_json, run
 from bus.credentials_store import read_credentials
 from pep import Enforcer
@@ -54,14 +56,22 @@ class Tally:
         return self.asked.total()
 
 
+app = typer.Typer(help="Show the fabric at work.", invoke_without_command=True)
+
+
+@app.callback()
 def demo(
+    context: typer.Context,
     seconds: Annotated[float, typer.Option(min=3.0, help="How long to run.")] = 12.0,
     json: Json = False,
 ) -> None:
     """Start a fabric, ask from several services, kill one replica, freeze another, add a third: nothing fails.
 
-    Exit code 0 if every request was answered, and answered rightly; 1 otherwise.
+    Exit code 0 if every request was answered, and answered rightly; 1 otherwise. `police` and `sports` are scenarios of
+    the event service.
     """
+    if context.invoked_subcommand is not None:
+        return
     tally = run(_demo(seconds, quiet=json))
     lost = tally.failed.total() + tally.wrong
     if json:
@@ -78,6 +88,31 @@ def demo(
         )
     if lost:
         raise typer.Exit(Exit.DENIED)
+
+
+@app.command("police")
+def police_(
+    accounts: Annotated[
+        bool, typer.Option(help="Give each domain an account of its own on the NATS server.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Three domains, one type: what a detective, a billing office and a statistician see of one camera's events."""
+    _show([run(police.play(accounts=accounts))], json)
+
+
+@app.command("sports")
+def sports_(json: Json = False) -> None:
+    """News by package: what readers get of what is published, before and after a change of policy."""
+    _show(run(sports.play()), json)
+
+
+def _show(outcomes: Iterable[Outcome], json: bool) -> None:
+    if json:
+        print_json([{"title": o.title, "published": o.published, "seen": o.seen} for o in outcomes])
+        return
+    for each in outcomes:
+        out.print(each.table(), highlight=False)
 
 
 async def _demo(seconds: float, quiet: bool) -> Tally:

@@ -1,0 +1,100 @@
+"""Who saw what: subscribers that note everything they get, and the table that shows it side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rich.table import Table
+
+from pubsub_core.client import Delivered, Publisher, Subscriber
+
+Values: TypeAlias = Mapping[str, object]
+WAIT_SECONDS = 30.0
+WARM_UP_SECONDS = 0.05
+
+
+@dataclass
+class Viewer:
+    """A subscriber, and all that it has been shown."""
+
+    name: str
+    subscriber: Subscriber
+    seen: list[Delivered] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def watch(self) -> None:
+        async for event in self.subscriber:
+            self.seen.append(event)
+            self.changed.set()
+
+    async def until(self, shown: Callable[[Delivered], bool]) -> None:
+        """Return when something like this was seen."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not any(map(shown, self.seen)):
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@contextlib.asynccontextmanager
+async def watching(viewers: Sequence[Viewer]) -> AsyncIterator[None]:
+    """Let them watch for the length of a block."""
+    tasks = [asyncio.create_task(each.watch()) for each in viewers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def warm_up(publisher: Publisher, viewers: Sequence[Viewer], values: Values, name: str) -> None:
+    """Publish something that everybody may see, until everybody has: then all brokers know what is wanted.
+
+    `name` is the attribute by which it is recognised.
+    """
+
+    def shown(event: Delivered) -> bool:
+        return event.attributes.get(name) == values[name]
+
+    waiting = asyncio.gather(*(viewer.until(shown) for viewer in viewers))
+    while not waiting.done():
+        await publisher.publish(**values)
+        await publisher.flush()
+        await asyncio.wait([waiting], timeout=WARM_UP_SECONDS)
+    await waiting
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was published, and what of it each viewer saw: one entry for each event, None if it was not seen."""
+
+    title: str
+    published: tuple[Values, ...]
+    seen: Mapping[str, tuple[Values | None, ...]]
+
+    def table(self) -> Table:
+        table = Table(title=self.title, title_justify="left", show_lines=True)
+        for heading in ("published", *self.seen):
+            table.add_column(heading)
+        for number, values in enumerate(self.published):
+            table.add_row(_lines(values), *(_lines(each[number]) for each in self.seen.values()))
+        return table
+
+
+def outcome(title: str, published: Sequence[Values], viewers: Sequence[Viewer], key: str) -> Outcome:
+    """Put together what was seen; events are recognised by one attribute, which every viewer may see."""
+    seen = {}
+    for viewer in viewers:
+        by_key = {event.attributes.get(key): event.attributes for event in viewer.seen}
+        seen[viewer.name] = tuple(by_key.get(values[key]) for values in published)
+    return Outcome(title, tuple(published), seen)
+
+
+def _lines(values: Values | None) -> str:
+    if values is None:
+        return "[dim]-[/]"
+    return "\n".join(f"{name} {value}" for name, value in values.items())
