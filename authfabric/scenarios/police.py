@@ -9,6 +9,7 @@ back to PITO.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from uuid import uuid4
@@ -105,11 +106,13 @@ async def _start(domains: Sequence[Domain], pito: Domain) -> None:
     owners.write_text(f"owner: {pito.key.public}\ntype: uk.gov.pito.*\n")
     heart.touch(0o600)
     heart.write_bytes(pito.key.to_pem())
-    for domain in domains:
-        await domain.release(POLICIES[domain.name])
-        await domain.start_pdp()
-        beats = ["--owner-key", str(heart)] if domain is pito else []
-        await domain.start_broker(domains, pito.key, ["--owners", str(owners), *beats])
+    await asyncio.gather(*(domain.release(POLICIES[domain.name]) for domain in domains))
+    extra = {domain.name: ["--owners", str(owners)] for domain in domains}
+    extra[pito.name] += ["--owner-key", str(heart)]
+    await asyncio.gather(
+        *(domain.start_pdp() for domain in domains),
+        *(domain.start_broker(domains, pito.key, extra[domain.name]) for domain in domains),
+    )
 
 
 def _clients(

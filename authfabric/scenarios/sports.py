@@ -8,6 +8,7 @@ package have soccer, and those who asked for everything all along get it, withou
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from uuid import uuid4
@@ -80,9 +81,8 @@ async def play() -> tuple[Outcome, Outcome]:
     async with stage(["sports"], accounts=False) as (domain,):
         await domain.publish_types(*_types(domain))
         await domain.release(BEFORE)
-        await domain.start_pdp()
-        for name in BROKERS:
-            await domain.start_broker([domain], domain.key, name=name)
+        brokers = (domain.start_broker([domain], domain.key, name=name) for name in BROKERS)
+        await asyncio.gather(domain.start_pdp(), *brokers)
         async with contextlib.AsyncExitStack() as stack:
             viewers = await _viewers(domain, stack)
             publishers = await _publishers(domain, stack)
