@@ -42,7 +42,7 @@ def availability(trace: DataFrame, points: int = 1) -> DataFrame:
         (f.sum("theirs") / f.sum("requests")).alias("failing_p2p"),
         (f.sum("recycled") / f.sum("requests")).alias("recycled"),
         (f.sum("asked") / f.sum("requests")).alias("asked"),
-        (f.sum("ours") / f.sum("theirs")).alias("ratio"),
+        f.try_divide(f.sum("ours"), f.sum("theirs")).alias("ratio"),
         f.avg("theirs").alias("mean"),
         f.var_samp("ours").alias("var_ours"),
         f.var_samp("theirs").alias("var_theirs"),
@@ -50,16 +50,18 @@ def availability(trace: DataFrame, points: int = 1) -> DataFrame:
     )
     ratio, count = f.col("ratio"), f.col("observations")
     variance = f.col("var_ours") - 2 * ratio * f.col("covariance") + ratio * ratio * f.col("var_theirs")
-    error = f.sqrt(f.greatest(variance, f.lit(0.0)) / count) / f.col("mean")
+    error = f.try_divide(f.sqrt(f.greatest(variance, f.lit(0.0)) / count), f.col("mean"))
     # Failures come in groups of about MTTR. Where few groups were seen, or none, there is little variance to show for
     # it; what their absence still allows is the rule of three, for groups.
     groups = f.col("failing") * f.col("requests") / f.col("mttr")
-    unseen = log(2 * points / (1 - CONFIDENCE)) * f.col("mttr") / (f.col("mean") * count)
+    unseen = f.try_divide(log(2 * points / (1 - CONFIDENCE)) * f.col("mttr"), f.col("mean") * count)
     least = f.when(groups < FEW, unseen).otherwise(f.lit(ROUNDING))
     margin = f.greatest(student_t(points, count - 1) * error, least)
+    # Where nothing failed point to point, nothing can be said: no decrease, give or take all of it.
+    known = f.col("mean") > 0
     return (
-        moments.withColumn("decrease", 1 - ratio)
-        .withColumn("margin", margin)
+        moments.withColumn("decrease", f.when(known, 1 - ratio).otherwise(0.0))
+        .withColumn("margin", f.when(known, margin).otherwise(1.0))
         .drop("ratio", "mean", "var_ours", "var_theirs", "covariance")
     )
 

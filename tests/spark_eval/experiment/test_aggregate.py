@@ -58,6 +58,11 @@ def test_without_any_failure_seen_the_interval_still_has_a_width(spark):
     assert 0.02 < row.margin < 0.06
 
 
+def test_where_nothing_failed_point_to_point_nothing_is_said(spark):
+    row = availability(pairs(spark, [(0, 0)] * 3)).first()
+    assert (row.failing_p2p, row.decrease, row.margin) == (0, 0, 1)
+
+
 def test_intervals_for_more_points_at_once_are_wider(spark):
     """Each of eight points has an interval of 99.4 %: for 19 degrees of freedom 3.06 deviations instead of 2.09."""
     trace = pairs(spark, [(50 + run % 5, 20 + run % 7) for run in range(20)], mttr=1.0)
