@@ -158,9 +158,10 @@ class GuardedClient(Client):
 
     async def _connect_to_server(self, s: Srv) -> None:
         s.last_attempt = monotonic()
-        self._transport = Transport()  # type: ignore[no-untyped-call]
+        transport = Transport()  # type: ignore[no-untyped-call]
         seconds = self.options["connect_timeout"]
-        await self._transport.connect(s.uri, buffer_size=DEFAULT_BUFFER_SIZE, connect_timeout=seconds)
+        await transport.connect(s.uri, buffer_size=DEFAULT_BUFFER_SIZE, connect_timeout=seconds)
+        self._transport = transport
 
     async def _read_loop(self) -> None:
         await super()._read_loop()

@@ -25,6 +25,8 @@ from bus.subjects import REVOCATIONS
 
 LOOK_SECONDS = 10.0
 """How often the store is asked at least, besides whenever there is news."""
+RETRY_SECONDS = 0.5
+"""How soon it is asked again as long as it has never answered."""
 
 _log = logging.getLogger("authfabric.bus")
 
@@ -76,7 +78,9 @@ class RevocationFeed:
                     self._seen = record.number
                 self.read.set()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), LOOK_SECONDS)
+                await asyncio.wait_for(
+                    self._news.wait(), LOOK_SECONDS if self.read.is_set() else RETRY_SECONDS
+                )
             self._news.clear()
 
     def _take(self, data: bytes) -> None:

@@ -20,8 +20,10 @@ import msgspec
 
 from bus.client import Handler
 from bus.connection import Connection
+from bus.credentials import Credentials
 from bus.errors import NoResponders, ServerFailed
 from bus.process import end_with_parent, signal_process
+from bus.security import Security
 
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
@@ -197,29 +199,43 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def cluster(size: int = 3, *, jetstream: bool = False) -> AsyncIterator[Sequence[NatsServer]]:
-    """Several servers that route to each other, as a production cluster does."""
+async def cluster(
+    size: int = 3,
+    *,
+    jetstream: bool = False,
+    security: Security | None = None,
+    credentials: Credentials | None = None,
+) -> AsyncIterator[Sequence[NatsServer]]:
+    """Several servers that route to each other, as a production cluster does.
+
+    With security they refuse strangers, servers too; the credentials are for looking whether all have found each other.
+    """
     routes = free_ports(size)
     addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+    own, tls = (security.configuration(), security.cluster_tls()) if security is not None else ("", "")
     async with contextlib.AsyncExitStack() as stack:
         servers = [
             await stack.enter_async_context(
                 NatsServer(
                     name=f"node{number}",
                     jetstream=jetstream,
-                    extra=f'cluster {{ name: authfabric, listen: "127.0.0.1:{port}", routes: [{addresses}] }}\n',
+                    extra=f'{own}cluster {{ name: authfabric, listen: "127.0.0.1:{port}", routes: [{addresses}]\n'
+                    f"{tls} }}\n",
                 )
             )
             for number, port in enumerate(routes)
         ]
-        await _wait_for_routes(servers)
+        await _wait_for_routes(servers, credentials)
         yield servers
 
 
-async def _wait_for_routes(servers: Sequence[NatsServer]) -> None:
+async def _wait_for_routes(servers: Sequence[NatsServer], credentials: Credentials | None) -> None:
     """Return when a question asked at any of the servers reaches every other one."""
     async with contextlib.AsyncExitStack() as stack:
-        nodes = [await stack.enter_async_context(Connection(server.url)) for server in servers]
+        nodes = [
+            await stack.enter_async_context(Connection(server.url, credentials=credentials))
+            for server in servers
+        ]
         for number, node in enumerate(nodes):
             await node.listen(f"af.probe.node.{number}", _echo(node))
         async with asyncio.timeout(START_SECONDS):

@@ -19,10 +19,12 @@ from authfabric.settings import find_running, find_url
 from authfabric.terminal import Exit, Json, Url, out, print_json, run
 from authz import AuthFabricError, Reason
 from bus.connection import URL_VARIABLE, Connection
+from bus.errors import ReplyTimeout
 from bus.server import find_binary
 from pep import Enforcer
 
 SLOW_MS = 20.0
+PROBE_SECONDS = 2.0
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -94,7 +96,10 @@ async def _round_trip(bus: Connection, probes: int) -> Finding:
     for _ in range(probes):
         start = perf_counter()
         bus.send(mine, b"")
-        await asyncio.wait_for(back.wait(), 2.0)
+        try:
+            await asyncio.wait_for(back.wait(), PROBE_SECONDS)
+        except TimeoutError:
+            raise ReplyTimeout(mine, PROBE_SECONDS) from None
         back.clear()
         times.append((perf_counter() - start) * 1000)
     bus.forget(mine)

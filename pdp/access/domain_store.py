@@ -35,6 +35,19 @@ from pdp.access.domain import YEAR, Domain, Issuer, JoinRequest, Membership, che
 LOCALHOST = ("127.0.0.1", "localhost")
 Passphrase = Callable[[], str]
 
+_SERVER = """\
+listen: "0.0.0.0:4222"
+max_payload: 1MB
+ping_interval: "1s"
+ping_max: 2
+write_deadline: "2s"
+jetstream {{ store_dir: "{store}", sync_interval: always }}
+# For several servers, give each a name of its own and let them find each other:
+# server_name: node1
+# cluster {{ name: authfabric, listen: "0.0.0.0:6222", routes: ["nats://node2:6222", "nats://node3:6222"]
+#   {tls} }}
+"""
+
 
 class DomainRefused(AuthFabricError):
     """A domain's folder that is missing, in the way, or not as it should be: `problem` says what would be right."""
@@ -213,7 +226,10 @@ class DomainFolder:
         write_private(self.path / "tls" / "server.key", key.to_pem(), replace=True)
         self._write("tls/server.pem", chain)
         security = self.security(ServiceKeys.of(issuer.service))
-        self._write("nats.conf", "jetstream: enabled\n" + security.configuration())
+        store = self.path.resolve() / "jetstream"
+        self._write(
+            "nats.conf", _SERVER.format(store=store, tls=security.cluster_tls()) + security.configuration()
+        )
 
     def _write_public(self, domain: Domain, at: float) -> None:
         self._write("owners.txt", f"owner: {domain.owner.public}\nresource: *\n")

@@ -34,7 +34,7 @@ from bus.system import Connected, System
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
 
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 WATCH_SECONDS = 1.0
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"

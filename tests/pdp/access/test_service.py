@@ -13,12 +13,13 @@ import pytest_asyncio
 
 from authz import Identity
 from authz.spki import Capability, Notice, encode_chain, parse_authority
-from bus import Connection, NotConnected, ReplyTimeout
+from bus import Connection, NatsServer, NotConnected, ReplyTimeout, cluster
 from bus.access import AccessRefused, ask_revocation
 from bus.credentials import Credentials
 from bus.credentials_store import client_context
 from bus.revocations import publish_notice
 from bus.security import Limits, ServiceKeys
+from bus.server import free_ports
 from bus.subjects import inbox
 from pdp.access import AccessRules, AccessService
 from pdp.access.census import Share
@@ -349,3 +350,52 @@ async def member(world: Secured):
     own = Credentials(keys.member, tls=world.tls(keys.member))
     async with Connection(world.url, credentials=own) as bus:
         yield bus
+
+
+class TestClusters:
+    async def test_links_between_servers_are_verified_and_revocation_reaches_all_of_them(self, tmp_path):
+        world = Secured(tmp_path)
+        keys = ServiceKeys.of(world.service)
+        own = Credentials(keys.member, tls=world.tls(keys.member))
+        async with cluster(3, jetstream=True, security=world.security, credentials=own) as servers:
+            world.url = servers[0].url
+            certificate = world.grant(holder := Identity.generate(), PEP)
+            credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+            async with (
+                world.access() as access,
+                Connection(servers[1].url, credentials=credentials) as elsewhere,
+                Connection(servers[2].url, credentials=world.credentials(PDP)) as pdp,
+            ):
+                await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
+                await pdp.flush()
+                await eventually(lambda: access.census.count(str(holder.public)) == 1)
+                assert await elsewhere.ask(ASK, b"across", 5.0) == b"across"
+                async with Connection(servers[2].url, credentials=own) as boss:
+                    await ask_revocation(boss, world.revocation(certificate))
+                await eventually(lambda: not elsewhere.ready)
+
+    async def test_a_server_without_a_certificate_of_the_domain_cannot_join(self, tmp_path):
+        (tmp_path / "other").mkdir()
+        world, strange = Secured(tmp_path), Secured(tmp_path / "other")
+        (port,) = free_ports(1)
+        inside = f'cluster {{ name: x, listen: "127.0.0.1:{port}", {world.security.cluster_tls()} }}\n'
+        own = replace(
+            strange.security, authorities=world.security.authorities
+        )  # it believes us; do we believe it?
+        routes = f'routes: ["nats://127.0.0.1:{port}"], {own.cluster_tls()}'
+        outside = f'cluster {{ name: x, listen: "127.0.0.1:-1", {routes} }}\n'
+        async with NatsServer(name="a", extra=inside) as server, NatsServer(name="b", extra=outside) as other:
+            await eventually(lambda: "tls route handshake error" in log_of(server).lower())
+            async with Connection(server.url) as mine, Connection(other.url) as theirs:
+                heard: list[str] = []
+                await theirs.listen(">", lambda s, *_: heard.append(s))
+                await theirs.flush()
+                mine.send("af.secret", b"")
+                await mine.flush()
+                theirs.send("af.own", b"")
+                await eventually(lambda: heard)
+            assert heard == ["af.own"]
+
+
+def log_of(server: NatsServer) -> str:
+    return (server._folder / "log").read_text()

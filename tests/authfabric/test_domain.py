@@ -1,0 +1,143 @@
+"""Domains from the command line, and on a real server."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from time import time
+
+import pytest
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+from authfabric.local_domain import LocalDomain
+from authz.spki import Notice
+from bus import Connection, NatsServer, NotConnected
+from bus.credentials_store import read_credentials
+from bus.keystore import PASSPHRASE_FILE_VARIABLE, PASSPHRASE_VARIABLE
+from bus.revocations import publish_notice
+from pdp.access.domain_store import DomainFolder
+from tests.waiting import eventually
+
+PAGE = Path(__file__).parents[2] / "docs/concepts/domains.md"
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, ["domain", *map(str, words)])
+    assert result.exit_code == 0, result.stderr or result.exception
+    return result.stdout
+
+
+def refuse(code: int, *words: object) -> str:
+    result = CliRunner().invoke(app, ["domain", *map(str, words)])
+    assert result.exit_code == code, result.stdout
+    return result.stderr
+
+
+@pytest.fixture
+def uk(tmp_path) -> Path:
+    run("init", tmp_path / "uk", "--name", "uk", "--unencrypted")
+    return tmp_path / "uk"
+
+
+def test_the_page_about_domains(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, "a long one")
+    scripts = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+    lines = "".join(scripts).replace("\\\n", "").splitlines()
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("authfabric domain ")]
+    for _, _, *words in commands:
+        run(*words)
+    assert len(commands) == 9
+
+
+def test_a_domain_is_never_overwritten(uk):
+    assert "never overwritten" in refuse(3, "init", uk, "--name", "uk", "--unencrypted")
+
+
+def test_keys_are_closed_to_others_and_encrypted_with_what_a_file_says(tmp_path, monkeypatch):
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text("a long one\n")
+    monkeypatch.setenv(PASSPHRASE_FILE_VARIABLE, str(secret))
+    run("init", tmp_path / "d", "--name", "d")
+    for name in ("domain.key", "service.key"):
+        file = tmp_path / "d" / name
+        assert b"ENCRYPTED" in file.read_bytes()
+        assert file.stat().st_mode & 0o077 == 0
+    run("grant", tmp_path / "d", "x", "--as", "pep", "--out", tmp_path / "x.json")
+    secret.write_text("another")
+    assert "passphrase" in refuse(
+        2, "grant", tmp_path / "d", "y", "--as", "pep", "--out", tmp_path / "y.json"
+    )
+
+
+def test_status_names_members_and_forgets_none(uk, tmp_path):
+    run("grant", uk, "shop", "--as", "pep", "--out", tmp_path / "shop.json")
+    document = json.loads(run("status", uk, "--json"))
+    assert list(document["members"]) == ["shop"]
+    assert "shop" in run("status", uk)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["x"], "say what is granted"),
+        (["x", "--as", "king"], "must be one of"),
+        (["x", "network: a"], "line"),
+        (["x", "--as", "pep", "--for", "long"], "must be like"),
+    ],
+)
+def test_a_grant_that_cannot_be_meant_is_2(uk, words, problem):
+    assert problem in refuse(2, "grant", uk, *words)
+
+
+def test_a_join_request_that_was_tampered_with_is_refused(uk, tmp_path):
+    run("init", tmp_path / "met", "--name", "met", "--unencrypted")
+    run("join", tmp_path / "met", "--request", tmp_path / "r")
+    data = bytearray((tmp_path / "r").read_bytes())
+    data[10] ^= 1
+    (tmp_path / "bad").write_bytes(data)
+    assert "signature is not valid" in refuse(3, "admit", uk, tmp_path / "bad", "--out", tmp_path / "m")
+
+
+def test_a_membership_of_another_domain_cannot_be_used(uk, tmp_path):
+    for name in ("met", "other"):
+        run("init", tmp_path / name, "--name", name, "--unencrypted")
+    run("join", tmp_path / "met", "--request", tmp_path / "r")
+    run("admit", uk, tmp_path / "r", "--out", tmp_path / "m")
+    assert "pass on" in refuse(3, "join", tmp_path / "other", tmp_path / "m")
+    run("join", tmp_path / "met", tmp_path / "m")
+    assert json.loads(run("status", tmp_path / "met", "--json"))["networks"] == ["uk"]
+    assert json.loads(run("status", uk, "--json"))["domains"] == ["met"]
+
+
+async def test_members_of_a_domain_below_connect_by_the_word_of_both_and_fall_with_it(uk, tmp_path):
+    met = tmp_path / "met"
+    local = LocalDomain.find(uk)
+    async with NatsServer(jetstream=True, extra=local.configuration()) as server:
+        local = local.at_url(server.url)
+        run("init", met, "--name", "met", "--unencrypted")
+        run("join", met, "--request", tmp_path / "r", "--want", "network: uk", "--want", "action: connect")
+        run("admit", uk, tmp_path / "r", "--out", tmp_path / "m")
+        run("join", met, tmp_path / "m")
+        grants = ["network: *", "action: *"]
+        run("grant", met, "cam", *grants, "--in", "uk", "--out", tmp_path / "cam.json")
+        run("grant", met, "own", *grants, "--out", tmp_path / "own.json")
+        async with local.serving() as access:
+            found = read_credentials(tmp_path / "cam.json")
+            assert found.url == server.url
+            async with Connection(found.url, credentials=found.credentials) as cam:
+                allowed = access._recent[-1][2].permissions.publish
+                assert "af.ask.*.uk.>" in allowed
+                assert not [each for each in allowed if each.startswith("$KV")]  # it was not given to met
+                above = DomainFolder.open(met).holdings[1][0]
+                owner = local.folder.domain(lambda: "").owner
+                await publish_notice(access.member, Notice.event(owner, above, int(time())))
+                await eventually(lambda: not cam.ready)
+            stranger = read_credentials(tmp_path / "own.json")
+            with pytest.raises(NotConnected):
+                async with Connection(server.url, credentials=stranger.credentials):
+                    pass
