@@ -53,6 +53,7 @@ class RevocationFeed:
         """How many records were no notices, or forged."""
         self.read = asyncio.Event()
         """Set once everything that was stored before has been handed over."""
+        self._looked = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         subscription = await self._store.listen(self._news.set)
@@ -69,6 +70,13 @@ class RevocationFeed:
         with contextlib.suppress(BusError):
             await self._stack.aclose()
 
+    async def first_look(self, seconds: float) -> None:
+        """Return when the store was asked for the first time, answer or not; at the latest after so many seconds."""
+        try:
+            await asyncio.wait_for(self._looked.wait(), seconds)
+        except TimeoutError:
+            _log.warning("what was revoked is not known yet: the store does not answer")
+
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(BusError):  # without a store nothing can have been taken back there
@@ -77,6 +85,7 @@ class RevocationFeed:
                         self._take(record.data)
                     self._seen = record.number
                 self.read.set()
+            self._looked.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(
                     self._news.wait(), LOOK_SECONDS if self.read.is_set() else RETRY_SECONDS

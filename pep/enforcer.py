@@ -30,6 +30,8 @@ Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_SECONDS = 1.0
+REVOCATION_SECONDS = 1.0
+"""How long connecting waits at most to know what was revoked before."""
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
 
@@ -103,7 +105,8 @@ class Enforcer:
             await asker.start()
             stack.push_async_callback(asker.stop)
             if asker.authenticity is not None:
-                await enter(RevocationFeed(bus, asker.authenticity.revoke))
+                feed = await enter(RevocationFeed(bus, asker.authenticity.revoke))
+                await feed.first_look(REVOCATION_SECONDS)
             secondary = await enter(secondary_point(bus, domain, trusted, recycling, lease))
             if learn:
                 await enter(learning(bus, secondary, asker.authenticity, domain, learn))

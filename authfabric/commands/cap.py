@@ -31,7 +31,9 @@ from authfabric.capability_view import (
     text_of,
 )
 from authfabric.durations import seconds_of
-from authfabric.terminal import Exit, Json, fail, out, print_json
+from authfabric.link import connect
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSignature, InvalidSyntax
 from authz.spki import (
@@ -59,7 +61,10 @@ from authz.spki.reduction import arrange, combine, require
 from authz.spki.syntax import parse_time
 from authz.spki.text import parse_notice, unparse_capability, unparse_notice
 from authz.spki.validity import Recheck
+from bus.access import ask_revocation
+from bus.errors import NoResponders
 from bus.keystore import create_key, load_key, load_public_key
+from bus.revocations import publish_notice
 
 app = typer.Typer(
     help="Capabilities: signed certificates of who may do what, and chains of them.", no_args_is_help=True
@@ -261,6 +266,11 @@ def revoke(
     event: Annotated[
         Path | None, typer.Option("--event", help="Write a revocation event there too, to be sent at once.")
     ] = None,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="Let everyone on the bus know: whoever relies on it stops at once."),
+    ] = False,
+    url: Url = None,
     json: Json = False,
 ) -> None:
     """Take a certificate back: sign the next revocation list."""
@@ -273,10 +283,21 @@ def revoke(
         replace(list_, unparse_notice(notice))
         if event is not None and taken:
             write_new(event, unparse_notice(Notice.event(issuer, taken[0], notice.at)))
+    if publish:
+        run(_publish(find_url(url), notice))
     if json:
         print_json(describe_notice(notice))
     else:
         out.print(f"list {notice.number} of {issuer.public}: {len(notice.revoked)} revoked", highlight=False)
+
+
+async def _publish(url: str, notice: Notice) -> None:
+    """Through the access control service where there is one: elsewhere whoever connects may write to the store."""
+    async with connect(url, name="cap", connect_seconds=2.0) as bus:
+        try:
+            await ask_revocation(bus, notice)
+        except NoResponders:
+            await publish_notice(bus, notice)
 
 
 @contextmanager
