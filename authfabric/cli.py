@@ -1,53 +1,67 @@
-"""The command line: `authfabric`."""
+"""The command line: `authfabric`. Only the command that is asked for is loaded, and with it only what it needs."""
 
 from __future__ import annotations
 
-import typer
+from importlib import import_module
+from typing import Any
 
-from authfabric.commands import (
-    ask,
-    audit,
-    broker,
-    cap,
-    demo,
-    doctor,
-    domain,
-    event_type,
-    experiment,
-    keys,
-    pdp,
-    policy,
-    roles,
-    sdp,
-    search,
-    spark,
-    up,
-)
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+COMMANDS = {
+    "up": "up",
+    "ask": "ask",
+    "doctor": "doctor",
+    "demo": "demo",
+    "pdp": "pdp",
+    "domain": "domain",
+    "sdp": "sdp",
+    "cap": "cap",
+    "type": "event_type",
+    "keys": "keys",
+    "broker": "broker",
+    "policy": "policy",
+    "roles": "roles",
+    "audit": "audit",
+    "search": "search",
+    "spark": "spark",
+    "experiment": "experiment",
+}
+"""What people type, and the module in authfabric/commands that does it: its `app`, or a function of its own name."""
+
+
+class Commands(TyperGroup):
+    """All commands, each loaded when it is looked at."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        name = COMMANDS[cmd_name]
+        module = import_module(f"authfabric.commands.{name}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        if hasattr(module, "app"):
+            alone.add_typer(module.app, name=cmd_name)
+            return get_group(alone).commands[cmd_name]
+        alone.command(cmd_name)(getattr(module, name))
+        return get_command(alone)
+
 
 app = typer.Typer(
+    cls=Commands,
     name="authfabric",
-    help="An authorization fabric: services ask, any policy decision point that can answer does.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("up")(up.up)
-app.command("ask")(ask.ask)
-app.command("doctor")(doctor.doctor)
-app.add_typer(demo.app, name="demo")
-app.add_typer(pdp.app, name="pdp")
-app.add_typer(domain.app, name="domain")
-app.add_typer(sdp.app, name="sdp")
-app.add_typer(cap.app, name="cap")
-app.add_typer(event_type.app, name="type")
-app.add_typer(keys.app, name="keys")
-app.add_typer(broker.app, name="broker")
-app.add_typer(policy.app, name="policy")
-app.add_typer(roles.app, name="roles")
-app.add_typer(audit.app, name="audit")
-app.add_typer(search.app, name="search")
-app.add_typer(spark.app, name="spark")
-app.command("experiment")(experiment.experiment)
+
+
+@app.callback()
+def authfabric() -> None:
+    """An authorization fabric: services ask, any policy decision point that can answer does."""
 
 
 def main() -> None:
