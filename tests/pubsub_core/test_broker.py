@@ -1,0 +1,235 @@
+"""What becomes of events between two brokers, without a network: proofs, replays, trust, and policies that change."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from authz.predicate import Equal, Order, Path
+from pubsub_core.messages import Taken
+from pubsub_core.proof import WINDOW
+from pubsub_core.restriction import Restriction
+from tests.pubsub_core.kinds import THIEF
+from tests.pubsub_core.pair import KIND, NAMES, Pair
+
+CAR = {"numberplate": "A1", "location": "Soho", "speed": 31.0}
+FAST = {**CAR, "speed": 99.0}
+ID = {name: each.id for name, each in NAMES.items()}
+
+
+def attribute(name: str) -> Path:
+    return Path("event", (ID[name],))
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return Pair()
+
+
+def test_events_reach_a_subscriber_at_another_broker_in_the_bytes_in_which_they_were_published(pair):
+    pair.subscribe("speed > 50")
+    bundle = pair.bundle(CAR, FAST)
+    assert pair.publish(bundle) == Taken(1)
+    (parcel,) = pair.parcels()
+    assert bytes(parcel.events[0]) == bytes(bundle.events[1])
+    assert parcel.places == [1]
+    pair.away.receive(parcel)
+    assert pair.seen() == [(1, FAST)]
+
+
+def test_a_bundle_that_comes_again_is_taken_once_and_one_out_of_order_is_asked_for(pair):
+    pair.subscribe()
+    one, two = pair.bundle(CAR), pair.bundle(FAST)
+    assert pair.publish(two).expected == 1
+    assert pair.publish(one) == pair.publish(one) == Taken(1)
+    assert pair.publish(two) == Taken(2)
+    pair.carry()
+    assert pair.seen() == [(1, CAR), (1, FAST)]
+
+
+def test_a_bundle_that_somebody_else_signed_or_that_was_altered_is_refused(pair):
+    pair.subscribe()
+    assert "signature" in pair.publish(pair.bundle(CAR, signer=THIEF)).problem
+    pair._number = 0
+    bundle = pair.bundle(CAR, FAST)
+    altered = msgspec.structs.replace(bundle, events=bundle.events[:1])
+    assert "signature" in pair.publish(altered).problem
+    stolen = msgspec.structs.replace(bundle, proof=msgspec.structs.replace(bundle.proof, by=b"b" * 32))
+    assert "signature" in pair.publish(stolen).problem
+    assert pair.publish(bundle) == Taken(1)
+    assert pair.home.counts.forged == 3
+
+
+def test_one_bad_event_is_refused_by_name_and_the_others_go_on(pair):
+    pair.subscribe()
+    taken = pair.publish(pair.bundle(CAR, {**CAR, "speed": "fast"}, FAST))
+    assert [(place, name) for place, name, _ in taken.refused] == [(1, "speed")]
+    pair.carry()
+    assert pair.seen() == [(1, CAR), (1, FAST)]
+
+
+def test_other_brokers_refuse_what_was_forged_and_then_look_at_everything_from_there():
+    pair = Pair(share=0.0)
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR))
+    (good,) = pair.parcels()
+    forged = msgspec.structs.replace(good, proof=msgspec.structs.replace(good.proof, nonce=pair.nonce()))
+    pair.away.receive(forged)
+    assert pair.away.counts.forged == 0, "with no share verified, nothing is looked at"
+    assert len(pair.seen()) == 1
+    pair.away.setting.scrutiny.share = 1.0
+    pair.away.receive(
+        msgspec.structs.replace(forged, proof=msgspec.structs.replace(good.proof, nonce=pair.nonce()))
+    )
+    assert pair.away.counts.forged == 1
+    pair.away.setting.scrutiny.share = 0.0
+    pair.away.receive(
+        msgspec.structs.replace(forged, proof=msgspec.structs.replace(good.proof, nonce=pair.nonce()))
+    )
+    assert pair.away.counts.forged == 2, "whoever was caught is looked at without exception"
+    pair.away.receive(good)
+    assert len(pair.seen()) == 2
+
+
+def test_an_event_that_is_not_among_those_signed_is_refused(pair):
+    pair.subscribe("speed > 50")
+    pair.publish(pair.bundle(CAR, FAST))
+    (parcel,) = pair.parcels()
+    (other,) = pair.bundle({**FAST, "numberplate": "X"}).events
+    pair.away.receive(msgspec.structs.replace(parcel, events=[other]))
+    assert pair.away.counts.forged == 1
+    assert pair.seen() == []
+
+
+def test_a_replayed_parcel_and_one_that_is_too_old_are_refused(pair):
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR))
+    (parcel,) = pair.parcels()
+    pair.away.receive(parcel)
+    pair.away.receive(parcel)
+    assert pair.away.counts.replayed == 1
+    pair.publish(pair.bundle(FAST))
+    (late,) = pair.parcels()
+    pair.now += WINDOW + 1
+    pair.away.receive(late)
+    assert pair.away.counts.replayed == 2
+    assert pair.seen() == [(1, CAR)]
+
+
+def test_what_comes_from_a_stranger_or_a_broker_not_trusted_with_the_type_is_refused(pair):
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR))
+    (parcel,) = pair.parcels()
+    pair.away.receive(msgspec.structs.replace(parcel, sender="nobody"))
+    pair.away.peers["home"].carries.clear()
+    pair.away.receive(parcel)
+    assert pair.away.counts.untrusted == 2
+    assert pair.seen() == []
+
+
+def test_nothing_of_an_owner_out_of_reach_is_delivered(pair):
+    pair.subscribe()
+    pair.away.silent = {KIND.id}
+    pair.publish(pair.bundle(CAR))
+    pair.carry()
+    pair.away.silent = set()
+    pair.publish(pair.bundle(FAST))
+    pair.carry()
+    assert pair.seen() == [(1, FAST)], "what came meanwhile is stale, and is not delivered later"
+
+
+def test_a_broker_vouches_for_what_it_changed():
+    pair = Pair(restriction=Restriction(forced={ID["location"]: "Victoria"}))
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR))
+    (parcel,) = pair.parcels()
+    assert parcel.proof.by == pair.home.setting.identity.public.raw
+    pretended = msgspec.structs.replace(parcel.proof, by=THIEF.public.raw, nonce=pair.nonce())
+    pair.away.receive(msgspec.structs.replace(parcel, proof=pretended))
+    assert pair.away.counts.forged == 1
+    pair.away.receive(parcel)
+    assert pair.seen() == [(1, {**CAR, "location": "Victoria"})]
+
+
+def test_while_a_broker_is_held_nothing_is_delivered_and_nothing_is_lost(pair):
+    subscription = pair.subscribe()
+    pair.away.hold()
+    pair.publish(pair.bundle(CAR, FAST))
+    pair.carry()
+    assert pair.seen() == []
+    pair.grant(subscription, Restriction(filter=Order(attribute("speed"), ">", 50)))
+    pair.away.release()
+    assert pair.seen() == [(1, FAST)]
+
+
+def test_what_waits_for_a_slow_client_is_shown_as_policies_allow_when_it_is_sent(pair):
+    subscription = pair.subscribe()
+    outbox = pair.away.sessions["sub"].outbox
+    outbox._window = 1
+    pair.publish(pair.bundle(CAR, FAST, {**FAST, "numberplate": "B2"}))
+    pair.carry()
+    assert pair.seen() == [(1, CAR)]
+    pair.grant(subscription, Restriction(frozenset({ID["speed"]}), {}, Equal(attribute("numberplate"), "B2")))
+    outbox.acknowledge(1)
+    pair.away.flush(pair.away.sessions["sub"])
+    assert pair.seen() == [(1, CAR), (1, {"speed": 99.0})]
+
+
+def test_what_a_client_lost_comes_again_without_what_it_may_no_longer_see(pair):
+    subscription = pair.subscribe()
+    pair.publish(pair.bundle(CAR, FAST))
+    pair.carry()
+    pair.sent.clear()
+    pair.grant(subscription, Restriction(filter=Order(attribute("speed"), ">", 50)))
+    pair.away.resend(pair.away.sessions["sub"], 0)
+    assert pair.seen() == [(1, FAST)]
+
+
+cars = st.builds(
+    lambda plate, place, speed: {"numberplate": plate, "location": place, "speed": speed},
+    st.sampled_from(["A1", "B2"]), st.sampled_from(["Soho", "Leeds"]), st.sampled_from([10.0, 50.0, 90.0]),
+)  # fmt: skip
+rules = st.builds(
+    Restriction,
+    st.none() | st.frozensets(st.sampled_from(sorted(ID.values()))),
+    st.just({}),
+    st.sampled_from(
+        [Equal(attribute("numberplate"), "A1"), Order(attribute("speed"), ">", 20.0), Restriction().filter]
+    ),
+)
+wishes = st.sampled_from(["", "speed > 40", "location = 'Soho'", "numberplate = 'A1' AND speed < 60"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(claims=st.lists(st.tuples(wishes, rules), min_size=1, max_size=4), events=st.lists(cars, max_size=6))
+def test_each_subscription_gets_exactly_what_its_filter_and_its_restriction_leave(claims, events):
+    """Through both brokers, the covering set between them included."""
+    pair = Pair(share=0.0)
+    for wish, rule in claims:
+        pair.subscribe(wish, rule)
+    if events:
+        pair.publish(pair.bundle(*events))
+        pair.carry()
+    for number, (wish, rule) in enumerate(claims, 1):
+        alone = Pair(share=0.0)
+        alone.home.switchboard.hear("away", {KIND.id: (Restriction().filter,)})  # sends everything
+        alone.subscribe(wish)
+        alone.home.switchboard.hear("away", {KIND.id: (Restriction().filter,)})
+        if events:
+            alone.publish(alone.bundle(*events))
+            alone.carry()
+        expected = [event for _, event in alone.seen() if allowed(event, rule)]
+        shown = [
+            {name: value for name, value in event.items() if rule.visible is None or ID[name] in rule.visible}
+            for event in expected
+        ]
+        assert [event for n, event in pair.seen() if n == number] == shown
+
+
+def allowed(event: dict[str, object], rule: Restriction) -> bool:
+    test = rule.filter
+    if isinstance(test, Equal):
+        return event["numberplate"] == test.value
+    return not isinstance(test, Order) or event["speed"] > test.value
