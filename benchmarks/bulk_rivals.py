@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import duckdb
@@ -30,7 +31,7 @@ _MATCH = "(s.a & p.a) <> 0 OR (s.b & p.b) <> 0"
 
 
 def duckdb_masks(subjects: Words, permissions: Words) -> dict[str, Way]:
-    """Role masks: all pairs, or first the classes of equal masks on both sides."""
+    """Role masks: all pairs; first the classes of equal masks on both sides; or a bitmap of subjects for each role."""
     connection = duckdb.connect()
     connection.register("given_s", _table(subjects))
     connection.register("given_p", _table(permissions))
@@ -41,9 +42,15 @@ def duckdb_masks(subjects: Words, permissions: Words) -> dict[str, Way]:
              c AS (SELECT a, b FROM p GROUP BY a, b),
              n AS (SELECT p.a, p.b, sum(s.size) AS n FROM c AS p JOIN s ON {_MATCH} GROUP BY p.a, p.b)
         SELECT p.row, coalesce(n.n, 0)::BIGINT AS n FROM p LEFT JOIN n ON p.a = n.a AND p.b = n.b"""
+    for name, side in (("held", subjects), ("granted", permissions)):
+        connection.register(f"given_{name}", _bits(side))
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given_{name}")
+    bitmaps = f"""
+        WITH b AS MATERIALIZED (SELECT bit, bitstring_agg(row, 0, {len(subjects) - 1}) AS who FROM held GROUP BY bit)
+        SELECT g.row, bit_count(bit_or(b.who)) AS n FROM granted AS g JOIN b USING (bit) GROUP BY g.row"""
     return {
-        name: lambda query=query: _counts(connection.execute(query).to_arrow_table())  # type: ignore[misc]
-        for name, query in (("pairs", pairs), ("classes", classes))
+        name: partial(_query, connection, query, len(permissions))
+        for name, query in (("pairs", pairs), ("classes", classes), ("bitmaps", bitmaps))
     }
 
 
@@ -84,7 +91,7 @@ def duckdb_policies(policies: Sequence[Policy], people: pa.Table, permissions: p
     )
     query = f"""SELECT p.row, count(*) FILTER (WHERE ({allow}) AND NOT ({deny})) AS n
         FROM p CROSS JOIN s GROUP BY p.row"""
-    return lambda: _counts(connection.execute(query).to_arrow_table())
+    return partial(_query, connection, query, len(permissions))
 
 
 def polars_policies(policies: Sequence[Policy], people: pa.Table, permissions: pa.Table) -> Way:
@@ -113,8 +120,12 @@ def row_function(
 
     left = _struct(spark, people, "s").repartition(spark.sparkContext.defaultParallelism)
     pairs = left.crossJoin(_struct(spark, permissions, "p"))
-    found = pairs.where(allowed("s", "p")).groupBy("p.row").count().withColumnRenamed("count", "n")
-    return lambda: _filled(pl.DataFrame(found.toArrow()), len(permissions))
+
+    def count() -> Counts:  # from the beginning: Spark would not compute the same frame twice
+        found = pairs.where(allowed("s", "p")).groupBy("p.row").count().withColumnRenamed("count", "n")
+        return _filled(pl.DataFrame(found.toArrow()), len(permissions))
+
+    return count
 
 
 def _prefixed(table: pa.Table, root: str) -> pl.LazyFrame:
@@ -127,12 +138,18 @@ def _struct(spark: SparkSession, table: pa.Table, name: str) -> DataFrame:
     return frame.select(f.struct(*frame.columns).alias(name)).localCheckpoint()
 
 
+def _bits(masks: Words) -> pa.Table:
+    """A row for each bit that is set."""
+    rows, bits = np.nonzero(np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little"))
+    return pa.table({"row": rows, "bit": bits})
+
+
 def _table(masks: Words) -> pa.Table:
     return pa.table({"row": np.arange(len(masks)), "a": masks[:, 0], "b": masks[:, 1]})
 
 
-def _counts(found: pa.Table) -> Counts:
-    return _filled(pl.DataFrame(found), len(found))
+def _query(connection: duckdb.DuckDBPyConnection, query: str, rows: int) -> Counts:
+    return _filled(pl.DataFrame(connection.execute(query).to_arrow_table()), rows)
 
 
 def _filled(found: pl.DataFrame, rows: int) -> Counts:

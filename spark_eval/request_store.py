@@ -43,6 +43,8 @@ class Requests:
         """The requests in a file, a folder or a table. Raises InvalidRequests."""
         try:
             frame = _read(spark, source)
+            if "record" in frame.columns:  # it is an audit, and not every record is a decision
+                frame = frame.where("subject is not null")
             missing = [name for name in NEEDED if name not in frame.columns]
             if missing:
                 columns = ", ".join(f"`{name}`" for name in missing)

@@ -75,7 +75,7 @@ def _roles(review: Review, has_log: bool) -> Iterator[Part]:
 
 
 def _policies(review: Review, has_log: bool) -> Iterator[Part]:
-    yield "In pairs of subject and permission to which the policy applies in any context, the least used first."
+    yield "In pairs of subject and permission to which the policy applies in some context, the least used first."
     used = ["used"] if has_log else []
     rows = [[each.policy, each.granted, *([each.used] if has_log else [])] for each in review.policies]
     yield Table(["policy", "grants", *used], rows, "All policies", folded=len(rows) > 20)

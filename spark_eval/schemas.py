@@ -117,6 +117,23 @@ REQUESTS = pa.schema(
 )
 """Requests that were asked: one row each, as the audit log has them."""
 
+AUDITED = pa.schema(
+    [
+        pa.field("page", pa.int64(), nullable=False),  # its number in the stream
+        pa.field("place", pa.int32(), nullable=False),  # of the record within the page
+        pa.field("writer", pa.string(), nullable=False),
+        pa.field("sequence", pa.int64()),  # the record's number in its writer's chain
+        *(pa.field(each.name, each.type) for each in REQUESTS),
+        pa.field("reason", pa.string()),
+        pa.field("policies", pa.list_(pa.string())),
+        pa.field("epoch", pa.int64()),
+        pa.field("inferred", pa.string()),  # by which cache; null if a PDP was asked
+        pa.field("dropped", pa.int64()),  # how many decisions its writer did not record
+        pa.field("record", pa.binary()),  # as it was written; null if its page cannot be read
+    ]
+)
+"""Records of the audit stream. Only those of decisions have a subject."""
+
 ROWS = pa.schema(
     [
         pa.field("subject", pa.string(), nullable=False),

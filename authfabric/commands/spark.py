@@ -11,6 +11,7 @@ from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 from rich.markup import escape
 
 from authfabric.commands.release import Domain, Key
@@ -18,13 +19,14 @@ from authfabric.keys import Trust, own_identity
 from authfabric.policies import CURRENT, Shelf
 from authfabric.populations import LOCAL, Actions, Master, MayLack, Objects, Subjects, Verbose, make_inputs
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, command_line, err, fail, print_json, say
+from authfabric.terminal import Exit, Json, Url, command_line, err, fail, print_json, run, say
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.policy_set import PolicySet
 from spark_eval.errors import require_spark
 
 if TYPE_CHECKING:
+    from spark_eval.jobs.audit import Chains
     from spark_eval.jobs.precompute import Done, Order
     from spark_eval.review import Review
 
@@ -163,6 +165,57 @@ def review(
         _show(found, report)
     if any(each.subjects for each in found.conflicts):
         raise typer.Exit(Exit.DENIED)
+
+
+@app.command()
+def audit(
+    output: Annotated[Path, typer.Option("--out", help="The folder to write, or to go on with.")],
+    domain: Domain = DEFAULT_DOMAIN,
+    url: Url = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Write the decisions of the audit stream to Parquet, each once, and follow every writer's chain.
+
+    Run again it goes on where it ended. Exit code 1 if a chain breaks, or if pages were discarded before they were
+    read.
+    """
+    try:
+        require_spark()
+        from spark_eval.audit_store import look
+        from spark_eval.jobs.audit import Order, export
+        from spark_eval.progress import Steps
+        from spark_eval.session import SparkOptions, lazy_session
+
+        server = find_url(url)
+        stand = run(look(server, domain))
+        with lazy_session(SparkOptions(master, verbose)) as session:
+            order = Order(server, domain, output, stand)
+            chains = export(order, session, Steps(None if json else err))
+    except AuthFabricError as error:
+        fail(error)
+    if json:
+        print_json({"holds": chains.holds, **structs.asdict(chains)})
+    else:
+        _show_chains(chains)
+    if not chains.holds:
+        raise typer.Exit(Exit.DENIED)
+
+
+def _show_chains(chains: Chains) -> None:
+    say(
+        f"[bold]{chains.records:,}[/] records of {len(chains.writers):,} writers, up to page {chains.through:,}"
+    )
+    for first, last in chains.gaps:
+        say(f"[red]gap[/]: pages {first:,} to {last:,} were discarded before they were read")
+    dropped = sum(each.dropped for each in chains.writers.values())
+    if dropped:
+        say(f"[yellow]{dropped:,} decisions were not recorded by their writers[/]")
+    for writer, broken in chains.broken.items():
+        say(f"[red]broken[/]: record {broken.sequence:,} of {escape(writer)} {escape(broken.problem)}")
+    if chains.holds:
+        say("[green]every chain holds[/]")
 
 
 def _show(found: Review, report: Path | None) -> None:
