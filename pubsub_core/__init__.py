@@ -1,1 +1,20 @@
 """The secure event service: typed, owned, restricted events governed by the fabric."""
+
+from pubsub_core.client import Delivered, EventClient, Publisher, Subscriber
+from pubsub_core.errors import InvalidEvent, InvalidFilter, Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.event_type import AttributeType, EventType
+
+__all__ = [
+    "AttributeType",
+    "Delivered",
+    "EventClient",
+    "EventType",
+    "InvalidEvent",
+    "InvalidFilter",
+    "Publisher",
+    "Refused",
+    "SessionLost",
+    "Subscriber",
+    "TypeRefused",
+    "UnknownType",
+]

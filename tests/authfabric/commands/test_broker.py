@@ -1,0 +1,87 @@
+"""`authfabric broker`, with files and as a process, as people and scripts use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time
+
+import pytest
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+from authfabric.commands.broker import read_signed
+from authfabric.fabric import ReplicaFailed, ReplicaProcess
+from authfabric.passphrase import VARIABLE
+from authz import PublicKey
+from pubsub_core.credential import Credentials
+from pubsub_core.trust import Web
+
+runner = CliRunner()
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = runner.invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result.stderr if code else result.stdout
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for name in ("met", "broker", "camera"):
+        run("cap", "keygen", name, "--unencrypted")
+
+
+def key(name: str) -> PublicKey:
+    return PublicKey.parse(Path(f"{name}.pub").read_text().strip())
+
+
+def test_a_credential_says_who_its_holder_is_in_the_word_of_the_domain():
+    words = (
+        "camera.pub",
+        "camera-7",
+        "--key",
+        "met.key",
+        "--domain",
+        "met",
+        "-a",
+        "role=camera",
+        "-a",
+        "zone=3",
+    )
+    run("broker", "credential", *words, "--out", "camera.credential")
+    credential, holder = Credentials({key("met")}).open(read_signed(Path("camera.credential")), time())
+    assert (credential.name, credential.domain) == ("camera-7", "met")
+    assert credential.attributes == {"role": "camera", "zone": 3}
+    assert holder == key("camera")
+    assert "NAME=VALUE" in run("broker", "credential", *words, "-a", "role", "--out", "x", code=2)
+
+
+def test_a_vouch_lets_a_broker_be_trusted():
+    run("broker", "vouch", "broker.pub", "--key", "met.key", "--out", "broker.vouch")
+    web = Web({key("met")})
+    web.learn(read_signed(Path("broker.vouch")))
+    assert web.trusts(str(key("broker")), "any", str(key("camera")), time())
+
+
+async def test_a_broker_process_says_when_it_is_ready_and_ends_when_told_to(jetstream_server):
+    words = ["broker", "serve", "--url", jetstream_server.url, "--name", "b-7", "--key", "broker.key"]
+    process = await ReplicaProcess.launch("b-7", [*words, "--clients", "met.pub", "--trust", "met.pub"])
+    assert process.ready.url == jetstream_server.url
+    assert await process.stop() == 0
+    assert "ended: 0 events published" in process.log
+
+
+def test_what_cannot_be_is_refused_with_what_would_be_right(jetstream_server):
+    serve = ("broker", "serve", "--url", jetstream_server.url, "--key", "broker.key")
+    assert "is not a public key" in run(*serve, "--clients", "nobody", code=2)
+    Path("junk").write_text("?!")
+    assert "must be base64 text" in run(*serve, "--clients", "met.pub", "--vouch", "junk", code=3)
+    assert "cannot be read" in run(*serve, "--clients", "met.pub", "--vouch", "missing", code=3)
+
+
+async def test_a_broker_without_a_server_says_so():
+    words = ["broker", "serve", "--url", "nats://127.0.0.1:1", "--key", "broker.key", "--clients", "met.pub"]
+    with pytest.raises(ReplicaFailed, match="not connected to"):
+        await ReplicaProcess.launch("b", words)

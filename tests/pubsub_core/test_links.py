@@ -1,0 +1,202 @@
+"""Brokers among themselves, without a network: who is there, who wants what, whom to trust, and when to be silent."""
+
+from __future__ import annotations
+
+from authz import Identity
+from authz.predicate import TRUE, Equal, Path
+from pubsub_core.broker import Broker
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.credential import Credentials
+from pubsub_core.enforcement import Enforcement
+from pubsub_core.links import HELLO, MAX_SKEW, PEER_TTL, Links
+from pubsub_core.messages import Hello
+from pubsub_core.proof import Scrutiny
+from pubsub_core.restriction import UNRESTRICTED
+from pubsub_core.session import Setting
+from pubsub_core.switchboard import Subscription
+from pubsub_core.trust import ALL, BEAT_LIMIT, Web, vouch
+from pubsub_core.type_signature import SignedType
+from tests.pubsub_core.kinds import NOW, PITO, THIEF, sighting
+
+KIND = sighting()
+SIGNED = SignedType.sign(KIND, PITO)
+
+
+class Net:
+    """Brokers that hear each other, unless a line between two of them is cut."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.links: dict[str, Links] = {}
+        self.brokers: dict[str, Broker] = {}
+        self.webs: dict[str, Web] = {}
+        self.cut: set[tuple[str, str]] = set()
+        self.log: list[tuple[str, str, bytes]] = []
+
+    def add(self, name: str, *, by: Identity | None = PITO, owners=(), types=(SIGNED,)) -> Broker:
+        identity = Identity.generate()
+        catalogue = Catalogue()
+        for each in types:
+            catalogue.accept(each, NOW)
+        setting = Setting(
+            name, "met", identity, catalogue, Credentials(()), lambda *sent: self._send(name, *sent),
+            lambda: self.now, lambda: b"", Scrutiny(1.0, lambda: 0.0),
+        )  # fmt: skip
+        web = self.webs[name] = Web()
+        if by is not None:
+            web.learn(vouch(identity.public, [ALL], self.now + 1000, by))
+        self.brokers[name] = Broker(setting)
+        self.links[name] = Links(self.brokers[name], web, owners)
+        return self.brokers[name]
+
+    def _send(self, sender: str, subject: str, data: bytes) -> None:
+        self.log.append((sender, subject, data))
+        *_, what = subject.split(".")
+        for name, links in self.links.items():
+            if (
+                name != sender
+                and (sender, name) not in self.cut
+                and (".all." in subject or f".to.{name}." in subject)
+            ):
+                {"hello": links.hear_hello, "note": links.hear_note}[what](data)
+
+    def pass_(self, seconds: float = 1.0, *names: str) -> None:
+        """Let time go by, and everybody say hello."""
+        self.now += seconds
+        for name in names or tuple(self.links):
+            self.links[name].tick()
+
+    def want(self, name: str) -> Subscription:
+        subscription = Subscription("s", 1, KIND.id, "")
+        self.brokers[name].switchboard.connect(subscription, {KIND.id: (Enforcement(UNRESTRICTED), TRUE)})
+        self.links[name].announce()
+        return subscription
+
+    def serves(self, name: str) -> set[str]:
+        """Those whom a broker would send an event of the type."""
+        peers = self.brokers[name].peers.values()
+        return {each.name for each in peers if KIND.id in each.served}
+
+
+def net(*names: str) -> Net:
+    made = Net()
+    for name in names:
+        made.add(name)
+    made.pass_()
+    return made
+
+
+def test_what_is_wanted_at_one_broker_is_known_at_all_others_at_once():
+    made = net("a", "b", "c")
+    subscription = made.want("c")
+    assert made.serves("a") == made.serves("b") == {"c"}
+    made.brokers["c"].switchboard.disconnect(subscription)
+    made.links["c"].announce()
+    assert made.serves("a") == set()
+
+
+def test_a_broker_that_comes_later_learns_and_is_learned_of():
+    made = net("a")
+    made.want("a")
+    made.add("late", types=())
+    made.pass_(1.0, "late")
+    assert made.serves("late") == {"a"}
+    assert KIND.version in made.brokers["late"].setting.catalogue
+
+
+def test_a_note_that_got_lost_is_asked_for_with_the_next_hello():
+    made = net("a", "b")
+    made.cut = {("b", "a")}
+    made.want("b")
+    assert made.serves("a") == set()
+    made.cut.clear()
+    made.pass_()
+    assert made.serves("a") == {"b"}
+
+
+def test_a_silent_broker_is_forgotten_and_one_that_leaves_at_once():
+    made = net("a", "b")
+    made.want("b")
+    made.cut = {("b", "a")}
+    made.pass_(PEER_TTL + 0.1)
+    assert made.brokers["a"].peers == {}
+    made.cut.clear()
+    made.pass_()
+    assert made.serves("a") == {"b"}
+    made.now += 0.5
+    made.links["b"].leave()
+    assert made.serves("a") == set()
+
+
+def test_a_broker_that_the_owner_does_not_trust_is_sent_nothing_and_believed_nothing():
+    made = net("a")
+    made.add("stranger", by=None)
+    made.add("pretender", by=THIEF)
+    made.pass_()
+    for name in ("stranger", "pretender"):
+        made.want(name)
+    assert made.serves("a") == set()
+    assert [peer.carries for peer in made.brokers["a"].peers.values()] == [set(), set()]
+
+
+def test_trust_that_runs_out_ends_what_is_served():
+    made = net("a", "b")
+    made.want("b")
+    assert made.serves("a") == {"b"}
+    made.now += 1001
+    made.pass_()
+    assert made.serves("a") == set()
+
+
+def test_nobody_takes_another_brokers_name_and_no_old_hello_counts():
+    made = net("a", "b")
+    made.want("b")
+    fake = Hello("b", "met", made.now + 1, 5)
+    made.links["a"].hear_hello(HELLO.sign(fake, THIEF))
+    assert made.serves("a") == {"b"}
+    assert made.brokers["a"].counts.untrusted == 1
+    hello = next(data for sender, subject, data in made.log if sender == "b" and subject.endswith("hello"))
+    made.now += MAX_SKEW + 1
+    made.links["a"].tick()
+    made.links["a"].hear_hello(hello)
+    assert made.brokers["a"].peers == {}
+
+
+def test_heartbeats_are_handed_on_around_a_line_that_is_cut():
+    made = Net()
+    made.add("owner", owners=(PITO,))
+    made.add("middle")
+    made.add("far")
+    made.pass_()
+    made.cut = {("owner", "far"), ("far", "owner")}
+    for _ in range(10):
+        made.pass_(1.0)
+    assert made.brokers["far"].silent == set()
+
+
+def test_without_heartbeats_the_owners_types_fall_silent_until_they_are_heard_again():
+    made = Net()
+    made.add("owner", owners=(PITO,))
+    made.add("far")
+    made.pass_()
+    made.cut = {("owner", "far")}
+    for _ in range(int(BEAT_LIMIT) + 1):
+        made.pass_()
+    assert made.brokers["far"].silent == {KIND.id}
+    assert made.brokers["owner"].silent == set()
+    made.cut.clear()
+    made.pass_()
+    assert made.brokers["far"].silent == set()
+
+
+def test_what_brokers_tell_each_other_holds_no_names():
+    made = net("a", "b")
+    attribute = Path("event", (KIND.attributes[0].id,))
+    subscription = Subscription("s", 1, KIND.id, "")
+    enforced = Enforcement(UNRESTRICTED)
+    made.brokers["b"].switchboard.connect(subscription, {KIND.id: (enforced, Equal(attribute, "X"))})
+    made.log.clear()
+    made.links["b"].announce()
+    ((_, _, data),) = made.log
+    assert KIND.name.encode() not in data
+    assert KIND.attributes[0].name.encode() not in data
