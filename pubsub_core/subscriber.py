@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -15,10 +15,12 @@ from pubsub_core.errors import SessionLost
 from pubsub_core.event import Event, decode
 from pubsub_core.event_type import EventType
 from pubsub_core.messages import Unsubscribe
-from pubsub_core.type_mapping import read_as
+from pubsub_core.type_mapping import Reader, reader
 
 if TYPE_CHECKING:
     from pubsub_core.client import EventClient
+
+MOST_VIEWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,10 @@ class Delivered:
 
     def __getitem__(self, name: str) -> object:
         return self.attributes[name]
+
+
+_View: TypeAlias = tuple[EventType, Reader, PublicKey]
+"""The version by which events were made, how they are read, and who published them."""
 
 
 class Subscriber:
@@ -50,6 +56,7 @@ class Subscriber:
         self._queue: deque[msgspec.Raw] = deque()
         self._news = asyncio.Event()
         self._ended = ""
+        self._views: dict[tuple[str, bytes], _View] = {}
 
     @property
     def unread(self) -> int:
@@ -66,24 +73,28 @@ class Subscriber:
                 raise SessionLost(self._ended)
             self._news.clear()
             await self._news.wait()
-        raw = self._queue.popleft()
+        event = decode(self._queue.popleft())
         self._client.note_read()
-        return await self._read(decode(raw))
+        made, read, publisher = self._views.get((event.version, event.publisher)) or await self._view(event)
+        return Delivered(made, read(event.attributes), event.time, publisher, event.sequence)
 
     async def cancel(self) -> None:
         """End the subscription."""
         self._client.subscribers.pop(self._number, None)
         await self._client.call(Unsubscribe(self._number))
 
-    async def _read(self, event: Event) -> Delivered:
+    async def _view(self, event: Event) -> _View:
+        """How events like this one are read: kept, as many more will be."""
         catalogue = self._client.catalogue
         assert self.type is not None
         made = await self._client.definition(event.version)
-        written = catalogue.attributes(made.version)
-        # Whoever knows the sub-type reads all of it; of other versions of its own type, what its own has.
+        # Of a sub-type all is read; of another version of its own type, what the version that it knows has.
         known = made if made.id != self.type.id else self.type
-        values = read_as(event.attributes, written, catalogue.attributes(known.version))
-        return Delivered(made, values, event.time, PublicKey(event.publisher), event.sequence)
+        read = reader(catalogue.attributes(made.version), catalogue.attributes(known.version))
+        if len(self._views) >= MOST_VIEWS:
+            self._views.clear()
+        view = self._views[event.version, event.publisher] = made, read, PublicKey(event.publisher)
+        return view
 
     def put(self, raw: msgspec.Raw) -> None:
         self._queue.append(raw)

@@ -7,8 +7,11 @@ version types otherwise is converted where that loses nothing, and left out wher
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from pubsub_core.event_type import Attribute, AttributeType
+
+Reader: TypeAlias = Callable[[Mapping[str, object]], dict[str, object]]
 
 _T = AttributeType
 _CONVERSIONS: Mapping[tuple[AttributeType, AttributeType], Callable[[object], object]] = {
@@ -22,18 +25,21 @@ _CONVERSIONS: Mapping[tuple[AttributeType, AttributeType], Callable[[object], ob
 }
 
 
-def read_as(
-    values: Mapping[str, object], written: Mapping[str, Attribute], read: Mapping[str, Attribute]
-) -> dict[str, object]:
-    """The values of an event, by UUID, as the reader's version has them, by name."""
-    found: dict[str, object] = {}
-    for id_, value in values.items():
-        wanted = read.get(id_)
-        if wanted is None or value is None:
-            continue
-        has = written[id_].type if id_ in written else wanted.type
-        if has is wanted.type:
-            found[wanted.name] = value
-        elif convert := _CONVERSIONS.get((has, wanted.type)):
-            found[wanted.name] = convert(value)
-    return found
+def reader(written: Mapping[str, Attribute], read: Mapping[str, Attribute]) -> Reader:
+    """What turns the values of an event made by one version, by UUID, into those that another has, by name."""
+    common = {id_: wanted for id_, wanted in read.items() if id_ in written}
+    names = {id_: wanted.name for id_, wanted in common.items() if written[id_].type is wanted.type}
+    converted = {
+        id_: (wanted.name, _CONVERSIONS[written[id_].type, wanted.type])
+        for id_, wanted in common.items()
+        if (written[id_].type, wanted.type) in _CONVERSIONS
+    }
+
+    def as_read(values: Mapping[str, object]) -> dict[str, object]:
+        found = {names[id_]: value for id_, value in values.items() if id_ in names and value is not None}
+        for id_, (name, convert) in converted.items():
+            if values.get(id_) is not None:
+                found[name] = convert(values[id_])
+        return found
+
+    return as_read

@@ -8,7 +8,7 @@ from msgspec import structs
 from pubsub_core.errors import TypeRefused, UnknownType
 from pubsub_core.event_type import Attribute, AttributeType, EventType
 from pubsub_core.type_edit import Added, Removed, Renamed, Retyped, apply, find
-from pubsub_core.type_mapping import read_as
+from pubsub_core.type_mapping import reader
 from pubsub_core.type_signature import SignedType
 from tests.pubsub_core.kinds import NOW, PITO, THIEF, catalogue_of, ids, sighting
 
@@ -40,9 +40,9 @@ def test_an_event_of_one_version_is_read_by_the_names_and_types_of_the_other():
     catalogue = catalogue_of(ONE, TWO)
     one, two = catalogue.attributes(ONE.version), catalogue.attributes(TWO.version)
     old = values(ONE, numberplate="A1", location="Victoria", time=5.0, speed=31.5)
-    assert read_as(old, one, two) == {"numberplate": "A1", "place": "Victoria", "speed": "31.5"}
+    assert reader(one, two)(old) == {"numberplate": "A1", "place": "Victoria", "speed": "31.5"}
     new = values(TWO, numberplate="A1", place="Soho", speed="31.5", lane=2)
-    assert read_as(new, two, one) == {"numberplate": "A1", "location": "Soho"}
+    assert reader(two, one)(new) == {"numberplate": "A1", "location": "Soho"}
 
 
 def test_a_name_or_a_uuid_that_is_taken_is_refused():
