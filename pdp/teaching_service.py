@@ -27,6 +27,8 @@ from bus.topics import InvalidTopic, Topic
 
 GATHER_SECONDS = 0.02
 """How long decisions are gathered under one signature."""
+FINISH_SECONDS = 2.0
+"""How long leaving waits for what is not signed yet."""
 AT_ONCE = 64
 """After hashing so many, questions have their turn."""
 
@@ -55,7 +57,8 @@ class Teacher:
         self._keep = keep
         self._limit = limit
         self._waiting: deque[Said] = deque()
-        self._news = asyncio.Event()
+        self._news, self._idle = asyncio.Event(), asyncio.Event()
+        self._idle.set()
         self._wishes: dict[str, tuple[Topic, float]] = {}
         self._topics: list[Topic] = []
         self._stack = contextlib.AsyncExitStack()
@@ -74,6 +77,10 @@ class Teacher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            await asyncio.wait_for(self._idle.wait(), FINISH_SECONDS)
+        except TimeoutError:
+            _log.warning("%d decisions are left unsigned", len(self._waiting))
         await self._stack.aclose()
 
     def observe(self, requests: Sequence[Request], decisions: Sequence[Decision]) -> None:
@@ -85,6 +92,7 @@ class Teacher:
             return
         said = zip(requests, decisions, strict=True)
         self._waiting.extend(each for each in said if each[1].decided and self._is_wanted(each[0]))
+        self._idle.clear()
         self._news.set()
 
     def _is_wanted(self, request: Request) -> bool:
@@ -113,6 +121,7 @@ class Teacher:
                 self._news.clear()
             while self._waiting:
                 await self._sign()
+            self._idle.set()
 
     async def _sign(self) -> None:
         """Sign the first of what waits, publish what is wished for, and keep the rest if that is wanted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,12 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authfabric.fabric import DEFAULT_POLICIES, ReplicaProcess
-from authz import Reason
-from bus import NatsServer
+from authfabric.warrants import find_warrant
+from authz import Decision, Reason, Request
+from bus import Connection, NatsServer
+from bus.audit_store import AuditStore
 from pep import Enforcer
+from sdp_cache.audit_service import AuditWriter
 from tests.authfabric.test_push import authfabric
 from tests.waiting import eventually
 
@@ -57,6 +62,31 @@ async def test_a_replica_is_believed_as_far_as_its_capability_goes_and_until_it_
             await replica.stop()
 
 
+async def test_a_decision_that_no_pdp_made_is_found_in_the_audit(files):
+    root = (files / "root.pub").read_text().strip()
+    async with NatsServer(jetstream=True) as server, Connection(server.url) as bus:
+        store = AuditStore(bus, "default")
+        await store.create()
+        words = ["--key", str(files / "pdp.key")]
+        replica = await ReplicaProcess.start("pdp", server.url, policies=DEFAULT_POLICIES, extra=words)
+        try:
+            async with Enforcer.connect(server.url, trust=[root], deadline=20.0, name="shop") as pep:
+                for name in ("alice", "bob"):
+                    await pep.check(name, "/sales/q1", "read")
+        finally:
+            await replica.stop()
+        verify = ("audit", "verify", "--signed", "--trust", root, "--url", server.url)
+        code, found = await authfabric(*verify)
+        assert (code, found["holds"], found["signed"], found["unsigned"]) == (0, True, 2, {})
+        assert all(each["closed"] for each in found["writers"].values())
+        async with AuditWriter(store, "liar") as liar:
+            liar.record(
+                Request.of("eve", "/sales/q1", "read"), Decision(True, policies=("alice-reads-sales",))
+            )
+        code, found = await authfabric(*verify)
+        assert (code, found["holds"], found["unsigned"]) == (1, True, {liar.trail.writer: [1]})
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -69,3 +99,14 @@ async def test_a_replica_is_believed_as_far_as_its_capability_goes_and_until_it_
 def test_a_key_and_a_chain_that_do_not_fit_are_refused(files, words, problem):
     output = run("pdp", "serve", "--policies", str(DEFAULT_POLICIES), *words, code=2)
     assert problem in output.replace("\n", " ")
+
+
+def test_the_page_shows_commands_and_code_that_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs/concepts/answers.md").read_text()
+    (script,) = re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M)
+    for line in script.splitlines():
+        run(*shlex.split(line)[1:])
+    assert find_warrant(tmp_path / "pdp-1.key", None) is not None
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
+    exec(compile(block, "answers.md", "exec"), {})

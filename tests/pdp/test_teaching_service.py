@@ -110,6 +110,13 @@ async def test_what_comes_too_fast_is_counted_instead(server):
         await eventually(lambda: teacher.signed == 10)
 
 
+async def test_whoever_leaves_signs_what_is_left(server):
+    kept: list[tuple[Statement, tuple[bytes, ...]]] = []
+    async with teaching(server.url, keep=lambda *each: kept.append(each)) as (teacher, _, _):
+        teacher.observe([READ] * 100, [ALLOW] * 100)
+    assert sum(len(leaves) for _, leaves in kept) == 100
+
+
 @contextlib.asynccontextmanager
 async def teaching_replica(here: World, folder: Path) -> AsyncIterator[Follower]:
     """A replica that follows the releases, and teaches what it decides."""
