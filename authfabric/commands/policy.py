@@ -45,9 +45,8 @@ def build(
     if json:
         print_json({"bundle": bundle.hash, "files": len(bundle.files), "signer": str(identity.public)})
     else:
-        out.print(
-            f"bundle [bold]{bundle.hash[:12]}[/]: {len(bundle.files)} files in {output}", highlight=False
-        )
+        files = "1 file" if len(bundle.files) == 1 else f"{len(bundle.files)} files"
+        out.print(f"bundle [bold]{bundle.hash[:12]}[/]: {files} in {output}", highlight=False)
 
 
 @app.command()

@@ -116,6 +116,8 @@ async def _search(
             query = replace(query, cursor=page.cursor)
     if json:
         print_json({"found": found, "cursor": page.cursor, "epoch": page.epoch})
+    elif not found and not page.cursor:
+        err.print(f"no known {query.wanted} would be allowed", highlight=False)
     elif page.cursor:
         err.print(f"there may be more: --cursor {page.cursor}", highlight=False)
     if not found:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -63,10 +64,14 @@ class Document:
 
     def positions(self, places: Iterable[Place]) -> list[tuple[int, int]]:
         """The line and column of each place. They are only sought when something is to be said about it."""
-        try:
-            nodes: list[Any] = list(yaml.compose_all(self.text, _Loader))
-        except yaml.YAMLError:  # JSON that is not YAML, such as one indented by tabs
-            nodes = []
+        nodes: list[Any] = []
+        for loader in (
+            _LOADER,
+            yaml.SafeLoader,
+        ):  # some JSON is YAML for one and not for the other, or for neither
+            with suppress(yaml.YAMLError, RecursionError):
+                nodes = list(yaml.compose_all(self.text, loader))
+                break
         return [_position(nodes, each) for each in places]
 
 
@@ -147,51 +152,126 @@ class _Refused(ValueError):
 
 
 def _read_yaml(text: str, source: str) -> tuple[object, ...]:
+    with suppress(yaml.YAMLError):
+        return tuple(_values(yaml.parse(text, _LOADER)))
     try:
-        return tuple(yaml.load_all(text, _Loader))
+        return tuple(_values(yaml.parse(text, yaml.SafeLoader)))  # slower, and better at saying what is wrong
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise InvalidSyntax(error.problem or "is no YAML", line, column, source) from None
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise InvalidSyntax(f"is no YAML: {str(error).splitlines()[0]}", 1, 1, source) from None
-    except ValueError:  # Python reads no number of thousands of digits
-        raise InvalidSyntax("a number is too large: whole numbers have 64 bits", 1, 1, source) from None
 
 
-class _Loader(yaml.SafeLoader):
-    """Strings, numbers, booleans, null, lists and objects with distinct names; nothing else."""
+def _values(events: Iterable[Any]) -> Iterator[object]:
+    """The value of each document. Strings, numbers, booleans, null, lists and objects with distinct names are read.
+
+    From events rather than by the library's loaders, which take longer, and more stack the deeper the text is nested.
+    """
+    within: list[_Open] = []
+    for event in events:
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(within) == MOST_NESTED:
+                raise _wrong(event, "the text is nested too deep")
+            within.append(_Open(event))
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            raise _wrong(event, "aliases are not read: write it out")
+        if isinstance(event, yaml.ScalarEvent):
+            value, name = _scalar(event), event
+        elif isinstance(event, yaml.CollectionEndEvent):
+            closed = within.pop()
+            value, name = closed.value, closed.event
+        else:
+            continue
+        if within:
+            within[-1].add(value, name)
+        else:
+            yield value
+
+
+class _Open:
+    """A list or an object that is being read."""
+
+    __slots__ = ("_name", "event", "value")
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        _check_tag(event, "map" if mapping else "seq")
+        self.value: dict[str, object] | list[object] = {} if mapping else []
+        self._name: str | None = None
+
+    def add(self, value: object, event: Any) -> None:
+        """Take in the next element; in an object names and values take turns."""
+        if isinstance(self.value, list):
+            self.value.append(value)
+        elif self._name is not None:
+            self.value[self._name] = value
+            self._name = None
+        elif not isinstance(value, str):
+            raise _wrong(event, "a name must be a string: put it in quotes")
+        elif value in self.value:
+            raise _wrong(event, f"`{value}` is given twice in one object: which one is meant?")
+        else:
+            self._name = value
+
+
+def _scalar(event: Any) -> object:
+    tag: str = event.tag
+    if tag in (None, "!"):
+        tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
+    construct = _SCALARS.get(tag.removeprefix(_TAG))
+    if construct is None:
+        raise _wrong(event, f"values of the kind `{tag.removeprefix(_TAG)}` are not read")
+    try:
+        return construct(event.value)
+    except (ValueError, KeyError):  # written with a tag that it does not fit, or thousands of digits long
+        problem = (
+            f"this is no {tag.removeprefix(_TAG)}"
+            if event.tag
+            else "the number is too large: whole numbers have 64 bits"
+        )
+        raise _wrong(event, problem) from None
+
+
+def _check_tag(event: Any, kind: str) -> None:
+    if event.tag not in (None, "!", _TAG + kind):
+        raise _wrong(event, f"values of the kind `{event.tag.removeprefix(_TAG)}` are not read")
+
+
+def _wrong(event: Any, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+
+
+MOST_NESTED = 200
+"""So deep lists and objects may lie in each other."""
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS: dict[str, Callable[[str], object]] = {
+    "str": str,
+    "null": lambda text: None,
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    "int": int,
+    "float": float,
+}
+
+
+class _Resolver(yaml.resolver.BaseResolver):
+    """The types of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-    yaml_constructors = {
-        tag: construct
-        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
-        if tag is None or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
-    }
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not read: write it out", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:str":
-                problem = "a name must be a string: put it in quotes"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            if key.value in seen:
-                problem = f"`{key.value}` is given twice in one object: which one is meant?"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
-for _tag, _pattern, _first in (
+for _kind, _pattern, _first in (
     ("null", r"|~|null|Null|NULL", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
     ("float", r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+    _Resolver.add_implicit_resolver(_TAG + _kind, re.compile(f"^(?:{_pattern})$"), _first)
+
+_RESOLVER = _Resolver()
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Written in C where there is one; of it only the events and nodes are used."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from authz.errors import InvalidSyntax
+from pdp.abac import document
 from pdp.abac.document import Document
 
 
@@ -19,9 +25,16 @@ from pdp.abac.document import Document
         ('{"a": 1e400}', "t:1:2: the number is too large"),
         ("a: 1e+999", "t:1:1: the number is too large"),
         ('{"a": %s}' % ("9" * 5000), "t:1:1: a number is too large"),
-        ("a: %s" % ("9" * 5000), "t:1:1: a number is too large"),
+        ("a: %s" % ("9" * 5000), "t:1:4: the number is too large"),
         ("[" * 100_000, "t:1:1: the text is nested too deep"),
-        ("- " * 5000, "t:1:1: is no YAML"),
+        ("- " * 500_000, "t:1:401: the text is nested too deep"),
+        ("{a: " * 500_000, "t:1:2: expecting property name"),
+        ("a: " + "[" * 500_000, "t:1:203: the text is nested too deep"),
+        ("a: !!python/name:os.system x", "t:1:4: values of the kind `python/name:os.system` are not read"),
+        ("a: !!set {x}", "t:1:4: values of the kind `set` are not read"),
+        ("a: !!int x", "t:1:4: this is no int"),
+        ("? [a]\n: 1", "t:1:3: a name must be a string"),
+        ("1: a", "t:1:1: a name must be a string"),
         ("a: &x [1]\nb: *x", "t:2:4: aliases are not read"),
         ('{"a": NaN}', "t:1:1: `NaN` is no number"),
         ("a: 1\na: 2", "t:2:1: `a` is given twice"),
@@ -41,7 +54,28 @@ def test_what_cannot_be_meant_is_refused_where_it_stands(text, problem):
         (f'{{"a": {2**63 - 1}, "b": {-(2**63)}}}', {"a": 2**63 - 1, "b": -(2**63)}),
         ("a: 1e300", {"a": 1e300}),
         ("\ufeffa: 1", {"a": 1}),
+        (
+            "a: no\nb: 12:30\nc: 0o7\nd: ~\ne:\nf: !!str 5",
+            {"a": "no", "b": "12:30", "c": "0o7", "d": None, "e": None, "f": "5"},
+        ),
+        ("a: [1, -2.5, 1e3, true, {b: []}]", {"a": [1, -2.5, 1000.0, True, {"b": []}]}),
     ],
 )
 def test_what_only_looks_like_it_is_read(text, value):
     assert Document.parse(text).values == (value,)
+
+
+TEXTS = st.lists(
+    st.sampled_from(["a", "b: ", "- ", "\n", "  ", *"{}[],:'\"1|>#?", "!!str ", "---\n", "~", "true", "é"]),
+    max_size=12,
+)
+
+
+@settings(max_examples=300)
+@given(TEXTS.map("".join))
+def test_both_readers_of_yaml_understand_the_same(text):
+    found = []
+    for loader in (document._LOADER, yaml.SafeLoader):
+        with suppress(yaml.YAMLError):
+            found.append(tuple(document._values(yaml.parse(text, loader))))
+    assert len(found) < 2 or found[0] == found[1]

@@ -100,7 +100,7 @@ def test_targets_become_the_simplest_tests(target, test):
         ('{"uid": "1",\n  "uid": "2"}', "f:2:3: `uid` is given twice in one object: which one is meant?"),
         ("uid: [x", "f:1:8: "),
         ("uid: &a x\neffect: *a", "f:2:9: aliases are not read: write it out"),
-        ("uid: !!set {a}", "f:1:6: could not determine a constructor"),
+        ("uid: !!set {a}", "f:1:6: values of the kind `set` are not read"),
         ("1: x", "f:1:1: a name must be a string"),
         ('{"uid": NaN}', "f:1:1: `NaN` is no number that JSON has"),
         ("- 5", "f:1:3: expected `object`, got `int`"),
