@@ -30,7 +30,7 @@ from pubsub_core.messages import (
     Taken,
     unpack_parcel,
 )
-from pubsub_core.proof import Nonces, Proof, all_digests, check_places
+from pubsub_core.proof import Nonces, Proof, all_digests, check_places, digest
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Switchboard
 
@@ -127,7 +127,8 @@ class Broker:
         self.counts.published += len(passed)
         proof = bundle.proof
         if changed:
-            digests, proof = self._vouch(proof, passed)
+            digests = all_digests(raw for _, raw, _ in passed)
+            proof = self._vouch(proof, digests)
             passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
         self._route(passed, proof, digests, len(digests) // 16)
         return Taken(bundle.number, refused)
@@ -164,12 +165,11 @@ class Broker:
             self._shapes[version] = known
         return known
 
-    def _vouch(self, proof: Proof, passed: Iterable[tuple[int, msgspec.Raw, Event]]) -> tuple[bytes, Proof]:
-        """A proof of this broker's own for events that a restriction has changed."""
+    def _vouch(self, proof: Proof, digests: bytes) -> Proof:
+        """A proof of this broker's own for what it has changed."""
         setting = self.setting
-        digests = all_digests(raw for _, raw, _ in passed)
         own = Proof(proof.credential, proof.time, setting.nonce(), b"", setting.identity.public.raw)
-        return digests, own.sign(setting.identity, digests)
+        return own.sign(setting.identity, digests)
 
     def _route(
         self, passed: list[tuple[int, msgspec.Raw, Event]], proof: Proof, digests: bytes, whole: int
@@ -181,11 +181,10 @@ class Broker:
             for name in remote(event):
                 parcels[name, event.type if event.type in sealed else ""].append(item)
         self._deliver((raw, event) for _, raw, event in passed)
-        covered: dict[int, tuple[msgspec.Raw, Event]] = {}
         for (name, type_), items in parcels.items():
             peer = self.peers[name]
             if type_ and not self.setting.vault.equal(type_, peer.groups):
-                self._send_sealed(peer, items, proof, covered)
+                self._send_sealed(peer, [event for _, _, event in items], proof)
                 continue
             parcel = Parcel(self.setting.name, proof, [raw for _, raw, _ in items])
             if len(items) != whole:
@@ -193,21 +192,18 @@ class Broker:
                 parcel = msgspec.structs.replace(parcel, digests=digests, places=places)
             self._send_parcel(peer, type_, parcel)
 
-    def _send_sealed(
-        self,
-        peer: Peer,
-        items: Iterable[tuple[int, msgspec.Raw, Event]],
-        proof: Proof,
-        covered: dict[int, tuple[msgspec.Raw, Event]],
-    ) -> None:
-        """Send a broker events of which it may not read everything. Each is sealed once for all such brokers."""
-        for place, _, event in items:
-            if place not in covered:
-                sealed = self.setting.vault.seal(event)
-                covered[place] = msgspec.Raw(encode(sealed)), sealed
-        passed = [(place, *covered[place]) for place, _, _ in items]
-        _, own = self._vouch(proof, passed)
-        self._send_parcel(peer, "", Parcel(self.setting.name, own, [raw for _, raw, _ in passed]))
+    def _send_sealed(self, peer: Peer, events: list[Event], proof: Proof) -> None:
+        """Send a broker events of which it may not read everything, vouching for what they have become."""
+        setting = self.setting
+        columns = setting.vault.seal_many(events)
+        if columns is not None:
+            own = self._vouch(proof, digest(columns))
+            parcel = Parcel(setting.name, own, [], columns=columns)
+        else:  # a key ends among them
+            sealed = [msgspec.Raw(encode(setting.vault.seal(event))) for event in events]
+            parcel = Parcel(setting.name, self._vouch(proof, all_digests(sealed)), sealed)
+        self._send_parcel(peer, "", parcel)
+        self.counts.forwarded += len(events) - len(parcel.events)
 
     def _send_parcel(self, peer: Peer, type_: str, parcel: Parcel) -> None:
         """Send a parcel as it is, or, if it holds a sealed type's events in clear, sealed as a whole."""
@@ -268,12 +264,16 @@ class Broker:
             raise InvalidSignature
         if parcel.digests:
             check_places(parcel.digests, parcel.places, parcel.events)
-        proof.verify(signer, parcel.digests or all_digests(parcel.events))
+        whole = digest(parcel.columns) if parcel.columns else all_digests(parcel.events)
+        proof.verify(signer, parcel.digests or whole)
         return key.raw
 
     def _accepted(
         self, peer: Peer, parcel: Parcel, publisher: bytes | None, trusted: bool
     ) -> Iterable[tuple[msgspec.Raw, Event]]:
+        if parcel.columns:
+            yield from self._accepted_columns(peer, parcel, publisher)
+            return
         sealed = self.setting.vault.sealed
         for raw in parcel.events:
             try:
@@ -292,6 +292,24 @@ class Broker:
             else:
                 self.counts.received += 1
                 yield raw, event
+
+    def _accepted_columns(
+        self, peer: Peer, parcel: Parcel, publisher: bytes | None
+    ) -> Iterable[tuple[msgspec.Raw, Event]]:
+        try:
+            events = self.setting.vault.open_many(parcel.columns)
+        except CannotOpen:
+            self.counts.forged += 1
+            return
+        if events[0].type not in peer.carries:
+            self.counts.untrusted += len(events)
+            return
+        for event in events:
+            if publisher is not None and event.publisher != publisher:
+                self.counts.forged += 1
+            else:
+                self.counts.received += 1
+                yield msgspec.Raw(encode(event)), event
 
     def _opened(self, event: Event) -> Event | None:
         """An event with what can be read of it here; None if there is none, or it is not rightly sealed."""

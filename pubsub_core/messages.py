@@ -190,6 +190,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     digests: bytes = b""
     """Those of the whole bundle, if not all of it is here."""
     places: list[int] = []
+    columns: bytes = b""
+    """In place of the events: the same sealed, in columns, for whoever may not read all of them."""
 
 
 class CachedParcel(msgspec.Struct, frozen=True, array_like=True, gc=False):

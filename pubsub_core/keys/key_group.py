@@ -20,6 +20,9 @@ from pubsub_core.keys.tree import Tree, TreeRecord
 MAX_JOINING = 256
 """So many take their places in the tree with one refresh; others wait for the next, and lack nothing."""
 
+NOTICE = 0.25
+"""Seconds that pass at least until a new key is used, or some could not open yet what others seal with it."""
+
 
 class Rules(msgspec.Struct, frozen=True, array_like=True):
     """How a group's keys come and go, in seconds."""
@@ -29,7 +32,7 @@ class Rules(msgspec.Struct, frozen=True, array_like=True):
     delay: float = 600.0
     """A key that ended is kept for so long, for events that are still under way."""
     lead: float = 2.0
-    """A key is given out so long before it begins, unless someone is evicted: so all have it when it is first used."""
+    """A key is given out so long before it begins, so that all have it by then; less if someone is evicted."""
 
 
 class GroupKey(msgspec.Struct, frozen=True, array_like=True):
@@ -137,7 +140,7 @@ class KeyGroup:
         """Refresh the key if that is due, and forget old ones; says whether anything has changed."""
         due = self.next_refresh
         if due is not None and now >= due - self._rules.lead:
-            self._refresh(max(now, due))
+            self._refresh(max(now + min(self._rules.lead, NOTICE), due))
             return True
         return self._forget(now)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -90,8 +90,10 @@ class Sealer:
         """For which ring and salt the slots are."""
         self._since = self._until = math.inf
         self._slots: list[_Slot] = []
-        self._singles: list[tuple[str, _Cipher]] | None = None
-        """The same where each group has one attribute and a key, and nothing is padded: the most common case by far."""
+        self._singles: list[tuple[str, _Cipher]] = []
+        """The same where each group has one attribute, and nothing is padded: the most common case by far."""
+        self._absent: list[str] = []
+        """The attributes of groups without a key."""
         self._layout = b""
 
     def seal(self, binding: Binding, values: Mapping[str, object]) -> Sealed:
@@ -103,7 +105,10 @@ class Sealer:
         if self._prepared != (self._ring.revision, self._numbers.salt) or not self._since <= at < self._until:
             self._prepare(at)
         bound, counted, get, encode = _encode(binding), nonce(number), values.get, _encode
-        if self._singles is not None:
+        if self._plan.simple:
+            for name in self._absent:
+                if get(name) is not None:
+                    raise KeyMissing(name)
             parts = [encrypt(counted, encode((get(name),)), bound) for name, encrypt in self._singles]
         else:
             parts = list(self._sealed_parts(values, counted, bound))
@@ -117,6 +122,30 @@ class Sealer:
                 yield slot.encrypt(counted, pad(_encode(content), sizes), bound)
             elif any(value is not None for value in content):
                 raise KeyMissing(slot.group)
+
+    def seal_rows(
+        self, bound: bytes, first: float, last: float, rows: Sequence[Mapping[str, object]]
+    ) -> Sealed | None:
+        """The values of many events, group by group; None if no key is in use from the first to the last of them.
+
+        Raises KeyMissing.
+        """
+        number = self._numbers.take()
+        if (
+            self._prepared != (self._ring.revision, self._numbers.salt)
+            or not self._since <= first < self._until
+        ):
+            self._prepare(first)
+        if not last < self._until:
+            return None
+        counted, sizes, parts = nonce(number), self._plan.sizes, []
+        for slot in self._slots:
+            column = _column(slot.attributes, rows)
+            if slot.encrypt is not None:
+                parts.append(slot.encrypt(counted, pad(_encode(column), sizes), bound))
+            elif any(value is not None for value in column):
+                raise KeyMissing(slot.group)
+        return Sealed(self._numbers.salt, number, self._layout, tuple(parts))
 
     def seal_dummy(self, binding: Binding) -> Sealed:
         """What looks like an event and says nothing. Raises InvalidPlan if it would be told apart by its size."""
@@ -155,9 +184,10 @@ class Sealer:
             _Slot(group.id, group.attributes, key.cipher(salt).encrypt if key is not None else None)
             for group, key in held
         ]
-        singles = [(slot.attributes[0], slot.encrypt) for slot in self._slots if slot.encrypt is not None]
-        simple = self._plan.simple and len(singles) == len(self._slots)
-        self._singles = singles if simple else None
+        self._singles = [
+            (slot.attributes[0], slot.encrypt) for slot in self._slots if slot.encrypt is not None
+        ]
+        self._absent = [name for slot in self._slots if slot.encrypt is None for name in slot.attributes]
 
 
 def open_one(
@@ -186,15 +216,24 @@ class Opener:
 
         `clear` are the values that did not have to be sealed; none of them takes the place of one that had to.
         """
-        if self._revision != self._ring.revision:
-            self._revision = self._ring.revision
-            self._ready.clear()
-        name = sealed.salt, sealed.layout
-        ciphers = self._ready.get(name)
-        if ciphers is None:
-            ciphers = self._find(sealed)
+        ciphers = self._ciphers(sealed)
         values = {each: clear[each] for each in self._plan.clear(clear)} if clear else {}
         return Opened(self, ciphers, binding, sealed, values)
+
+    def open_rows(
+        self, bound: bytes, first: float, last: float, sealed: Sealed, rows: Sequence[dict[str, object]]
+    ) -> None:
+        """Put the values of many events that can be read here into their rows. Raises CannotOpen."""
+        ciphers, counted = self._ciphers(sealed), _counted(sealed)
+        for part in ciphers.parts:
+            if part.decrypt is None or not part.since <= first <= last < part.until:
+                raise CannotOpen
+            column = _open(part.decrypt, counted, sealed.parts[part.place], bound, ciphers.sizes)
+            if len(column) != len(rows):
+                raise CannotOpen
+            _spread(part.attributes, column, rows)
+        if ciphers.parts and not ciphers.kept:
+            self.keep(sealed, ciphers)
 
     def keep(self, sealed: Sealed, ciphers: _Ciphers) -> None:
         """Keep a sender's ciphers ready: only once something was opened, or strangers could fill the table."""
@@ -202,6 +241,13 @@ class Opener:
             self._ready.pop(next(iter(self._ready)))
         self._ready[sealed.salt, sealed.layout] = ciphers
         ciphers.kept = True
+
+    def _ciphers(self, sealed: Sealed) -> _Ciphers:
+        """What opens the events of this sender, kept ready or found now."""
+        if self._revision != self._ring.revision:
+            self._revision = self._ring.revision
+            self._ready.clear()
+        return self._ready.get((sealed.salt, sealed.layout)) or self._find(sealed)
 
     def _find(self, sealed: Sealed) -> _Ciphers:
         salt, found = _salt(sealed), dict[str, _Part]()
@@ -367,6 +413,32 @@ def _open(
         return _decode(unpad(plain, sizes) if sizes else plain)
     except (InvalidTag, ValueError, msgspec.DecodeError, RecursionError):
         raise CannotOpen from None
+
+
+def _column(names: tuple[str, ...], rows: Sequence[Mapping[str, object]]) -> list[object]:
+    """The values of a group in all rows; None where there are none."""
+    if len(names) == 1:
+        name = names[0]
+        return [row.get(name) for row in rows]
+    return [values if any(each is not None for each in values) else None for values in _tuples(names, rows)]
+
+
+def _tuples(names: tuple[str, ...], rows: Sequence[Mapping[str, object]]) -> Iterator[tuple[object, ...]]:
+    return (tuple(map(row.get, names)) for row in rows)
+
+
+def _spread(names: tuple[str, ...], column: tuple[object, ...], rows: Sequence[dict[str, object]]) -> None:
+    """Put a column's values into the rows."""
+    if len(names) == 1:
+        name = names[0]
+        for row, value in zip(rows, column, strict=True):
+            if value is not None:
+                row[name] = value
+        return
+    for row, values in zip(rows, column, strict=True):
+        for name, value in zip(names, values if isinstance(values, list) else (), strict=False):
+            if value is not None:
+                row[name] = value
 
 
 def _layout(keys: Iterable[DataKey]) -> bytes:

@@ -6,18 +6,24 @@ keys of a sealed type are not here, nothing of it is passed on at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from authz.predicate import TRUE, Predicate
 from pubsub_core.event import Event
 from pubsub_core.keys.cache import Cached, CacheOpener, CacheSealer
+from pubsub_core.keys.columns import decode as decode_columns
+from pubsub_core.keys.columns import open_columns, seal_columns
 from pubsub_core.keys.errors import CannotOpen, KeyMissing
 from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.sealing import Binding, Opener, Sealer
+
+NOTHING = Plan(())
+"""The plan of a type that is not sealed, as far as is known here."""
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Vault:
@@ -99,6 +105,26 @@ class Vault:
         if opened.dummy:
             return None
         return Event(event.type, event.version, event.publisher, event.time, event.sequence, values)
+
+    def seal_many(self, events: Sequence[Event]) -> bytes | None:
+        """Events of one type as brokers with fewer keys may have them; None if they must be sealed one by one.
+
+        Raises KeyMissing.
+        """
+        type_ = events[0].type
+        if type_ not in self._plans:
+            raise KeyMissing(type_)
+        columns = seal_columns(events, self._plans[type_], self._sealers[type_])
+        return _encode(columns) if columns is not None else None
+
+    def open_many(self, data: bytes) -> list[Event]:
+        """What `seal_many` made, with all that can be read here. Raises CannotOpen."""
+        try:
+            columns = decode_columns(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise CannotOpen from None
+        plan, opener = self._plans.get(columns.type, NOTHING), self._openers.get(columns.type)
+        return open_columns(columns, plan, opener or Opener(NOTHING, self.ring))
 
     def dummy(self, like: Event) -> Event:
         """An event that says nothing, with this one's heading."""

@@ -16,7 +16,7 @@ from pubsub_core.client import CallRefused
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Parcel
-from pubsub_core.proof import Proof
+from pubsub_core.proof import Proof, all_digests
 from pubsub_core.type_signature import SignedType
 from tests.pubsub_core.keys.police import NAME, police
 from tests.pubsub_core.town import town
@@ -164,7 +164,7 @@ async def test_what_should_be_sealed_and_is_not_is_dropped(network):
         {network.ids["numberplate"]: "FORGED"},
     )
     ccs.broker.setting.scrutiny.share = 0.0
-    proof = met.broker._vouch(Proof(b"", time.time(), b"n" * 16), [(0, msgspec.Raw(encode(event)), event)])[1]
+    proof = met.broker._vouch(Proof(b"", time.time(), b"n" * 16), all_digests([encode(event)]))
     parcel = Parcel(met._serving.name, proof, [msgspec.Raw(encode(event))])
     before = ccs.broker.counts.forged
     network.bus.send(link_to("anyone", ccs._serving.name, "events"), pack(parcel))

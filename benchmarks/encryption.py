@@ -1,0 +1,300 @@
+"""What encrypted events cost: throughput through two brokers, rekeying of key groups, hops in a large network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import random
+from collections.abc import AsyncIterator, Iterator, Sequence
+from math import log2
+from time import process_time, thread_time, time
+from uuid import uuid4
+
+import uvloop
+
+from authz import Decision, Identity, Request
+from authz.spki import Authority, Capability, Grant, Kind, Resource, Right, encode_chain
+from benchmarks.harness import at_least, at_most, best, main
+from bus.connection import Connection
+from bus.scopes import Scope
+from bus.server import NatsServer
+from pdp.service import Replica
+from pubsub_core.broker_service import BrokerService, Serving, serve_broker
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.client import EventClient
+from pubsub_core.credential import Credential, issue
+from pubsub_core.event_type import AttributeType, EventType
+from pubsub_core.keys import Plan
+from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.manager import KeyOffice
+from pubsub_core.keys.manager_service import KeyManager
+from pubsub_core.keys.member import Member
+from pubsub_core.keys.tree import Tree
+from pubsub_core.publisher import Publisher
+from pubsub_core.subscriber import Subscriber
+from pubsub_core.trust import ALL, vouch
+from pubsub_core.type_signature import SignedType
+from pubsub_core.type_store import TypeStore
+
+EVENTS = 2_000
+ROUNDS = 7
+BROKERS = 2_000
+PUBLICATIONS = 300
+DOMAIN = "bench"
+GROUPS = 21
+"""So many key groups a broker may have the keys of: one, ten and ten attributes."""
+PROMISES = {
+    "attr1_ratio": at_least(0.75),
+    "attr10_ratio": at_least(0.45),
+    "cached_ratio": at_least(0.95),
+    "rekey_messages_16": at_most(log2(16) + 2),
+    "rekey_messages_256": at_most(log2(256) + 2),
+    "rekey_messages_4096": at_most(log2(4096) + 2),
+}
+
+
+def run() -> dict[str, float]:
+    """Measure throughput, rekeying and hops."""
+    return {**uvloop.run(throughput()), **rekeying(), **hops()}
+
+
+class Willing:
+    """A decision point that allows everything."""
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        return [Decision(True, policies=("bench",)) for _ in requests]
+
+
+class Kinds:
+    """The types compared: the same attributes in clear, sealed one by one, and sealed between equals.
+
+    Sealed types have one more attribute, which no event has and no broker may read, unless the brokers are equals.
+    """
+
+    def __init__(self, owner: Identity) -> None:
+        self.owner = owner
+        self.clear = {count: self._kind(f"bench.Clear{count}", count) for count in (1, 10)}
+        self.sealed = {count: self._kind(f"bench.Sealed{count}", count, "unread") for count in (1, 10)}
+        self.equal = self._kind("bench.Equal10", 10)
+
+    def _kind(self, name: str, count: int, *more: str) -> EventType:
+        names = [*(f"a{n}" for n in range(count)), *more]
+        return EventType.new(name, self.owner.public, [(each, AttributeType.STRING) for each in names], uuid4)
+
+    def __iter__(self) -> Iterator[EventType]:
+        return iter((*self.clear.values(), *self.sealed.values(), self.equal))
+
+    def chains(self, broker: Identity) -> dict[str, bytes]:
+        """A broker's capabilities for the attributes of sealed types that events have."""
+        return {kind.name: self._chain(kind, broker) for kind in (*self.sealed.values(), self.equal)}
+
+    def _chain(self, kind: EventType, broker: Identity) -> bytes:
+        names = {each.name for each in kind.attributes} - {"unread"}
+        grant = Grant.of(Resource.of(Kind.TYPE, kind.name), [Right.PUBLISH, Right.SUBSCRIBE], names)
+        capability = Capability(self.owner.public, broker.public, False, Authority.of(grant))
+        return encode_chain([capability.sign(self.owner)])
+
+
+async def throughput() -> dict[str, float]:
+    """Events by processor time, of clients and brokers together: what else the machine does makes no difference."""
+    async with NatsServer(jetstream=True) as server, contextlib.AsyncExitStack() as stack:
+        kinds = Kinds(Identity.generate())
+        bus = await stack.enter_async_context(Connection(server.url))
+        await stack.enter_async_context(Replica(bus, Willing(), [Scope.parse(f"domain:{DOMAIN}")]))
+        await _manage(kinds, bus, stack)
+        services = [
+            await stack.enter_async_context(_broker(server.url, name, kinds)) for name in ("one", "two")
+        ]
+        writer, reader = [
+            await stack.enter_async_context(_client(server.url, name, kinds)) for name in ("one", "two")
+        ]
+        await _ready(services)
+        seconds: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+        routes = {kind.name: await Route.of(writer, reader, kind) for kind in kinds}
+        for _ in range(ROUNDS):
+            for name, route in routes.items():
+                seconds[name].append(await route.measure())
+    least = {name: min(each) for name, each in seconds.items()}
+    return {
+        "clear1_us": 1e6 * least["bench.Clear1"] / EVENTS,
+        "clear10_us": 1e6 * least["bench.Clear10"] / EVENTS,
+        "attr1_ratio": least["bench.Clear1"] / least["bench.Sealed1"],
+        "attr10_ratio": least["bench.Clear10"] / least["bench.Sealed10"],
+        "cached_ratio": least["bench.Clear10"] / least["bench.Equal10"],
+    }
+
+
+async def _manage(kinds: Kinds, bus: Connection, stack: contextlib.AsyncExitStack) -> None:
+    """Publish the types, and have their owner manage their keys."""
+    catalogue = Catalogue()
+    store = TypeStore(bus, catalogue)
+    for kind in kinds:
+        await store.publish(SignedType.sign(kind, kinds.owner))
+    for kind in (*kinds.sealed.values(), kinds.equal):
+        keyed = KeyedType.of(catalogue, kind.name)
+        office = KeyOffice(kinds.owner, keyed, Plan.each(keyed.names), keyed.verifier())
+        await stack.enter_async_context(KeyManager(bus, office, pulse=60.0).serving())
+    await bus.flush()
+
+
+@contextlib.asynccontextmanager
+async def _broker(url: str, name: str, kinds: Kinds) -> AsyncIterator[BrokerService]:
+    identity, keys = Identity.generate(), {kinds.owner.public}
+    word = vouch(identity.public, [ALL], time() + 10_000, kinds.owner)
+    serving = Serving(
+        url,
+        name,
+        DOMAIN,
+        identity,
+        clients=keys,
+        roots=keys,
+        vouches=(word,),
+        owner_keys=(kinds.owner,),
+        sealed=kinds.chains(identity),
+    )
+    async with serve_broker(serving) as service:
+        yield service
+
+
+@contextlib.asynccontextmanager
+async def _client(url: str, broker: str, kinds: Kinds) -> AsyncIterator[EventClient]:
+    identity = Identity.generate()
+    credential = Credential(str(identity.public), f"client-{broker}", DOMAIN, time() + 10_000)
+    async with EventClient.connect(
+        url, broker=broker, domain=DOMAIN, identity=identity, credential=issue(credential, kinds.owner)
+    ) as client:
+        yield client
+
+
+async def _ready(services: Sequence[BrokerService]) -> None:
+    """Wait until both brokers have their keys, and know of each other's."""
+
+    def known(service: BrokerService) -> bool:
+        peers = service.broker.peers.values()
+        return len(service.vault.ring.groups) == GROUPS and any(len(peer.groups) == GROUPS for peer in peers)
+
+    while not all(map(known, services)):  # noqa: ASYNC110 - what is waited for sets no event here
+        await asyncio.sleep(0.05)
+
+
+class Route:
+    """The way of one type's events from a publisher at one broker to a subscriber at the other."""
+
+    def __init__(self, publisher: Publisher, subscriber: Subscriber) -> None:
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._names = [each.name for each in publisher.type.attributes if each.name != "unread"]
+
+    @classmethod
+    async def of(cls, writer: EventClient, reader: EventClient, kind: EventType) -> Route:
+        subscriber = await reader.subscriber(kind.name)
+        publisher = await writer.publisher(kind.name)
+        while not publisher.interested:
+            writer.interest_changed.clear()
+            await writer.interest_changed.wait()
+        return cls(publisher, subscriber)
+
+    async def measure(self) -> float:
+        """Seconds of processor time for all events, from the first sent to the last read."""
+        gc.collect()
+        start = process_time()
+        sending = asyncio.create_task(self._send())
+        for _ in range(EVENTS):
+            event = await anext(self._subscriber)
+            assert len(event.attributes) == len(self._names)
+        await sending
+        return process_time() - start
+
+    async def _send(self) -> None:
+        for number in range(EVENTS):
+            await self._publisher.publish(**{name: f"value {number} of {name}" for name in self._names})
+            if number % 128 == 127:
+                await asyncio.sleep(0)
+        await self._publisher.flush()
+
+
+def rekeying() -> dict[str, float]:
+    """How many messages it takes to evict a member, and how long, for manager and members."""
+    figures = {}
+    for size in (16, 256, 4096):
+        tree, keys = Tree(), {f"m{n}": os.urandom(32) for n in range(size)}
+        tree.rekey(keys, join=keys)
+        messages = [tree.rekey(keys, leave=[f"m{n}"]).cost for n in range(1, 4)]
+        figures[f"rekey_messages_{size}"] = float(max(messages))
+    evicted = iter(range(4, size))
+    figures["rekey_ms_4096"] = 1e3 * best(
+        lambda: tree.rekey(keys, leave=[f"m{next(evicted)}"]), clock=thread_time
+    )
+    figures["follow_ms_4096"] = 1e3 * min(_follow(tree, keys) for _ in range(7))
+    return figures
+
+
+def _follow(tree: Tree, keys: dict[str, bytes]) -> float:
+    """Seconds in which one member takes up a new key."""
+    member = Member(keys["m0"], tree.seat("m0"))
+    change = tree.rekey(keys)
+    start = thread_time()
+    member.apply(change)
+    return thread_time() - start
+
+
+def hops() -> dict[str, float]:
+    """Messages between brokers for one publication to subscribers of several groups, with different rights.
+
+    The published comparison (DEBS 2007): a tree of subscriptions towards a rendezvous, in an overlay that routes by
+    prefixes. With attribute encryption one event serves all groups. With whole-event encryption there is one for each
+    group, and brokers that cannot read filters send each of them along the whole tree.
+    """
+    overlay, figures = Overlay(random.Random(2007), BROKERS), dict[str, float]()
+    for groups in (2, 10):
+        trees = [overlay.tree(subscribers=groups) for _ in range(PUBLICATIONS)]
+        mean = sum(trees) / len(trees)
+        figures[f"hops_attribute_{groups}"] = mean
+        figures[f"hops_whole_{groups}"] = groups * mean
+    return figures
+
+
+class Overlay:
+    """Brokers with random names, each of which knows one broker for each longer prefix, as in Pastry."""
+
+    def __init__(self, draw: random.Random, size: int) -> None:
+        self._draw = draw
+        self._names = [f"{draw.getrandbits(64):016x}" for _ in range(size)]
+        self._below: dict[str, list[str]] = {}
+        for name in self._names:
+            for length in range(1, 9):
+                self._below.setdefault(name[:length], []).append(name)
+        self._known: dict[tuple[str, str], str] = {}
+
+    def tree(self, subscribers: int) -> int:
+        """How many links one publication takes: up to the rendezvous, and down to all subscribers."""
+        rendezvous, publisher = self._draw.choice(self._names), self._draw.choice(self._names)
+        links = set(self._route(publisher, rendezvous))
+        for _ in range(subscribers):
+            way = self._route(self._draw.choice(self._names), rendezvous)
+            links |= {(towards, origin) for origin, towards in way}
+        return len(links)
+
+    def _route(self, origin: str, goal: str) -> list[tuple[str, str]]:
+        links = []
+        while origin != goal:
+            towards = self._next(origin, goal)
+            links.append((origin, towards))
+            origin = towards
+        return links
+
+    def _next(self, origin: str, goal: str) -> str:
+        alike = next(
+            place for place, (one, other) in enumerate(zip(origin, goal, strict=True)) if one != other
+        )
+        prefix = goal[: alike + 1]
+        candidates = self._below.get(prefix, [goal])
+        if len(candidates) == 1 or goal in candidates[:1]:
+            return goal
+        return self._known.setdefault((origin, prefix), self._draw.choice(candidates))
+
+
+if __name__ == "__main__":
+    main(run)
