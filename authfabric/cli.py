@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+import io
+import sys
+from importlib import import_module, metadata
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
+
+from authfabric.terminal import Exit
 
 COMMANDS = {
     "up": "up",
@@ -59,10 +63,28 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"authfabric {metadata.version('authfabric')}")
+        raise typer.Exit
+
+
 @app.callback()
-def authfabric() -> None:
+def authfabric(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is."),
+    ] = False,
+) -> None:
     """An authorization fabric: services ask, any policy decision point that can answer does."""
 
 
 def main() -> None:
-    app()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end a command
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except OSError as error:  # a full disk, a file that may not be read
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(Exit.FAILED)

@@ -50,6 +50,11 @@ def say(text: str) -> None:
     out.print(text, highlight=False, soft_wrap=True)
 
 
+def printable(text: str) -> str:
+    """Text that others chose, such as a name, with whatever could pass for the command's own output written out."""
+    return escape("".join(each if each.isprintable() else repr(each)[1:-1] for each in text))
+
+
 def command_line() -> str:
     """The command as it was typed, for reports to tell how to repeat them."""
     return shlex.join(["authfabric", *sys.argv[1:]])

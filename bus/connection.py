@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import nats.errors
 from nats.js import JetStreamContext
@@ -338,7 +339,7 @@ class Connection:
                 credentials.tls is not None
             ):  # from the first byte, so that nobody can talk the client out of it
                 own |= {"tls": credentials.tls, "tls_handshake_first": True}
-        servers = [url.strip() for url in self.url.split(",")]
+        servers = _servers(self.url)
         await client.connect(
             random.sample(servers, len(servers)),
             dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
@@ -425,7 +426,25 @@ def _words(error: Exception) -> str:
     """What the library says, without its own name and the server's quotes."""
     if isinstance(error, TimeoutError) or not str(error):
         return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    if isinstance(error, ConnectionRefusedError):  # event loops say it differently
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
+        return error.strerror[0].lower() + error.strerror[1:]
     return str(error).removeprefix("nats: ").strip("'\"")
+
+
+def _servers(url: str) -> list[str]:
+    """The servers that a URL names, each an address that NATS can have."""
+    servers = [each.strip() for each in url.split(",")]
+    for each in servers:
+        try:
+            parts = urlsplit(each if "://" in each else f"nats://{each}")
+            good = parts.scheme in ("nats", "tls") and parts.hostname and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise NotConnected(without_secrets(each), "no address of a NATS server: write nats://HOST:PORT")
+    return servers
 
 
 def without_secrets(url: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 import shutil
 import signal
 import socket
@@ -27,6 +28,9 @@ from bus.security import Security
 
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
+
+_LOG_HEAD = re.compile(r"^\[\d+\] \S+ \S+ \[\w+\] ")
+_TAKEN = re.compile(r":(\d+): bind: address already in use")
 
 _CONFIGURATION = """\
 server_name: {name}
@@ -173,12 +177,17 @@ class NatsServer:
                     ]
                     return next((u for u in urls if self._host in u), urls[0])
             if process.poll() is not None:
-                raise ServerFailed(
-                    f"nats-server ended at once: {last_line(folder / 'log', folder / 'errors')}"
-                )
+                raise ServerFailed(_complaint(last_line(folder / "log", folder / "errors")))
             if asyncio.get_running_loop().time() > deadline:
                 raise ServerFailed(f"nats-server did not start within {START_SECONDS:g} s")
             await asyncio.sleep(0.003)
+
+
+def _complaint(line: str) -> str:
+    """Why the server ended, from the last line of its log."""
+    if taken := _TAKEN.search(line):
+        return f"port {taken[1]} is in use: end what runs there, or choose another port"
+    return f"nats-server ended at once: {_LOG_HEAD.sub('', line)}"
 
 
 def last_line(*files: Path) -> str:

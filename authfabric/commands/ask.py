@@ -9,14 +9,16 @@ import typer
 from rich.markup import escape
 
 from authfabric.settings import find_trust, find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
-from authz import AuthFabricError, Decision, Entity, InvalidRequest, PublicKey, Request
+from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say
+from authz import AuthFabricError, Decision, Entity, InvalidRequest, PublicKey, Reason, Request
 from authz.errors import InvalidKey
 from authz.request import Attributes
+from bus.errors import NotConnected
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.explain import Explanation
 from pdp.explain_service import ask_why
 from pep import Enforcer, Strategy
+from pep.asker import check_encodable
 from pep.trust_store import read_keys
 
 
@@ -54,7 +56,8 @@ def ask(
 ) -> None:
     """Ask whether SUBJECT may do ACTION to OBJECT.
 
-    Exit code 0: allowed. 1: denied by policy. 3: the fabric could not decide, which also means no.
+    Exit code 0: allowed. 1: denied by policy. 2: this cannot be asked. 3: the fabric could not decide, which also
+    means no.
     Attribute values are read as JSON where they are JSON, and as text otherwise.
     """
     try:
@@ -64,7 +67,7 @@ def ask(
             action,
             read_attributes(context),
         )
-        request.validate()
+        check_encodable(request)
     except InvalidRequest as error:
         fail(error, Exit.USAGE)
     where = find_url(url)
@@ -85,21 +88,27 @@ async def _ask(
     trust: frozenset[PublicKey],
     json: bool,
 ) -> None:
-    async with Enforcer.connect(
-        url,
-        trust=trust,
-        domain=domain,
-        deadline=deadline,
-        strategy=strategy,
-        name="ask",
-        connect_seconds=2.0,
-        recycling=None,
-    ) as pep:
-        decision = await pep.check(request)
-        explanation = await _explain(pep, request, domain, deadline) if explain else None
+    explanation = None
+    try:
+        async with Enforcer.connect(
+            url,
+            trust=trust,
+            domain=domain,
+            deadline=deadline,
+            strategy=strategy,
+            name="ask",
+            connect_seconds=2.0,
+            recycling=None,
+        ) as pep:
+            decision = await pep.check(request)
+            explanation = await _explain(pep, request, domain, deadline) if explain else None
+    except NotConnected as error:
+        if not json:
+            raise
+        decision = Decision(False, Reason.NOT_CONNECTED, detail=str(error))
     if json:
         document = decision_document(request, decision)
-        print_json(document | {"explanation": explanation} if explain else document)
+        print_json(document | {"explanation": _explanation_document(explanation)} if explain else document)
     else:
         _show(request, decision)
         if explanation is not None:
@@ -124,17 +133,20 @@ def _show_explanation(explanation: Explanation) -> None:
     for policy in explanation.policies:
         mark = "[bold]→[/]" if policy.determines else "[dim]·[/]"
         state = "determines this" if policy.determines else "applies" if policy.applies else "does not apply"
-        about = f"  [dim]{escape(policy.description)}[/]" if policy.description else ""
-        out.print(
-            f"  {mark} {policy.effect} [bold]{escape(policy.policy)}[/] {state}{about}", highlight=False
-        )
+        about = f"  [dim]{printable(policy.description)}[/]" if policy.description else ""
+        say(f"  {mark} {policy.effect} [bold]{printable(policy.policy)}[/] {state}{about}")
         for change in policy.changes:
             verb = "would not apply if" if policy.applies else "would need"
-            out.print(f"      {verb} {escape(str(change))}", highlight=False)
+            say(f"      {verb} {printable(str(change))}")
     if explanation.others:
-        out.print(
-            f"  [dim]{explanation.others} more policies are about other subjects, objects or actions[/]"
-        )
+        say(f"  [dim]{explanation.others} more policies are about other subjects, objects or actions[/]")
+
+
+def _explanation_document(explanation: Explanation | None) -> dict[str, object] | None:
+    """What an explanation adds to the request and the decision that stand beside it."""
+    if explanation is None:
+        return None
+    return {"policies": explanation.policies, "others": explanation.others}
 
 
 def decision_document(request: Request, decision: Decision) -> dict[str, object]:
@@ -158,9 +170,7 @@ def _show(request: Request, decision: Decision) -> None:
     why = decision.detail or (
         "by " + ", ".join(decision.policies) if decision.policies else str(decision.reason)
     )
-    out.print(
-        f"[bold {colour}]{decision.effect}[/]  {escape(str(request))}  [dim]{escape(why)}[/]", highlight=False
-    )
+    say(f"[bold {colour}]{decision.effect}[/]  {printable(str(request))}  [dim]{printable(why)}[/]")
 
 
 def read_attributes(pairs: list[str] | None) -> Attributes:

@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from authfabric.link import connect
 from authfabric.settings import find_running, find_url
-from authfabric.terminal import Exit, Json, Url, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
 from bus.connection import URL_VARIABLE, Connection
 from bus.errors import ReplyTimeout
@@ -49,9 +49,9 @@ def doctor(
     else:
         for finding in findings:
             mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            out.print(f"{mark} [bold]{finding.about}[/]: {escape(finding.found)}", highlight=False)
+            say(f"{mark} [bold]{finding.about}[/]: {escape(finding.found)}")
             if finding.do:
-                out.print(f"    [yellow]→[/] {escape(finding.do)}", highlight=False)
+                say(f"    [yellow]→[/] {escape(finding.do)}")
     if not all(f.well for f in findings):
         raise typer.Exit(Exit.DENIED)
 

@@ -40,7 +40,9 @@ def up(
         Path | None,
         typer.Option(help="A file that says where attributes are looked up, as for `pdp serve`."),
     ] = None,
-    port: Annotated[int, typer.Option(help="The NATS server's port; -1 takes a free one.")] = PORT,
+    port: Annotated[
+        int, typer.Option(min=-1, max=65535, help="The NATS server's port; -1 takes a free one.")
+    ] = PORT,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let anybody on this machine connect, and encrypt nothing.")
     ] = False,
@@ -124,7 +126,7 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
     out.print(
         Panel(
             f"NATS server   [bold]{running.url}[/]{_security(running)}\n"
-            f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in running.replicas.items())}\n"
+            f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in sorted(running.replicas.items()))}\n"
             f"policies      {decided_by}\n\n"
             "Ask from another terminal:\n"
             "  [bold]authfabric ask alice /sales/q1 read[/]\n"

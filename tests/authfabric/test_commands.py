@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from typing import IO
 
 import pytest
 from typer.testing import CliRunner
@@ -32,10 +35,16 @@ class Shell:
         }
         self._environment.pop("AUTHFABRIC_NATS_URL", None)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def speaking(self, encoding: str) -> Shell:
+        """The same, on a terminal that knows only these characters."""
+        other = copy.copy(self)
+        other._environment = {**self._environment, "PYTHONIOENCODING": encoding}
+        return other
+
+    def start(self, *words: str, out: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "authfabric", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment,
+            stdout=out, stderr=subprocess.PIPE, text=True, env=self._environment,
         )  # fmt: skip
 
     def run(self, *words: str) -> tuple[int, str, str]:
@@ -113,10 +122,40 @@ class TestAsk:
         assert result.stderr.startswith(f"error: not connected to `nats://127.0.0.1:{port}`")
         assert len(result.stderr.splitlines()) == 1
 
+    def test_no_fabric_is_a_denial_for_programs(self):
+        (port,) = free_ports(1)
+        words = ["ask", "alice", "/x", "read", "--explain", "--json", "--url", f"nats://127.0.0.1:{port}"]
+        result = CliRunner().invoke(app, words)
+        document = json.loads(result.stdout)
+        assert (result.exit_code, document["decision"], document["reason"]) == (3, "deny", "not-connected")
+        assert document["detail"] == f"not connected to `nats://127.0.0.1:{port}`: connection refused"
+
+    def test_an_explanation_for_programs_has_names_for_everything(self, shell):
+        code, out, _ = shell.run("ask", "alice", "/sales/q1", "read", "--explain", "--json")
+        explanation = json.loads(out)["explanation"]
+        assert (code, set(explanation)) == (0, {"policies", "others"})
+        assert [each["policy"] for each in explanation["policies"]] == ["alice-reads-sales"]
+
+    def test_a_name_cannot_pass_for_output(self, shell):
+        code, out, _ = shell.run("ask", "alice", "/x\nallow  alice read /x\x1b[2K", "read")
+        assert code == 1
+        assert out.startswith(r"deny  alice read /x\nallow  alice read /x\x1b[2K")
+        assert len(out.splitlines()) == 1
+
+    def test_a_narrow_terminal_breaks_no_line(self, shell):
+        _, out, _ = shell.run("ask", "alice", "/sales/" + "long/" * 40, "read")
+        assert len(out.splitlines()) == 1
+
+    def test_what_a_terminal_cannot_show_is_written_out(self, shell):
+        code, out, error = shell.speaking("ascii").run("ask", "alice", "/sales/日本", "read")
+        assert (code, error) == (0, "")
+        assert out.startswith(r"allow  alice read /sales/\u65e5\u672c")
+
     @pytest.mark.parametrize(
         "words",
         [
             ["alice", "/x/../y", "read"],
+            ["alice", "/x", "read", "-s", "long=" + "x" * 70_000],
             ["alice", "/x", ""],
             ["alice", "/x", "read", "-s", "role"],
             ["alice", "/x", "read", "--deadline", "0"],
@@ -126,6 +165,18 @@ class TestAsk:
         result = CliRunner().invoke(app, ["ask", *words])
         assert (result.exit_code, result.stdout) == (2, "")
         assert "error" in result.stderr.lower()
+
+
+class TestOutput:
+    def test_output_that_cannot_be_written_is_3_in_one_line(self, lonely):
+        with Path("/dev/full").open("wb") as full:
+            process = lonely.start("doctor", "--url", "nats://127.0.0.1:1", out=full)
+            _, error = process.communicate(timeout=60)
+        assert (process.returncode, error) == (3, "error: [Errno 28] No space left on device\n")
+
+    def test_the_version_is_said(self):
+        result = CliRunner().invoke(app, ["--version"])
+        assert (result.exit_code, result.stdout) == (0, f"authfabric {metadata.version('authfabric')}\n")
 
 
 class TestDoctor:
@@ -188,7 +239,7 @@ class TestUp:
     def test_a_port_that_is_taken_is_3(self, up):
         result = CliRunner().invoke(app, ["up", "--port", up[1]["url"].rpartition(":")[2]])
         assert result.exit_code == 3
-        assert "address already in use" in result.stderr
+        assert result.stderr.endswith("is in use: end what runs there, or choose another port\n")
 
 
 def test_the_demo_loses_no_request(lonely):

@@ -314,14 +314,14 @@ class TestCannotConnect:
     async def test_where_no_server_is(self):
         (port,) = free_ports(1)
         with pytest.raises(
-            NotConnected, match=f"not connected to `nats://127.0.0.1:{port}`: .*refused|failed"
+            NotConnected, match=f"not connected to `nats://127.0.0.1:{port}`: connection refused"
         ):
             async with Connection(f"nats://127.0.0.1:{port}", connect_seconds=0.3):
                 pass
 
     @pytest.mark.parametrize("url", ["nats://", "nats://host:notaport", "nats://host:99999", "http://host:1"])
     async def test_where_the_url_is_none(self, url):
-        with pytest.raises(NotConnected):
+        with pytest.raises(NotConnected, match=r"no address of a NATS server: write nats://HOST:PORT$"):
             async with Connection(url, connect_seconds=0.3):
                 pass
 
