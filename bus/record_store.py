@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nats.js.kv import KeyValue
 
 from bus.connection import Connection, Subscription
-from bus.errors import BusError
+from bus.errors import BusError, StoreUnavailable
 from bus.store import WrongLast, open_bucket, read_entry, within
 from bus.subjects import recorded
 
@@ -48,6 +48,7 @@ class RecordStore:
     def __init__(self, connection: Connection, bucket: str) -> None:
         self._connection = connection
         self._bucket = bucket
+        self._opened: KeyValue | None = None
 
     async def put(self, name: str, data: bytes) -> None:
         """Write a record. Raises RecordExists if there is another; StoreUnavailable, as all of these do."""
@@ -66,6 +67,9 @@ class RecordStore:
             return int(await within(bucket.update(name, data, last=number)))
         except WrongLast:
             raise RecordChanged(name) from None
+        except StoreUnavailable:
+            self._opened = None  # the next writer makes sure that it is there
+            raise
 
     async def erase(self, name: str) -> None:
         """Take a record out so that nothing is left of it."""
@@ -94,4 +98,6 @@ class RecordStore:
         return await self._connection.listen(heard, lambda *_: on_news())
 
     async def _open(self) -> KeyValue:
-        return await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))
+        if self._opened is None:
+            self._opened = await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))
+        return self._opened
