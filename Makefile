@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 N ?= 200000
+SECONDS ?= 60
 
-.PHONY: help demo test lint cluster bench difftest lock clean
+.PHONY: help demo test lint cluster bench difftest fuzz lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -42,6 +43,11 @@ bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performanc
 
 difftest: $(VENV)/full ## compare engine, reference and py-abac on N random cases
 	$(BIN)/python -m tests.pdp.difftest $(N)
+
+fuzz: $(VENV)/full ## send strangers' bytes to whatever reads certificates, for SECONDS (Linux)
+	$(UV) -e '.[fuzz]'
+	$(BIN)/python -m tests.fuzz.seeds .cache/fuzz
+	$(BIN)/python -m tests.fuzz.certificates .cache/fuzz -max_total_time=$(SECONDS) -timeout=5 -print_final_stats=1
 
 lock: $(BIN)/uv ## choose the newest versions that pyproject.toml admits
 	UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade \

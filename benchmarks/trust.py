@@ -23,6 +23,7 @@ from authz.spki import (
 )
 from authz.spki.capability import DOMAIN
 from authz.statement import Statement, decision_hash
+from benchmarks.admission import admission
 from benchmarks.bus import checked, median, rate, replicas
 from benchmarks.harness import best, best_of_each, main
 from bus.server import NatsServer
@@ -47,8 +48,8 @@ SIGNED = 1024
 
 
 def run() -> dict[str, float]:
-    """What trust costs: reducing a chain of certificates, authenticating answers, and signing decisions."""
-    return reduction() | signing() | uvloop.run(authentication())
+    """What trust costs: reducing a chain of certificates, authenticating answers, signing decisions, admission."""
+    return reduction() | signing() | uvloop.run(authentication()) | uvloop.run(admission())
 
 
 async def authentication() -> dict[str, float]:

@@ -23,7 +23,7 @@ from urllib.parse import ParseResult
 from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
-from nats.errors import ConnectionClosedError
+from nats.errors import ConnectionClosedError, NoServersError
 from nats.protocol import command, parser
 
 Handler = Callable[[str, str, bytes, bytes], None]
@@ -75,6 +75,9 @@ class GuardedClient(Client):
         self._handlers: dict[int, Handler] = {}
         self.dropped = 0
         """How many messages could not be decoded, or made their handler fail."""
+        self.refused = False
+        """Set by whoever sees that no server lets it in: then it closes, where the library would try for ever."""
+        self._ended = False
 
     async def listen(self, subject: str, handler: Handler, queue: str = "") -> int:
         """Call the handler for each message on the subject, from the read loop; returns the subscription's number."""
@@ -156,7 +159,14 @@ class GuardedClient(Client):
         except Exception:
             self.dropped += 1
 
+    async def _select_next_server(self) -> None:
+        if self.refused:
+            raise NoServersError
+        await super()._select_next_server()
+
     async def _connect_to_server(self, s: Srv) -> None:
+        if self._ended:  # the library's wait for its own task may have swallowed the cancellation
+            raise asyncio.CancelledError
         s.last_attempt = monotonic()
         transport = Transport()  # type: ignore[no-untyped-call]
         seconds = self.options["connect_timeout"]
@@ -179,6 +189,7 @@ class GuardedClient(Client):
         await super()._attempt_reconnect()
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
+        self._ended = True
         if self._flush_queue is None:  # it never began to connect, and the library fails on closing that
             self._status = status
             return

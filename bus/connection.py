@@ -382,9 +382,10 @@ class Connection:
         refused = "authorization" in self.last_error.lower() or (
             isinstance(error, ssl.SSLCertVerificationError) and "," not in self.url
         )
-        if self._opening is client and refused:
+        if refused and self._opening is client:
             # Otherwise the library would try again for minutes.
             raise NotConnected(self.address, self.last_error)
+        client.refused = refused
 
     def _on_lost(self, client: GuardedClient) -> None:
         if client is self._client:

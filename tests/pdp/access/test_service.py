@@ -278,6 +278,18 @@ class TestRevocation:
             assert other.ready
             await refused(world, credentials)
 
+    async def test_whoever_is_refused_tries_less_often_and_not_at_all_once_closed(self, world, access):
+        certificate = world.grant(holder := Identity.generate(), PEP)
+        credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+        async with world.connect(credentials) as bus:
+            await publish_notice(access.member, world.revocation(certificate))
+            await eventually(lambda: bus._rebuild is not None)
+        before = access.refused
+        for _ in range(5):
+            async with world.connect(PEP):
+                pass
+        assert access.refused == before
+
     async def test_everything_below_a_revoked_certificate_falls_with_it(self, world):
         between, holder = Identity.generate(), Identity.generate()
         upper = world.grant(between, PEP, delegate=True)

@@ -1,0 +1,59 @@
+"""Everything that reads what strangers send in place of certificates, chains, revocations and arrivals."""
+
+from __future__ import annotations
+
+import base64
+
+from authz import AuthFabricError, Identity
+from authz.spki import Kind, Notice, Owners, Resource, Revocations, decode_chain, verify
+from authz.spki.capability import decode
+from authz.spki.revocation import MAX_NOTICE_BYTES
+from authz.spki.text import parse_chain, parse_notice, parse_owners
+from bus.callout import read_arrival
+from bus.credentials import read_token
+
+OWNERS = Owners([(Resource(Kind.ANY, "*"), Identity.from_seed(bytes(32)).public)])
+
+
+def chain(data: bytes) -> None:
+    verify(decode_chain(data), OWNERS, 1_800_000_000.0, Revocations())
+
+
+def certificate(data: bytes) -> None:
+    for each in decode_chain(data):
+        each.unverified()
+        each.open()
+
+
+def notice(data: bytes) -> None:
+    Revocations().accept(decode(data, Notice, MAX_NOTICE_BYTES))
+
+
+def text(data: bytes) -> None:
+    words = data.decode("utf-8", "replace")
+    for parse in (parse_chain, parse_notice, parse_owners):
+        try:
+            parse(words, "fuzz")
+        except AuthFabricError:
+            continue
+
+
+def token(data: bytes) -> None:
+    read_token(data.decode("latin-1"))
+
+
+def arrival(data: bytes) -> None:
+    read_arrival(b"x." + base64.urlsafe_b64encode(data) + b".y")
+
+
+READERS = (chain, certificate, notice, text, token, arrival)
+
+
+def one_input(data: bytes) -> None:
+    """The first byte chooses who reads the rest, so that each is guided by what it does itself."""
+    if not data:
+        return
+    try:
+        READERS[data[0] % len(READERS)](data[1:])
+    except AuthFabricError:
+        return
