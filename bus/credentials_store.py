@@ -80,18 +80,18 @@ def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) ->
 
 
 def find_credentials(url: str | None = None) -> Found | None:
-    """The credentials that the environment names; or those that `up` left, unless they are for another server.
+    """The credentials that the environment names, or those that `up` left; None if they are not for this server.
 
-    Raises CredentialsRefused.
+    Those that the environment names are for the server in their file, and for any other that is said to encrypt its
+    links. Raises CredentialsRefused.
     """
     named = os.environ.get(VARIABLE)
-    if named:
-        return read_credentials(Path(named))
-    path = default_file()
-    if not path.exists():
+    path = Path(named) if named else default_file()
+    if not named and not path.exists():
         return None
     found = read_credentials(path)
-    return found if url is None or _same(url, found.url) else None
+    fits = url is None or _same(url, found.url) or (bool(named) and url.startswith("tls:"))
+    return found if fits else None
 
 
 def client_context(identity: Identity, certificates: str, authorities: str) -> ssl.SSLContext:

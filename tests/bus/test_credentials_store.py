@@ -86,10 +86,13 @@ class TestFinding:
         assert find_credentials("nats://127.0.0.1:4222") is not None
         assert find_credentials("nats://elsewhere:4222") is None
 
-    def test_those_that_the_environment_names_are_for_any(self, tmp_path, monkeypatch):
+    def test_those_that_the_environment_names_are_for_any_that_encrypts_its_links(
+        self, tmp_path, monkeypatch
+    ):
         write_credentials(tmp_path / "a", file())
         monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
-        assert find_credentials("nats://elsewhere:4222") is not None
+        assert find_credentials("tls://elsewhere:4222") is not None
+        assert find_credentials("nats://elsewhere:4222") is None
 
     def test_one_that_is_named_and_missing_is_an_error(self, tmp_path, monkeypatch):
         monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))

@@ -1,24 +1,31 @@
-"""A fabric with the default policies, for what the pages promise."""
+"""A fabric with the default policies that refuses strangers, for what the pages promise."""
 
-import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
 from authfabric.fabric import fabric
+from authfabric.local_domain import SERVICE
 from bus.connection import URL_VARIABLE
+from bus.credentials_store import VARIABLE
+from pep.sync import LoopThread
 
 
 @pytest.fixture(scope="module")
-def _fabric_url() -> Iterator[str]:
-    with asyncio.Runner() as runner:
-        context = fabric(1)
-        yield runner.run(context.__aenter__()).url
-        runner.run(context.__aexit__(None, None, None))
+def _secure_fabric() -> Iterator[tuple[str, str]]:
+    """Its URL, and the credentials of a service. It decides who connects, so its event loop must go on meanwhile."""
+    with contextlib.closing(LoopThread()) as loop:
+        context = fabric(1, secure=True)
+        running = loop.run(context.__aenter__())
+        yield running.url, str(running.hand_out("service", SERVICE))
+        loop.run(context.__aexit__(None, None, None))
 
 
 @pytest.fixture
-def running_fabric(_fabric_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a running fabric, which is also what AUTHFABRIC_NATS_URL says meanwhile."""
-    monkeypatch.setenv(URL_VARIABLE, _fabric_url)
-    return _fabric_url
+def running_fabric(_secure_fabric: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a running fabric; the environment names it meanwhile, and credentials for it."""
+    url, credentials = _secure_fabric
+    monkeypatch.setenv(URL_VARIABLE, url)
+    monkeypatch.setenv(VARIABLE, credentials)
+    return url

@@ -13,7 +13,7 @@ from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
 
 OWNER, HOLDER = Identity.from_seed(bytes(32)), Identity.from_seed(b"h" * 32)
-GRANTS = 'network: shop\naction: connect\ntype: a.* except a.b\naction: publish\nattributes: x = "y", z\nrate: 9 per day'
+GRANTS = 'network: shop\naction: connect\ntype: a.*\naction: publish\nattributes: x = "y", z\nrate: 9 per 5 seconds'
 
 
 def seeds() -> dict[str, bytes]:
