@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from authfabric.link import connect
 from authfabric.terminal import err, print_json
+from authfabric.warrants import Held
 from authz.statement import Statement
 from bus.attributes import hearing_changes
 from bus.connection import Connection
@@ -34,7 +35,6 @@ from pdp.search_service import serve_search
 from pdp.service import Replica
 from pdp.shadow_service import Shadow, alarm_on
 from pdp.teaching_service import Teacher
-from pdp.warrant import Warrant
 from pep.auditing import auditing
 from sdp_cache.audit import Vouched
 
@@ -55,7 +55,7 @@ class Serving:
     shadow: float = 0.0
     """The share of requests that is decided a second time, to compare."""
     domain: str = DEFAULT_DOMAIN
-    warrant: Warrant | None = None
+    held: Held | None = None
     """By what right it answers; without one its answers are not authenticated."""
     audit: bool | None = None
     """Whether what it decides is signed and audited; None: if there is an audit stream."""
@@ -84,7 +84,7 @@ async def serve(serving: Serving) -> None:
             answering,
             serving.scopes,
             max_queue=serving.max_queue,
-            warrant=serving.warrant,
+            warrant=serving.held.warrant if serving.held is not None else None,
             observe=None if parts.teacher is None else parts.teacher.observe,
         ) as replica:
             metrics = parts.metrics(answering)
@@ -129,11 +129,12 @@ async def _parts(bus: Connection, serving: Serving, stack: contextlib.AsyncExitS
 
 async def _teacher(bus: Connection, serving: Serving, stack: contextlib.AsyncExitStack) -> Teacher | None:
     """What signs decisions, for those who would learn from them and for the audit."""
-    warrant = serving.warrant
-    if warrant is None:
+    if serving.held is None:
         err.print("answers are not authenticated: PEPs that trust somebody refuse them", highlight=False)
         return None
-    enter = stack.enter_async_context
+    warrant, enter = serving.held.warrant, stack.enter_async_context
+    renewing = asyncio.create_task(serving.held.keep_renewed())
+    stack.callback(renewing.cancel)
     writer = await enter(auditing(bus, serving.domain, serving.name, serving.audit))
 
     def keep(statement: Statement, leaves: tuple[bytes, ...]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -11,14 +14,18 @@ import typer
 from authfabric import passphrase
 from authfabric.capability_files import read, replace
 from authfabric.keys import load_or_make, own_identity, policy_key_file
-from authz import Identity
+from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey
 from authz.spki import Capability, Certificate, Validity, parse_authority, parse_chain, unparse_chain
 from bus.keystore import load_key
 from pdp.warrant import Warrant
 
+LOOK_SECONDS = 5.0
+"""How often the file of a right is looked at."""
 LASTS_SECONDS = 366 * 24 * 3600
 """How long a right lasts that is given at each start anew."""
+
+_log = logging.getLogger("authfabric.pdp")
 
 Key = Annotated[
     Path | None,
@@ -37,7 +44,30 @@ Chain = Annotated[
 ]
 
 
-def find_warrant(key: Path | None, chain: Path | None) -> Warrant | None:
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A right, and the file whose capabilities say so, if there is one."""
+
+    warrant: Warrant
+    chain: Path | None = None
+    written: tuple[int, int] | None = None
+    """How the file was when it was read."""
+
+    async def keep_renewed(self) -> None:
+        """Show what the file says whenever it is replaced: so a right is renewed while its holder answers."""
+        seen = self.written
+        while self.chain is not None:
+            await asyncio.sleep(LOOK_SECONDS)
+            if (written := _written(self.chain)) == seen:
+                continue
+            try:
+                self.warrant.renew(_read_chain(self.chain, self.warrant.identity))
+            except AuthFabricError as error:
+                _log.warning("the right to decide is not renewed: %s", error)
+            seen = written
+
+
+def find_warrant(key: Path | None, chain: Path | None) -> Held | None:
     """The right that files give, or this user's own key for the occasion; None if there is neither.
 
     Raises KeyFileRefused, InvalidKey, FileRefused, InvalidSyntax or MalformedCertificate.
@@ -48,13 +78,10 @@ def find_warrant(key: Path | None, chain: Path | None) -> Warrant | None:
         if not policy_key_file().exists():
             return None
         holder = Identity.generate()
-        return Warrant(holder, [empower(holder, own_identity())])
-    certificates = read(chain or key.with_suffix(".cap"), parse_chain)
-    identity = load_key(key, passphrase.known)
-    subject = certificates[-1].unverified().subject
-    if subject != identity.public:
-        raise InvalidKey(f"the capabilities were issued to `{subject}`, not to the key in `{key}`")
-    return Warrant(identity, certificates)
+        return Held(Warrant(holder, [empower(holder, own_identity())]))
+    file, identity = chain or key.with_suffix(".cap"), load_key(key, passphrase.known)
+    written = _written(file)
+    return Held(Warrant(identity, _read_chain(file, identity)), file, written)
 
 
 def give_warrant(folder: Path, name: str, root: Identity) -> list[str]:
@@ -71,3 +98,20 @@ def empower(holder: Identity, root: Identity) -> Certificate:
     everything = parse_authority("object: *\naction: decide")
     validity = Validity(now - 60, now + LASTS_SECONDS)  # clocks differ a little
     return Capability(root.public, holder.public, False, everything, validity).sign(root)
+
+
+def _read_chain(path: Path, holder: Identity) -> tuple[Certificate, ...]:
+    certificates = read(path, parse_chain)
+    subject = certificates[-1].unverified().subject
+    if subject != holder.public:
+        raise InvalidKey(f"the capabilities in `{path}` were issued to `{subject}`, not to `{holder.public}`")
+    return certificates
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """What tells one file from another that has taken its place; None if there is none."""
+    try:
+        found = path.stat()
+        return found.st_mtime_ns, found.st_ino
+    except OSError:
+        return None

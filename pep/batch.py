@@ -53,6 +53,7 @@ class Batch:
         "_attempts",
         "_count",
         "_deadline",
+        "_over",
         "_problem",
         "_reason",
         "_replies",
@@ -78,6 +79,7 @@ class Batch:
         self._attempts = 0
         self._count = 0
         self._deadline = deadline
+        self._over = False
         self._problem = ""
         self._reason = Reason.TIMEOUT
         self._replies: list[str] = []
@@ -211,8 +213,8 @@ class Batch:
             self._finish()
 
     def _ask_the_others(self) -> None:
-        """One replica was of no help: ask all at once, unless they were asked already."""
-        if self._asked_all:
+        """One replica was of no help: ask all at once, unless they were asked already, or another batch does."""
+        if self._asked_all or self._over:
             return
         self._cancel_timer()
         self._keep_open()
@@ -223,6 +225,8 @@ class Batch:
 
     def _misunderstood(self, problem: str) -> None:
         """A replica could not read the questions, or not send the answers: fewer may do, or another replica."""
+        if self._over:
+            return
         self._keep_open()
         if len(self.answers) > 1:
             self._split(problem)
@@ -232,6 +236,8 @@ class Batch:
 
     def _nobody_listens(self) -> None:
         """The server knows no subscriber for the subject at this moment."""
+        if self._over:
+            return
         self._keep_open()
         if not self.answers:
             self._finish()
@@ -291,6 +297,7 @@ class Batch:
 
     def _finish(self) -> None:
         """Drop the interest in answers: from now on they cost nothing."""
+        self._over = True
         self._cancel_timer()
         asker = self._asker
         for reply in self._replies:

@@ -121,7 +121,7 @@ def serve(
         )
         known = read_entities(entities or [])
         providers = read_provider_file(attributes) if attributes else ()
-        warrant = find_warrant(key, chain)
+        held = find_warrant(key, chain)
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
     serving = Serving(
@@ -133,7 +133,7 @@ def serve(
         providers=providers,
         shadow=shadow,
         domain=domain,
-        warrant=warrant,
+        held=held,
         audit=audit,
         health_port=health_port,
         max_queue=max_queue,

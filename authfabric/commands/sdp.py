@@ -14,7 +14,7 @@ from authfabric.keys import Trust, trusted_keys
 from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Url, err, fail, print_json, run
-from authfabric.warrants import Chain, Key, find_warrant
+from authfabric.warrants import Chain, Held, Key, find_warrant
 from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
 from bus.errors import InvalidScope
@@ -22,7 +22,6 @@ from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.topics import InvalidTopic, Topic
 from pdp.health_server import serve_health
 from pdp.service import Replica
-from pdp.warrant import Warrant
 from pep import Enforcer, LeaseRules
 from pep.metrics import EnforcerMetrics
 
@@ -87,7 +86,7 @@ def serve(
         keys, scope = trusted_keys(trust), Scope.parse(f"domain:{serve_as}")
         for text in learn or ():
             Topic.parse(text, domain)
-        warrant = find_warrant(key, chain)
+        held = find_warrant(key, chain)
     except (InvalidKey, InvalidScope, InvalidTopic) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
@@ -96,13 +95,13 @@ def serve(
     asking = Enforcer.connect(
         where, domain=domain, deadline=deadline, trust=keys, lease=rules, name="sdp", learn=learn or ()
     )
-    run(_serve(asking, scope, warrant, where, health_port, json))
+    run(_serve(asking, scope, held, where, health_port, json))
 
 
 async def _serve(
     asking: contextlib.AbstractAsyncContextManager[Enforcer],
     scope: Scope,
-    warrant: Warrant | None,
+    held: Held | None,
     url: str,
     health_port: int,
     json: bool,
@@ -113,9 +112,14 @@ async def _serve(
     async with (
         asking as pep,
         connect(url, name="sdp") as bus,
-        Replica(bus, SharedPoint(pep), [scope], warrant=warrant) as replica,
+        Replica(
+            bus, SharedPoint(pep), [scope], warrant=held.warrant if held is not None else None
+        ) as replica,
         contextlib.AsyncExitStack() as stack,
     ):
+        if held is not None:
+            renewing = asyncio.create_task(held.keep_renewed())
+            stack.callback(renewing.cancel)
         port = stack.enter_context(serve_health(replica, health_port, more=[EnforcerMetrics(pep)]))
         _say_ready(url, scope, port, json)
         await stop.wait()

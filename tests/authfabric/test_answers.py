@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from pathlib import Path
@@ -85,6 +86,32 @@ async def test_a_decision_that_no_pdp_made_is_found_in_the_audit(files):
             )
         code, found = await authfabric(*verify)
         assert (code, found["holds"], found["unsigned"]) == (1, True, {liar.trail.writer: [1]})
+
+
+async def test_a_right_is_renewed_by_replacing_its_file(files, monkeypatch, caplog):
+    monkeypatch.setattr("authfabric.warrants.LOOK_SECONDS", 0.01)
+    held = find_warrant(files / "pdp.key", None)
+    first = held.warrant.introduction
+    task = asyncio.create_task(held.keep_renewed())
+    (files / "junk").write_text("junk")
+    (files / "junk").replace(files / "pdp.cap")
+    await eventually(lambda: "is not renewed" in caplog.text)
+    assert held.warrant.introduction == first
+    run(
+        "cap",
+        "issue",
+        "--key",
+        "root.key",
+        "--to",
+        "pdp.pub",
+        "--out",
+        "new.cap",
+        "object: *",
+        "action: decide",
+    )
+    (files / "new.cap").replace(files / "pdp.cap")
+    await eventually(lambda: held.warrant.introduction != first)
+    task.cancel()
 
 
 @pytest.mark.parametrize(

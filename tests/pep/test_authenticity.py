@@ -329,6 +329,30 @@ async def test_nobody_can_end_a_question_by_saying_that_nobody_listens(server, a
             assert (await asking).allowed
 
 
+async def test_a_flood_of_such_words_makes_a_pep_ask_no_more_often(server):
+    gated = Gated()
+    with Attacker(server.url) as socket:
+
+        def silence(heard: Heard) -> list[bytes]:
+            for _ in range(30):
+                socket.publish_with_headers(heard.reply.encode(), b"NATS/1.0 503\r\n\r\n")
+            return []
+
+        async with (
+            serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+            mallory(server.url, silence) as attacker,
+            trusting(server.url, PDP) as pep,
+        ):
+            pep.asker.hedge.seconds = 30.0
+            asking = asyncio.create_task(pep.check(READ))
+            await eventually(lambda: len(attacker.questions) >= 2)
+            await pep.asker.connection.flush()
+            await attacker.bus.flush()
+            assert len(attacker.questions) <= 4  # one, all, and the same on the question's own subject
+            gated.gate.set()
+            assert (await asking).allowed
+
+
 async def test_where_nobody_is_there_the_answer_is_no_when_the_time_is_over(own_server):
     async with trusting(own_server.url, deadline=0.2) as pep:
         decision = await pep.check(READ)
