@@ -13,12 +13,14 @@ from functools import partial
 import msgspec
 
 from authz import PublicKey
+from authz.agreement import AgreementKey
 from authz.errors import AuthFabricError, InvalidSignature
 from bus.envelope import pack
 from bus.errors import BadMessage
 from pubsub_core.errors import InvalidEvent, UnknownType
 from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
 from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.line import Numbered
 from pubsub_core.messages import (
     Bundle,
     CachedParcel,
@@ -28,6 +30,7 @@ from pubsub_core.messages import (
     Parcel,
     Post,
     Taken,
+    unpack_cached_parcel,
     unpack_parcel,
 )
 from pubsub_core.proof import Nonces, Proof, all_digests, check_places, digest
@@ -51,6 +54,11 @@ class Broker:
         self.silent: set[str] = set()
         """The types whose owners are out of reach."""
         self.counts = Counts()
+        self.agreement = AgreementKey.of(setting.identity)
+        self.boot = int(setting.now() * 1000)
+        """When it started: it counts what it sends from there."""
+        self.ask_again: Callable[[Peer], None] = lambda peer: None
+        """Has another broker send again what is missing on the line from there."""
         self._nonces = Nonces()
         self._shapes: dict[str, tuple[str, Shape]] = {}
         self._held = 0
@@ -211,10 +219,32 @@ class Broker:
         if type_:
             link = f"{setting.name}>{peer.name}".encode()
             cached = setting.vault.cache(type_, setting.now(), link, data)
-            setting.send(peer.cached_subject, pack(CachedParcel(setting.name, cached)))
-        else:
-            setting.send(peer.subject, data)
+            data = pack(CachedParcel(setting.name, cached))
+        self.send_on(peer, peer.outgoing.add(setting.name, self.boot, data, bool(type_)))
         self.counts.forwarded += len(parcel.events)
+
+    def send_on(self, peer: Peer, message: Numbered) -> None:
+        """Send a message on the line to another broker."""
+        subject = peer.cached_subject if message.cached else peer.subject
+        self.setting.send(subject, pack(message.tagged(peer.secret)))
+
+    def hear(self, message: Numbered) -> None:
+        """Take what comes on the line from another broker; ask for what is missing before it."""
+        peer = self.peers.get(message.sender)
+        if peer is None or not message.authentic(peer.secret):
+            self.counts.untrusted += 1
+            return
+        self.handle(peer.incoming.take(message))
+        if peer.incoming.lacks() and peer.asked != peer.incoming.next:
+            self.ask_again(peer)
+
+    def handle(self, messages: Iterable[Numbered]) -> None:
+        """Take messages whose turn it is."""
+        for message in messages:
+            if message.cached:
+                self.receive_cached(unpack_cached_parcel(message.data))
+            else:
+                self.receive(unpack_parcel(message.data))
 
     def receive_cached(self, parcel: CachedParcel) -> None:
         """Take what a broker with the same keys passes on in clear."""
@@ -241,7 +271,9 @@ class Broker:
         if peer is None:
             self.counts.untrusted += len(parcel.events)
             return
-        if not self._nonces.use(proof.nonce, proof.time, now):
+        # A bundle of several types may come in several parcels, so what is used up is the nonce with its first event.
+        first = parcel.columns or b"".join(map(bytes, parcel.events[:1]))
+        if not self._nonces.use(digest(proof.nonce + first), proof.time, now):
             self.counts.replayed += 1
             return
         scrutiny = self.setting.scrutiny

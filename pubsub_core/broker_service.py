@@ -49,8 +49,7 @@ from pubsub_core.messages import (
     BrokerKey,
     Taken,
     unpack_bundle,
-    unpack_cached_parcel,
-    unpack_parcel,
+    unpack_numbered,
     unpack_received,
 )
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
@@ -174,8 +173,8 @@ class BrokerService:
         for hear, what in ((self.links.hear_hello, "hello"), (self.links.hear_note, "note")):
             for subject in (link_all(None, what), link_to(None, own, what)):
                 await bus.listen(subject, lambda s, r, data, h, hear=hear: hear(data))  # type: ignore[misc]
-        await bus.listen(link_to(None, own, "events"), self._on_parcel)
-        await bus.listen(link_to(None, own, "cached"), self._on_cached)
+        await bus.listen(link_to(None, own, "events"), self._on_line)
+        await bus.listen(link_to(None, own, "cached"), self._on_line)
         await bus.listen(broker_subject(serving.domain, own, "publish"), self._on_publish)
         await bus.listen(broker_subject(serving.domain, own, "received"), self._on_received)
         busy = pack(Answer("the broker is busy: try again", "failed"))
@@ -215,11 +214,8 @@ class BrokerService:
             return pack(Answer(str(error), "refused"))
         return channel.seal(await self.calls.answer(message, channel))
 
-    def _on_parcel(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        self.broker.receive(unpack_parcel(payload))
-
-    def _on_cached(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        self.broker.receive_cached(unpack_cached_parcel(payload))
+    def _on_line(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        self.broker.hear(unpack_numbered(payload))
 
     def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         try:

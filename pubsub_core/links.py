@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from authz import Identity, PublicKey
-from authz.errors import InvalidSignature
+from authz.errors import InvalidKey, InvalidSignature
 from authz.predicate import Predicate
 from authz.seal import Seal
 from bus.subjects import link_all, link_to
@@ -45,6 +45,7 @@ class Links:
         self._owners = tuple(owners)
         self._told: dict[str, float] = {}
         self._announced = -1
+        broker.ask_again = self._ask_again
         self.found_types = False
         """Whether definitions have come from other brokers since somebody last looked."""
 
@@ -94,6 +95,7 @@ class Links:
             return
         now = self._broker.setting.now()
         peer.groups = frozenset(hello.groups)
+        self._join(peer, hello)
         self._learn(hello, now)
         if hello.leaving:
             self._forget(hello.name)
@@ -118,6 +120,10 @@ class Links:
         self.review(self._broker.setting.now())
         if note.tell:
             self._tell(peer, ask=False)
+        if note.again:
+            self._send_again(peer, note.again)
+        if note.kept_from:
+            self._broker.handle(peer.incoming.skip(note.kept_from))
 
     def review(self, now: float) -> None:
         """Look again at who is trusted with what, and which owners are within reach."""
@@ -155,6 +161,32 @@ class Links:
             self._tell(peer, ask=True)
         peer.heard = now
         return peer
+
+    def _join(self, peer: Peer, hello: Hello) -> None:
+        """Find one's place on the line from another broker, and see that nothing is missing."""
+        sent = hello.lines.get(self._broker.setting.name, 0)
+        if peer.agreement != hello.agreement:
+            with contextlib.suppress(InvalidKey):
+                peer.secret = self._broker.agreement.shared(hello.agreement)
+            peer.agreement = hello.agreement
+        if peer.incoming.boot != hello.boot:
+            peer.incoming.begin(hello.boot, sent)
+        elif peer.incoming.lacks(sent):
+            self._ask_again(peer)
+
+    def _ask_again(self, peer: Peer) -> None:
+        peer.asked = peer.incoming.next
+        note = self._note(None, again=peer.asked)
+        self._send(link_to(self._broker.setting.domain, peer.name, "note"), note)
+
+    def _send_again(self, peer: Peer, first: int) -> None:
+        kept = peer.outgoing.since(first)
+        start = kept[0].number if kept else peer.outgoing.number + 1
+        if start > first:
+            note = self._note(None, kept_from=start)
+            self._send(link_to(self._broker.setting.domain, peer.name, "note"), note)
+        for message in kept:
+            self._broker.send_on(peer, message)
 
     def _learn(self, hello: Hello, now: float) -> None:
         for each in hello.vouches:
@@ -217,9 +249,16 @@ class Links:
         if part:
             yield tuple(part)
 
-    def _note(self, wants: Wants | None, definitions: tuple[bytes, ...] = (), tell: bool = False) -> bytes:
+    def _note(
+        self,
+        wants: Wants | None,
+        definitions: tuple[bytes, ...] = (),
+        tell: bool = False,
+        again: int = 0,
+        kept_from: int = 0,
+    ) -> bytes:
         setting = self._broker.setting
-        note = Note(setting.name, setting.domain, setting.now(), wants, definitions, tell)
+        note = Note(setting.name, setting.domain, setting.now(), wants, definitions, tell, again, kept_from)
         data = NOTE.sign(note, setting.identity)
         return lock(self._network, "note", data) if self._network else data
 
@@ -228,8 +267,19 @@ class Links:
         switchboard.wants()
         version = switchboard.version
         groups = tuple(sorted(setting.vault.ring.groups))
+        lines = {name: peer.outgoing.number for name, peer in self._broker.peers.items()}
         hello = Hello(
-            setting.name, setting.domain, setting.now(), version, web.vouches, web.beats, leaving, groups
+            setting.name,
+            setting.domain,
+            setting.now(),
+            version,
+            web.vouches,
+            web.beats,
+            leaving,
+            groups,
+            self._broker.agreement.public,
+            self._broker.boot,
+            lines,
         )
         self._send(subject or link_all(setting.domain, "hello"), HELLO.sign(hello, setting.identity))
 

@@ -11,6 +11,7 @@ from authz.seal import Seal
 from bus.envelope import Unpack
 from pubsub_core.keys.cache import Cached
 from pubsub_core.keys.filters import SealedFilter
+from pubsub_core.line import Numbered
 from pubsub_core.proof import Proof
 
 
@@ -224,6 +225,12 @@ class Hello(msgspec.Struct, frozen=True):
     leaving: bool = False
     groups: tuple[str, ...] = ()
     """The key groups whose keys it holds."""
+    agreement: bytes = b""
+    """Its half of the secrets that it shares with each other broker."""
+    boot: int = 0
+    """When it started: it counts what it sends from there."""
+    lines: dict[str, int] = {}
+    """How many messages with events it has sent each other broker."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -236,6 +243,10 @@ class Note(msgspec.Struct, frozen=True):
     definitions: tuple[bytes, ...] = ()
     tell: bool = False
     """Whether an answer in kind is asked for."""
+    again: int = 0
+    """From which number on events are asked for once more."""
+    kept_from: int = 0
+    """The first number that can still be sent again, if it is not the one asked for."""
 
 
 unpack_answer = Unpack(Answer)
@@ -243,5 +254,6 @@ unpack_bundle = Unpack(Bundle)
 unpack_taken = Unpack(Taken)
 unpack_received = Unpack(Received)
 unpack_post = Unpack(Post)
+unpack_numbered = Unpack(Numbered)
 unpack_parcel = Unpack(Parcel)
 unpack_cached_parcel = Unpack(CachedParcel)

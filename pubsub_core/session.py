@@ -17,6 +17,7 @@ from pubsub_core.event import Event
 from pubsub_core.keys.channel import Channel
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.vault import Vault
+from pubsub_core.line import Incoming, Outgoing
 from pubsub_core.outbox import Outbox
 from pubsub_core.proof import Scrutiny
 from pubsub_core.rights import Holder
@@ -82,6 +83,13 @@ class Peer:
     """The types, by UUID, that it is trusted with."""
     groups: frozenset[str] = frozenset()
     """The key groups whose keys it says it holds."""
+    agreement: bytes = b""
+    secret: bytes = b""
+    """What only it and this broker know; empty before it has said hello."""
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    incoming: Incoming = field(default_factory=Incoming)
+    asked: int = 0
+    """The number from which on it was last asked to send again."""
 
 
 class Counts:

@@ -13,7 +13,7 @@ from pubsub_core.broker import Broker
 from pubsub_core.credential import Credential, Credentials, issue
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event, encode
-from pubsub_core.messages import Bundle, Delivery, Parcel, Taken, unpack_parcel, unpack_post
+from pubsub_core.messages import Bundle, Delivery, Parcel, Taken, unpack_numbered, unpack_parcel, unpack_post
 from pubsub_core.proof import Proof, Scrutiny, all_digests
 from pubsub_core.restriction import UNRESTRICTED, Restriction
 from pubsub_core.rights import Holder
@@ -59,7 +59,7 @@ class Pair:
         setting = other.setting
         key = str(setting.identity.public)
         broker.peers[setting.name] = Peer(
-            setting.name, "met", key, self.now, f"to.{setting.name}", "cached", carries={KIND.id}
+            setting.name, "met", key, self.now, f"to.{setting.name}", "cached", carries={KIND.id}, secret=b"s"
         )
 
     def _session(self, broker: Broker, token: str) -> Session:
@@ -104,7 +104,8 @@ class Pair:
 
     def parcels(self) -> list[Parcel]:
         """What the publisher's broker has sent the other since this was last asked."""
-        found = [unpack_parcel(data) for subject, data in self.sent if subject == "to.away"]
+        lines = [unpack_numbered(data) for subject, data in self.sent if subject == "to.away"]
+        found = [unpack_parcel(each.data) for each in lines]
         self.sent = [each for each in self.sent if each[0] != "to.away"]
         return found
 

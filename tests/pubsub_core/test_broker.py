@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from authz.predicate import Equal, Order, Path
 from pubsub_core.messages import Taken
-from pubsub_core.proof import WINDOW
+from pubsub_core.proof import WINDOW, all_digests
 from pubsub_core.restriction import Restriction
 from tests.pubsub_core.kinds import THIEF
 from tests.pubsub_core.pair import KIND, NAMES, Pair
@@ -116,6 +116,19 @@ def test_a_replayed_parcel_and_one_that_is_too_old_are_refused(pair):
     pair.away.receive(late)
     assert pair.away.counts.replayed == 2
     assert pair.seen() == [(1, CAR)]
+
+
+def test_a_bundle_may_come_in_several_parcels(pair):
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR, FAST))
+    (parcel,) = pair.parcels()
+    digests = all_digests(parcel.events)
+    for place, raw in enumerate(parcel.events):
+        part = msgspec.structs.replace(parcel, events=[raw], places=[place], digests=digests)
+        pair.away.receive(part)
+        pair.away.receive(part)
+    assert pair.seen() == [(1, CAR), (1, FAST)]
+    assert pair.away.counts.replayed == 2
 
 
 def test_what_comes_from_a_stranger_or_a_broker_not_trusted_with_the_type_is_refused(pair):

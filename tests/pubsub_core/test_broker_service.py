@@ -274,6 +274,31 @@ async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own
     assert reader.bus.reconnects >= 1
 
 
+async def test_events_between_brokers_survive_lost_connections(place):
+    """Neither lost nor delivered twice, though the brokers' own connections end again and again."""
+    kind = await place.define("News", *NEWS)
+    north, south = await place.broker("north"), await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscriber = await reader.subscriber(kind.name)
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+
+    async def publish() -> None:
+        for number in range(3000):
+            await publisher.publish(score=number)
+            if number % 700 == 350:
+                south._bus._client._abort()
+            if number % 900 == 600:
+                north._bus._client._abort()
+            if number % 50 == 0:
+                await asyncio.sleep(0.001)
+        await publisher.flush()
+
+    task = asyncio.create_task(publish())
+    assert [each["score"] for each in await take(subscriber, 3000)] == list(range(3000))
+    await task
+
+
 def cut(client) -> None:
     """End a client's connection, as a network would."""
     client.bus._client._abort()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from authz import Identity
 from authz.predicate import TRUE, Equal, Path
+from bus.envelope import pack
 from pubsub_core.broker import Broker
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credentials
 from pubsub_core.enforcement import Enforcement
+from pubsub_core.line import Outgoing
 from pubsub_core.links import HELLO, MAX_SKEW, PEER_TTL, Links
-from pubsub_core.messages import Hello
-from pubsub_core.proof import Scrutiny
+from pubsub_core.messages import Hello, Parcel, unpack_numbered
+from pubsub_core.proof import Proof, Scrutiny
 from pubsub_core.restriction import UNRESTRICTED
 from pubsub_core.session import Setting
 from pubsub_core.switchboard import Subscription
@@ -52,13 +56,20 @@ class Net:
     def _send(self, sender: str, subject: str, data: bytes) -> None:
         self.log.append((sender, subject, data))
         *_, what = subject.split(".")
-        for name, links in self.links.items():
+        for name in self.links:
             if (
                 name != sender
                 and (sender, name) not in self.cut
                 and (".all." in subject or f".to.{name}." in subject)
             ):
-                {"hello": links.hear_hello, "note": links.hear_note}[what](data)
+                self.hear(name, what, data)
+
+    def hear(self, name: str, what: str, data: bytes) -> None:
+        links = self.links[name]
+        if what == "events":
+            self.brokers[name].hear(unpack_numbered(data))
+        else:
+            {"hello": links.hear_hello, "note": links.hear_note}[what](data)
 
     def pass_(self, seconds: float = 1.0, *names: str) -> None:
         """Let time go by, and everybody say hello."""
@@ -200,3 +211,36 @@ def test_what_brokers_tell_each_other_holds_no_names():
     ((_, _, data),) = made.log
     assert KIND.name.encode() not in data
     assert KIND.attributes[0].name.encode() not in data
+
+
+def parcel(number: int) -> Parcel:
+    return Parcel("a", Proof(bytes([number]), NOW, b""), [])
+
+
+def test_parcels_that_got_lost_are_sent_again_and_all_are_taken_in_order(monkeypatch):
+    made = net("a", "b")
+    made.pass_()
+    sender, receiver = made.brokers["a"], made.brokers["b"]
+    taken: list[int] = []
+    monkeypatch.setattr(
+        receiver, "receive", lambda each, trusted=False: taken.append(each.proof.credential[0])
+    )
+    for number in range(8):
+        made.cut = {("a", "b")} if number in (1, 2, 7) else set()
+        sender._send_parcel(sender.peers["b"], "", parcel(number))
+    assert taken == list(range(7)), "what came after a gap waited for what was missing"
+    made.cut = set()
+    made.pass_()
+    assert taken == list(range(8)), "the last one is missed when the sender next says how many there were"
+
+
+def test_nobody_else_can_speak_on_the_line_between_two_brokers(monkeypatch):
+    made = net("a", "b")
+    made.pass_()
+    receiver = made.brokers["b"]
+    monkeypatch.setattr(receiver, "receive", lambda each, trusted=False: pytest.fail("it was believed"))
+    forged = Outgoing().add("a", made.brokers["a"].boot, pack(parcel(1)))
+    for secret in (b"guess", made.brokers["a"].peers["b"].secret[::-1]):
+        receiver.hear(forged.tagged(secret))
+    receiver.hear(forged)
+    assert receiver.counts.untrusted == 3

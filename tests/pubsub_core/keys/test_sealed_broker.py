@@ -167,7 +167,8 @@ async def test_what_should_be_sealed_and_is_not_is_dropped(network):
     proof = met.broker._vouch(Proof(b"", time.time(), b"n" * 16), all_digests([encode(event)]))
     parcel = Parcel(met._serving.name, proof, [msgspec.Raw(encode(event))])
     before = ccs.broker.counts.forged
-    network.bus.send(link_to("anyone", ccs._serving.name, "events"), pack(parcel))
+    peer = met.broker.peers[ccs._serving.name]
+    met.broker.send_on(peer, peer.outgoing.add(met._serving.name, met.broker.boot, pack(parcel)))
     await eventually(lambda: ccs.broker.counts.forged == before + 1)
     assert ccs.broker.counts.received == 0
 
