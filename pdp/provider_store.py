@@ -21,8 +21,10 @@ def read_provider_file(path: FilePath) -> tuple[ProviderText, ...]:
     """The providers that a file describes. Raises InvalidSyntax or ProviderFailed."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProviderFailed(str(path), f"it cannot be read: {error}") from None
+    except OSError as error:
+        raise ProviderFailed(str(path), f"it cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ProviderFailed(str(path), "is no text in UTF-8") from None
     return read_providers(text, str(path), path.parent)
 
 

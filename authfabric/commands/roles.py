@@ -137,7 +137,7 @@ def begin(
 @app.command()
 def activate(
     roles: Annotated[
-        list[str], typer.Argument(metavar="ROLE...", help="Such as doctor, or 'treating(ann, p7)'; in order.")
+        list[str], typer.Argument(metavar="ROLE", help="Such as doctor, or 'treating(ann, p7)'; in order.")
     ],
     key: Key,
     session: Session,
@@ -238,7 +238,7 @@ def revoke(
 def tell(
     facts: Annotated[
         list[str],
-        typer.Argument(metavar="FACT...", help="Such as 'treats(ann, p7)', or hour=9 for the context."),
+        typer.Argument(metavar="FACT", help="Such as 'treats(ann, p7)', or hour=9 for the context."),
     ],
     key: Key,
     no_longer: Annotated[bool, typer.Option("--not", help="Say that they are true no longer.")] = False,

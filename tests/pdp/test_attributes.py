@@ -161,7 +161,10 @@ async def test_where_rules_say_who_may_activate_a_role_nobody_is_believed_to_be_
         Reason.NO_POLICY if provides else Reason.ATTRIBUTE_UNAVAILABLE,
     )
     known = await decide(its, Request.of("ann", "/x", "read"))
-    assert (known.allowed, known.basis) == (bool(provides), None)  # no cache may learn from roles it cannot see
+    assert (known.allowed, known.basis) == (
+        bool(provides),
+        None,
+    )  # no cache may learn from roles it cannot see
 
 
 async def test_roles_that_are_looked_up_are_no_basis_for_what_is_sent():
