@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from time import time
 
 from authz import Identity, PublicKey
-from authz.spki import Owners
+from authz.spki import Notice, Owners
 from bus.connection import Connection
 from bus.envelope import pack
 from bus.errors import BadMessage, BusError, NotConnected
@@ -25,6 +25,7 @@ from bus.feed import Feed
 from bus.membership import Membership
 from bus.messages import MemberStatus
 from bus.responder import responding
+from bus.revocations import RevocationFeed
 from bus.store import ReleaseStore
 from bus.subjects import broker as broker_subject
 from bus.subjects import is_inbox, link_all, link_to
@@ -133,7 +134,7 @@ class BrokerService:
             )
         )
         self.links = Links(self.broker, self.web, serving.owner_keys, serving.network)
-        rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
+        self._rights = rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
         self.types = TypeStore(bus, self.catalogue, serving.network)
         self._kept = False
         self.calls = Calls(
@@ -149,6 +150,8 @@ class BrokerService:
         self._cut_off = False
         self._evolving = asyncio.Lock()
         self._types_news = asyncio.Event()
+        self._revocation = asyncio.Event()
+        self._revoked = 0
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Load what there is, then listen."""
@@ -157,12 +160,20 @@ class BrokerService:
             await self.types.listen(self._types_news.set)
             with contextlib.suppress(BusError):
                 await self.types.refresh()
+        if self._kept and self._rights.verifier is not None:
+            await stack.enter_async_context(RevocationFeed(self._bus, self._revoke))
         if self._serving.policies:
             await self._follow_policies(stack)
         await self._listen(stack)
         await stack.enter_async_context(self.keys.running())
         self._bus.on_ready.append(self._send_unsent)
-        for work in (self._tick(), self._follow_types(), self._follow_groups(), self._join_groups()):
+        for work in (
+            self._tick(),
+            self._follow_types(),
+            self._follow_revocations(),
+            self._follow_groups(),
+            self._join_groups(),
+        ):
             task = asyncio.create_task(work)
             stack.callback(task.cancel)
         stack.callback(self.links.leave)
@@ -295,10 +306,7 @@ class BrokerService:
         while True:
             self.links.tick()
             now = time()
-            for session in list(self.broker.sessions.values()):
-                if now - session.heard > SESSION_TTL:
-                    self.broker.close(session, f"nothing was heard of the client for {SESSION_TTL:g} s")
-                    self.links.announce()
+            self._end_sessions(now)
             if self._serving.policies:
                 self._watch_lease(now)
             expired = self.calls.expires is not None and now >= self.calls.expires
@@ -306,6 +314,15 @@ class BrokerService:
                 self.links.found_types = False
                 await self._evolve(self.calls.epoch)
             await asyncio.sleep(TICK_SECONDS)
+
+    def _end_sessions(self, now: float) -> None:
+        """End the sessions of clients that are gone, or whose credentials have run out."""
+        for session in list(self.broker.sessions.values()):
+            if now - session.heard > SESSION_TTL:
+                self.broker.close(session, f"nothing was heard of the client for {SESSION_TTL:g} s")
+            elif now >= session.holder.credential.until:
+                self.broker.close(session, "the client's credential has run out: have it renewed")
+        self.links.announce()
 
     def _watch_lease(self, now: float) -> None:
         """Whoever is cut off from the policy feed may go by policies that are no more."""
@@ -320,6 +337,25 @@ class BrokerService:
             self.broker.hold()
         else:
             self.broker.release()
+
+    def _revoke(self, notice: Notice) -> None:
+        """Heed what was taken back; nothing is delivered until everything was asked anew. Raises InvalidSignature."""
+        assert self._rights.verifier is not None
+        self._rights.verifier.accept(notice, time())
+        self.broker.hold()
+        self._revoked += 1
+        self._revocation.set()
+
+    async def _follow_revocations(self) -> None:
+        while True:
+            await self._revocation.wait()
+            self._revocation.clear()
+            held, self._revoked = self._revoked, 0
+            try:
+                await self._evolve(self.calls.epoch)
+            finally:
+                for _ in range(held):
+                    self.broker.release()
 
     async def _evolve(self, epoch: int) -> None:
         """Go by these policies from now on: nothing is delivered until everything has been asked anew."""

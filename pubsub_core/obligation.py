@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import structs
+
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Equal, Predicate
 from authz.predicate.filter import EVENT, parse_filter
-from authz.spki import Capability, Grant, Right
+from authz.spki import Authority, Capability, Grant, Right
 from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
@@ -54,7 +56,8 @@ class Reader:
     def grant(self, capability: Capability, grant: Grant, name: str) -> Restriction:
         """What a grant leaves of a right. Raises InvalidObligation."""
         visible = self._ids(grant.attributes) if grant.attributes is not None else None
-        metered = (Metered(capability, self._right, name),) if grant.windows or grant.rates else ()
+        alone = structs.replace(capability, authority=Authority.of(grant))
+        metered = (Metered(alone, self._right, name),) if grant.windows or grant.rates else ()
         forced: dict[str, object] = {}
         terms: list[Predicate] = []
         for term in map(self._bound, grant.where):

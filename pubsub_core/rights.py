@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from authz import AuthFabricError, Decision, Entity, Reason, Request
-from authz.spki import Owners, Right, Verifier
-from authz.spki.use import Use, permit
+from authz.spki import Owners, Right, Validity, Verifier
 from pep import Enforcer
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credential
@@ -75,6 +75,19 @@ class Granted:
     detail: str = ""
 
 
+class _Left(NamedTuple):
+    """What is left of a right over one type, and until when that is certain."""
+
+    restriction: Restriction
+    end: float | None = None
+
+
+def _end(validity: Validity, now: float) -> float | None:
+    """When a capability has to be looked at again: when it ends, or when news of revocations would be too old."""
+    ends = [now + each.seconds for each in validity.rechecks]
+    return min(ends if validity.end is None else [*ends, validity.end], default=None)
+
+
 class Rights:
     """Asks on behalf of clients."""
 
@@ -130,22 +143,24 @@ class Rights:
                     decision = effective.get((each.parent.id, action), decision)
                 effective[each.id, action] = decision
         restrictions: dict[str, Restriction] = {}
+        ends = [each.expires for each in effective.values() if each.expires is not None]
         for each in self._catalogue.family(ask.type):
             decisions = [effective[each.id, action] for action in ACTIONS[ask.right]]
             left = self._left(ask, each, decisions, now)
             if left is not None:
-                restrictions[each.id] = left
+                restrictions[each.id] = left.restriction
+                ends += [] if left.end is None else [left.end]
         denials = [each for each in effective.values() if not each.allowed]
         return Granted(
             restrictions,
-            min((each.expires for each in effective.values() if each.expires is not None), default=None),
+            min(ends, default=None),
             all(each.decided for each in effective.values()),
             denials[-1].detail if denials and not restrictions else "",
         )
 
     def _left(
         self, ask: Ask, definition: EventType, decisions: Sequence[Decision], now: float
-    ) -> Restriction | None:
+    ) -> _Left | None:
         """What the decisions and the owner's capability leave of one type; None if nothing."""
         if not all(each.allowed for each in decisions):
             return None
@@ -157,20 +172,21 @@ class Rights:
         except InvalidObligation as error:
             _log.warning("%s is not granted on `%s`: %s", ask.right, definition.name, error)
             return None
-        return None if owned is None else obliged & owned
+        return None if owned is None else _Left(obliged & owned.restriction, owned.end)
 
-    def _capability(self, ask: Ask, definition: EventType, reader: Reader, now: float) -> Restriction | None:
+    def _capability(self, ask: Ask, definition: EventType, reader: Reader, now: float) -> _Left | None:
         """What the owner's capability leaves; None if one is needed and there is none."""
         if self.verifier is None or not self._owns(definition, ask.right):
-            return UNRESTRICTED
+            return _Left(UNRESTRICTED)
         for chain in ask.holder.chains:
             try:
                 capability = self.verifier.verify(chain, now).capability
-                granted = permit(capability, Use(ask.right, definition.name, now), {})
             except AuthFabricError:
                 continue
-            if str(capability.subject) == ask.holder.credential.key:
-                return reader.grant(capability, granted.grant, definition.name)
+            grants = capability.authority.select(ask.right, definition.name)
+            if grants and str(capability.subject) == ask.holder.credential.key:
+                left = reader.grant(capability, grants[0], definition.name)
+                return _Left(left, _end(capability.validity, now))
         return None
 
     def _owns(self, definition: EventType, right: Right) -> bool:

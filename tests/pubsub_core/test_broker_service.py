@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from time import time
 from uuid import uuid4
 
 import pytest
 
 from authz import Identity
+from authz.spki import (
+    Capability,
+    Kind,
+    Notice,
+    Owners,
+    Resource,
+    Validity,
+    encode_chain,
+    parse_authority,
+)
+from bus.revocations import publish_notice
 from pubsub_core import outbox
 from pubsub_core.client import CallRefused
 from pubsub_core.errors import InvalidEvent, Refused, SessionLost, UnknownType
@@ -337,6 +349,66 @@ async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch
         await publisher.publish(score=2)
         await publisher.flush()
         assert await take(subscriber, 1) == [{"score": 2}]
+
+
+@pytest.fixture
+async def owned(place):
+    """A type whose owner is known, and a client with its capability; and how to make another."""
+    kind = await place.define("News", *NEWS)
+    owners = Owners([(Resource(Kind.TYPE, f"{place.domain}.*"), place.key.public)])
+    await place.broker("north", owners=owners)
+
+    async def client(name: str, grants: str, **validity: int):
+        identity = Identity.generate()
+        authority = parse_authority(f"type: {kind.name}\n{grants}")
+        capability = Capability(place.key.public, identity.public, False, authority, Validity(**validity))
+        certificate = capability.sign(place.key)
+        chains = (encode_chain((certificate,)),)
+        return await place.client(name, "north", identity, chains=chains), certificate
+
+    return kind, client
+
+
+async def test_where_the_owner_is_known_nobody_goes_without_its_capability(place, owned):
+    kind, client = owned
+    writer, _ = await client("ann", 'action: publish\nattributes: headline, place = "Soho"')
+    reader, _ = await client("bob", "action: subscribe\nattributes: place, score")
+    with pytest.raises(Refused):
+        await writer.subscriber(kind.name)
+    with pytest.raises(Refused):
+        await (await place.client("cid", "north")).subscriber(kind.name)
+    subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+    await publisher.publish(headline="h", place="Leeds", score=3)
+    await publisher.flush()
+    assert await take(subscriber, 1) == [{"place": "Soho"}]
+
+
+async def test_a_capability_that_ends_or_is_taken_back_ends_what_it_gave(place, owned):
+    kind, client = owned
+    writer, _ = await client("ann", "action: publish")
+    brief, _ = await client("bob", "action: subscribe", end=int(time()) + 3)
+    reader, certificate = await client("cid", "action: subscribe")
+    theirs, mine = await brief.subscriber(kind.name), await reader.subscriber(kind.name)
+    publisher = await writer.publisher(kind.name)
+    await publisher.publish(score=1)
+    assert await take(theirs, 1) == await take(mine, 1) == [{"score": 1}]
+    await eventually(lambda: not subscriber_of(place, brief).granted)
+    assert subscriber_of(place, reader).granted
+    await publish_notice(place.bus, Notice.event(place.key, certificate, int(time())))
+    await eventually(lambda: not subscriber_of(place, reader).granted)
+    await publisher.publish(score=2)
+    await publisher.flush()
+    assert theirs.unread == mine.unread == 0
+    assert not publisher.interested
+
+
+async def test_a_session_ends_with_its_credential(place):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    client = await place.client("bob", "north", lasts=2.0)
+    subscriber = await client.subscriber(kind.name)
+    with pytest.raises(SessionLost, match="run out"):
+        await asyncio.wait_for(anext(subscriber), 20)
 
 
 async def test_versions_live_side_by_side(place):

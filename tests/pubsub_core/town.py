@@ -93,16 +93,24 @@ class Town:
 
     @contextlib.asynccontextmanager
     async def connected(
-        self, name: str, broker: str, identity: Identity | None = None, url: str = "", **attributes
+        self,
+        name: str,
+        broker: str,
+        identity: Identity | None = None,
+        *,
+        chains: tuple[bytes, ...] = (),
+        lasts: float = 1000.0,
+        **attributes,
     ) -> AsyncIterator[EventClient]:
         identity = identity or Identity.generate()
-        credential = Credential(str(identity.public), name, self.domain, time() + 1000, attributes)
+        credential = Credential(str(identity.public), name, self.domain, time() + lasts, attributes)
         async with EventClient.connect(
-            url or self.server.url,
+            self.server.url,
             broker=f"{broker}-{self.domain}",
             domain=self.domain,
             identity=identity,
             credential=issue(credential, self.key),
+            chains=chains,
         ) as client:
             yield client
 
