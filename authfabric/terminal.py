@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import enum
 import shlex
+import signal
 import sys
 from collections.abc import Coroutine
 from typing import Annotated, NoReturn, TypeVar
@@ -67,10 +70,23 @@ def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:
 
 
 def run(work: Coroutine[object, object, Result]) -> Result:
-    """Run a command's work on a fast event loop; errors of the fabric become one line and an exit code."""
+    """Run a command's work on a fast event loop; errors of the fabric become one line and an exit code.
+
+    Ctrl-C and SIGTERM end it, but not before it has tidied up.
+    """
     try:
-        return run_fast(work)
+        return run_fast(_until_terminated(work))
     except AuthFabricError as error:
         fail(error)
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + signal.SIGINT) from None
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
+
+
+async def _until_terminated(work: Coroutine[object, object, Result]) -> Result:
+    task = asyncio.current_task()
+    assert task is not None
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread hears signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
