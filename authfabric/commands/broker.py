@@ -18,10 +18,12 @@ import typer
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, read_owners, write_new
+from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
 from authz import AuthFabricError
 from authz.errors import InvalidKey
+from authz.spki import encode_chain, parse_chain
 from bus.keystore import load_key, load_public_key
 from bus.scopes import DEFAULT_DOMAIN
 from pep.trust_store import read_keys
@@ -77,6 +79,21 @@ def serve(
     share: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="The share of other brokers' events that is verified.")
     ] = 1.0,
+    sealed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sealed",
+            metavar="TYPE=FILE",
+            help="A type that travels encrypted, and the capability by which its keys are asked for. Repeatable.",
+        ),
+    ] = None,
+    network_key: NetworkKey = None,
+    home: Annotated[
+        str,
+        typer.Option(
+            help="The server of its own domain, with PDPs and policies, if it is not the network's."
+        ),
+    ] = "",
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -94,6 +111,9 @@ def serve(
             tuple(load_key(path, passphrase.known) for path in owner_keys or []),
             read_owners(owners) if owners is not None else None,
             share,
+            sealed=dict(_sealed(text) for text in sealed or []),
+            network=read_network_key(network_key),
+            home=home,
         )
     run(_serve(serving, json))
 
@@ -150,6 +170,16 @@ def read_signed(path: Path) -> bytes:
 
 def write_signed(path: Path, data: bytes) -> None:
     write_new(path, base64.encodebytes(data).decode())
+
+
+def _sealed(text: str) -> tuple[str, bytes]:
+    """A type's name, and the capability in a file."""
+    name, equals, file = text.partition("=")
+    if not equals:
+        raise FileRefused(
+            Path(text), "must be given as TYPE=FILE, with the capability for the type in the file"
+        )
+    return name, encode_chain(read(Path(file), parse_chain))
 
 
 async def _serve(serving: Serving, json: bool) -> None:

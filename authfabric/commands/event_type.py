@@ -15,6 +15,7 @@ from rich.table import Table
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
 from authfabric.link import connect
+from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authfabric.type_files import read_all_signed, read_draft, read_signed, write
@@ -143,13 +144,14 @@ def verify(
 @app.command()
 def publish(
     files: Annotated[list[Path], typer.Argument(help="Signed definitions, each after those it builds on.")],
+    network_key: NetworkKey = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """Verify definitions and put them where every broker finds them."""
     with _errors(json):
         signed = read_all_signed(files)
-        run(_publish(find_url(url), signed))
+        run(_publish(find_url(url), signed, read_network_key(network_key)))
     if json:
         print_json({"published": [each.definition.version for each in signed]})
     else:
@@ -157,9 +159,9 @@ def publish(
             out.print(f"published {each.definition.name}, version {each.definition.version}", highlight=False)
 
 
-async def _publish(url: str, signed: list[SignedType]) -> None:
+async def _publish(url: str, signed: list[SignedType], network: bytes) -> None:
     async with connect(url, name="type") as bus:
-        store = TypeStore(bus, Catalogue())
+        store = TypeStore(bus, Catalogue(), network)
         for each in signed:
             await store.publish(each)
 

@@ -19,6 +19,7 @@ from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, write_new
 from authfabric.durations import seconds_of
 from authfabric.link import connect
+from authfabric.network_key import NetworkKey, make_network_key, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authfabric.type_files import read_signed
@@ -76,6 +77,13 @@ def appoint(
 
 
 @app.command()
+def network(output: Annotated[Path, typer.Argument(help="The file to write, for you alone.")]) -> None:
+    """Make the secret under which the brokers of a network keep and send definitions of types."""
+    with _errors():
+        make_network_key(output)
+
+
+@app.command()
 def serve(
     type_: Type,
     key: Key,
@@ -93,6 +101,7 @@ def serve(
     revoked: Annotated[
         list[Path] | None, typer.Option("--revoked", help="A revocation list to heed. Repeat it for several.")
     ] = None,
+    network_key: NetworkKey = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -102,11 +111,11 @@ def serve(
         rules = Rules(_seconds("--period", period), _seconds("--delay", delay))
         word = read(appointment, _parse_appointment) if appointment is not None else b""
         notices = [read(path, parse_notice) for path in revoked or []]
-        sizes = _sizes(pad)
+        sizes, secret = _sizes(pad), read_network_key(network_key)
 
         async def work() -> None:
             async with connect(find_url(url), name="keys") as bus:
-                keyed = await _find(bus, type_)
+                keyed = await _find(bus, type_, secret)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes)
                 manager = KeyManager(bus, KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word))
@@ -124,6 +133,7 @@ def serve(
 def status(
     type_: Type,
     key: Key,
+    network_key: NetworkKey = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -131,12 +141,12 @@ def status(
 
     async def work() -> KeyStatus:
         async with connect(find_url(url), name="keys") as bus:
-            keyed = await _find(bus, type_)
+            keyed = await _find(bus, type_, secret)
             office = KeyOffice(identity, keyed, Plan(()), keyed.verifier())
             return await KeyManager(bus, office).status()
 
     with _errors():
-        identity = load_key(key, passphrase.known)
+        identity, secret = load_key(key, passphrase.known), read_network_key(network_key)
         found = run(work())
     if json:
         print_json(found)
@@ -151,9 +161,9 @@ def _seconds(option: str, text: str) -> float:
     return float(seconds)
 
 
-async def _find(bus: Connection, name: str) -> KeyedType:
+async def _find(bus: Connection, name: str, network: bytes) -> KeyedType:
     catalogue = Catalogue()
-    await TypeStore(bus, catalogue).refresh()
+    await TypeStore(bus, catalogue, network).refresh()
     return KeyedType.of(catalogue, name)
 
 

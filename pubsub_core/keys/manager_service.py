@@ -19,6 +19,7 @@ from bus.connection import Connection, end_task
 from bus.envelope import pack
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.responder import responding
+from bus.revocations import RevocationFeed
 from bus.state_store import StateMoved, StateStore
 from bus.subjects import KEYS, key_changes, key_manager, key_requests
 from pubsub_core.keys.errors import AdmissionRefused, CannotOpen
@@ -32,6 +33,9 @@ from pubsub_core.keys.status import GroupStatus, KeyStatus
 
 PULSE = 1.0
 """Seconds between two looks at the clock, and between two tellings of the last change."""
+
+PATIENCE = 5.0
+"""Seconds for which the store is waited for that says what was revoked."""
 
 _log = logging.getLogger("authfabric.keys")
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
@@ -73,15 +77,16 @@ class KeyManager:
             return introduction
 
         busy = pack(Told(b""))
-        async with (
-            responding(self._bus, [key_manager(type_id)], introduce, busy=busy, queue="keys"),
-            responding(self._bus, [key_requests(type_id)], self._answer, busy=busy, queue="keys", at_once=1),
-        ):
+        async with contextlib.AsyncExitStack() as stack:
+            feed = await stack.enter_async_context(RevocationFeed(self._bus, self.accept))
+            await feed.first_look(PATIENCE)
+            for subject, answer in ((key_manager(type_id), introduce), (key_requests(type_id), self._answer)):
+                await stack.enter_async_context(
+                    responding(self._bus, [subject], answer, busy=busy, queue="keys", at_once=1)
+                )
             ticking = asyncio.create_task(self._tick_always())
-            try:
-                yield
-            finally:
-                await end_task(ticking)
+            stack.push_async_callback(end_task, ticking)
+            yield
 
     def accept(self, notice: Notice) -> None:
         """Heed a revocation: whoever was admitted by what it takes back is evicted. Raises InvalidSignature."""

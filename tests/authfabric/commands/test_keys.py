@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
+from authfabric.network_key import read_network_key
 from authfabric.passphrase import VARIABLE
 from authz.spki import encode_chain
 from authz.spki.text import parse_chain
@@ -26,6 +27,7 @@ from pubsub_core.keys.ring import KeyRing
 from pubsub_core.type_store import TypeStore
 
 runner = CliRunner()
+NETWORK = ("--network-key", "network.key")
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[3])}
 
 
@@ -57,7 +59,8 @@ def folder(tmp_path, monkeypatch, jetstream_server):
     )
     run(*words)
     run("type", "sign", "draft.json", "--key", "pito.key", "--out", "one.type")
-    run("type", "publish", "one.type")
+    run("keys", "network", "network.key")
+    run("type", "publish", "one.type", *NETWORK)
     run(
         "cap",
         "issue",
@@ -79,7 +82,7 @@ def test_only_the_owner_appoints(folder):
 
 
 def test_an_attribute_that_the_type_does_not_have_is_refused(folder):
-    words = ("keys", "serve", folder, "--key", "manager.key", "--together", "plate,colour")
+    words = ("keys", "serve", folder, "--key", "manager.key", "--together", "plate,colour", *NETWORK)
     assert "`colour` is none" in run(*words, code=2)
 
 
@@ -87,7 +90,7 @@ async def join(name: str, url: str, chain: bytes) -> None:
     """A broker joins all groups of the type."""
     async with Connection(url) as bus:
         catalogue = Catalogue()
-        await TypeStore(bus, catalogue).refresh()
+        await TypeStore(bus, catalogue, read_network_key(Path("network.key"))).refresh()
         keyed = KeyedType.of(catalogue, name)
         client = KeyClient(bus, load_key(Path("broker.key"), str), KeyRing())
         async with client.running():
@@ -97,7 +100,7 @@ async def join(name: str, url: str, chain: bytes) -> None:
 
 def test_a_manager_serves_and_its_status_shows_members_and_epochs(folder, jetstream_server):
     run("keys", "appoint", "one.type", "--key", "pito.key", "--to", "manager.pub", "--out", "a")
-    command = ("keys", "serve", folder, "--key", "manager.key", "--appointment", "a", "--json")
+    command = ("keys", "serve", folder, "--key", "manager.key", "--appointment", "a", "--json", *NETWORK)
     program = [sys.executable, "-m", "authfabric", *command]
     with subprocess.Popen(program, stdout=subprocess.PIPE, env=ENVIRONMENT | os.environ) as manager:
         try:
@@ -110,8 +113,20 @@ def test_a_manager_serves_and_its_status_shows_members_and_epochs(folder, jetstr
         finally:
             manager.send_signal(signal.SIGTERM)
         assert manager.wait(20) == 0
-    status = json.loads(run("keys", "status", folder, "--key", "manager.key", "--json"))
+    status = json.loads(run("keys", "status", folder, "--key", "manager.key", "--json", *NETWORK))
     broker = Path("broker.pub").read_text().strip()
     assert sorted(group["attributes"] for group in status["groups"]) == [["place"], ["plate"]]
     assert [(group["epoch"], group["members"][0]["key"]) for group in status["groups"]] == [(1, broker)] * 2
-    assert "place" in run("keys", "status", folder, "--key", "manager.key")
+    assert "place" in run("keys", "status", folder, "--key", "manager.key", *NETWORK)
+
+
+def test_definitions_under_a_network_key_are_read_by_whoever_has_it_only(folder):
+    assert "no event type" in run("keys", "status", folder, "--key", "manager.key", code=3)
+    Path("network.key").chmod(0o644)
+    assert "chmod 600" in run("keys", "status", folder, "--key", "manager.key", *NETWORK, code=3)
+    run("keys", "network", "network.key", code=3)
+
+
+def test_a_broker_needs_a_capability_for_what_it_carries_sealed(folder):
+    words = ("broker", "serve", "--key", "broker.key", "--clients", "pito.pub", "--sealed", folder)
+    assert "TYPE=FILE" in run(*words, code=3)

@@ -13,6 +13,7 @@ from authz.predicate import Equal, Path
 from authz.spki import Notice, encode_chain
 from bus import Connection
 from bus.faults import FaultyConnection
+from bus.revocations import publish_notice
 from bus.subjects import KEYS
 from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.key_group import Rules
@@ -108,14 +109,16 @@ async def test_changes_reach_everyone_and_all_come_to_the_same_keys(jetstream_se
 
 async def test_a_revoked_broker_gets_no_further_key_and_destroys_what_it_has(jetstream_server):
     keyed, url, me, other = new_type(), jetstream_server.url, Identity.generate(), Identity.generate()
-    async with managing(url, keyed.id) as manager, broker(url, me) as client, broker(url, other) as stays:
+    async with managing(url, keyed.id), broker(url, me) as client, broker(url, other) as stays:
         await stays.join(keyed, chain(other), [PLATE])
         mine = certificate(me)
         await client.join(keyed, encode_chain([mine]), [PLATE])
         before = newest(stays, PLATE)
-        manager.accept(Notice.event(OWNER, mine, int(time.time())))
+        await publish_notice(client._bus, Notice.event(OWNER, mine, int(time.time())))
         await eventually(lambda: newest(stays, PLATE) > before)
         await eventually(lambda: not client.ring.groups)
+        with pytest.raises(AdmissionRefused):
+            await client.join(keyed, encode_chain([mine]), [PLATE])
 
 
 async def test_lost_changes_are_noticed_and_made_good(jetstream_server):
