@@ -33,7 +33,7 @@ class Vouchers:
     def __init__(self, roots: Iterable[PublicKey]) -> None:
         self._roots = frozenset(roots)
         self._deciders: dict[bytes, Decider | None] = {}
-        self._signed: dict[bytes, Decider] = {}
+        self._signed: dict[bytes, tuple[Decider, ...]] = {}
         self._open: defaultdict[bytes, list[_Recorded]] = defaultdict(list)
         self.vouched = 0
         """How many decisions that a PDP is said to have made it has signed."""
@@ -64,13 +64,14 @@ class Vouchers:
             self.refused += 1
             return
         for leaf in vouched.leaves:
-            self._signed[leaf] = decider
+            known = self._signed.get(leaf, ())
+            self._signed[leaf] = known if decider in known else (*known, decider)
             for recorded in self._open.pop(leaf, ()):
                 self._match(leaf, recorded)
 
     def _match(self, leaf: bytes, recorded: _Recorded) -> None:
-        decider = self._signed.get(leaf)
-        if decider is not None and decider.may_decide(recorded.request, recorded.at):
+        signers = self._signed.get(leaf, ())
+        if any(decider.may_decide(recorded.request, recorded.at) for decider in signers):
             self.vouched += 1
         else:
             self._open[leaf].append(recorded)

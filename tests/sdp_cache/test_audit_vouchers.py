@@ -17,8 +17,8 @@ SALES, HR = Request.of("ann", "/sales/q1", "read"), Request.of("ann", "/hr/pay",
 ALLOW = Decision(True, epoch=3)
 
 
-def introduction(issuer: Identity = ROOT, holder: Identity = PDP) -> bytes:
-    authority = parse_authority("object: /sales/*\naction: decide")
+def introduction(issuer: Identity = ROOT, holder: Identity = PDP, objects: str = "/sales/*") -> bytes:
+    authority = parse_authority(f"object: {objects}\naction: decide")
     chain = Capability(issuer.public, holder.public, False, authority, Validity(0, 1000)).sign(issuer)
     return Introduction.of(holder, (chain,)).encode()
 
@@ -86,6 +86,14 @@ def test_a_signature_that_was_made_for_something_else_does_not_hold():
 
 def test_a_pdp_vouches_only_for_what_it_may_decide():
     assert outcome(recorded(HR, ALLOW), signed((HR, ALLOW))) == (0, {"pep-1": [1]}, 0)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_it_is_enough_that_one_of_those_who_signed_it_may_decide_it(order):
+    other = signed((SALES, ALLOW), by=EVE, introduction=introduction(holder=EVE, objects="/hr/*"))
+    statements = [signed((SALES, ALLOW)), other][::order]
+    assert outcome(*statements, recorded(SALES, ALLOW)) == (1, {}, 0)
+    assert outcome(recorded(SALES, ALLOW), *statements) == (1, {}, 0)
 
 
 def test_what_no_pdp_is_said_to_have_decided_needs_no_voucher():
