@@ -13,6 +13,12 @@ from authfabric.terminal import Exit, printable, run
 from authz import AuthFabricError
 
 
+@pytest.fixture(autouse=True)
+def as_in_a_new_process():
+    """Commands that ran here before may have left their own ways with signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 async def interrupted(number: signal.Signals, tidied: list[str]) -> None:
     try:
         os.kill(os.getpid(), number)
