@@ -57,6 +57,10 @@ class Rank(NamedTuple):
     effect: int
 
 
+_FIRST = Rank(-1, 0, 0)
+"""Before everything: where it may apply, the PDP is asked whatever else does."""
+
+
 class Bit(msgspec.Struct, frozen=True):
     """A clause of a policy, or several that differ only in the permission."""
 
@@ -64,10 +68,12 @@ class Bit(msgspec.Struct, frozen=True):
     effect: Effect
     rank: Rank
     clause: Clause
+    obliges: bool = False
+    """Whether its policies have obligations: then the decision is the PDP's to give, with what it obliges to."""
 
     @property
     def asks(self) -> bool:
-        return self.clause.ask != TRUE
+        return self.obliges or self.clause.ask != TRUE
 
 
 class Tier(NamedTuple):
@@ -135,11 +141,13 @@ def _bits(rules: Rules) -> Iterator[Bit]:
     for policy in rules.policies:
         rank = _rank(policy, rules.algorithm)
         for clause in split(policy.condition):
-            yield Bit((policy.id,), policy.effect, rank, clause)
+            yield Bit((policy.id,), policy.effect, rank, clause, bool(policy.obligations))
 
 
 def _rank(policy: Policy, algorithm: Algorithm) -> Rank:
     allows = policy.effect is Effect.ALLOW
+    if policy.obligations:
+        return _FIRST
     match algorithm:
         case Algorithm.DENY_OVERRIDES:
             return Rank(2 if allows else 0, 0, 0)
@@ -151,14 +159,14 @@ def _rank(policy: Policy, algorithm: Algorithm) -> Rank:
 
 def _merge(bits: Iterable[Bit]) -> Iterator[Bit]:
     """Bits that match the same subjects with the same consequence become one, for any of their permissions."""
-    alike: dict[tuple[Effect, Rank, Clause], list[Bit]] = {}
+    alike: dict[tuple[Effect, Rank, Clause, bool], list[Bit]] = {}
     for bit in bits:
         key = replace(bit.clause, permission=TRUE)
-        alike.setdefault((bit.effect, bit.rank, key), []).append(bit)
-    for (effect, rank, clause), several in alike.items():
+        alike.setdefault((bit.effect, bit.rank, key, bit.obliges), []).append(bit)
+    for (effect, rank, clause, obliges), several in alike.items():
         permission = _any_of([bit.clause.permission for bit in several])
         policies = tuple(dict.fromkeys(policy for bit in several for policy in bit.policies))
-        yield Bit(policies, effect, rank, replace(clause, permission=permission))
+        yield Bit(policies, effect, rank, replace(clause, permission=permission), obliges)
 
 
 def _any_of(permissions: Sequence[Predicate]) -> Predicate:
