@@ -18,7 +18,7 @@ from authfabric import passphrase
 from authfabric.capability_files import FileRefused, write_new
 from authfabric.durations import seconds_of
 from authfabric.terminal import Exit, Json, err, fail, out, print_json, run
-from authz import AuthFabricError, Identity
+from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.spki import Authority, Certificate, InvalidCapability, Notice, parse_authority
 from authz.spki.text import format_time
@@ -28,14 +28,16 @@ from bus.connection import Connection
 from bus.credentials import Credentials
 from bus.credentials_store import write_credentials
 from bus.errors import BadMessage
-from bus.keystore import load_key, write_private
+from bus.keystore import load_key, load_public_key, write_private
 from bus.security import ServiceKeys
 from pdp.access import AccessRules, AccessService
 from pdp.access.census import Census, Share
 from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
 from pdp.access.domain_store import DomainFolder
-from pdp.access.entitlement import Enrolment
+from pdp.access.entitlement import Enrolment, RoleEntitlement
 from pdp.access.issuing_service import IssuingService
+from pdp.bundle_store import read_folder
+from pdp.policy_set import PolicySet
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 
@@ -46,6 +48,7 @@ ROLES = {
     "operator": "resource: *\naction: *",
 }
 DEFAULT_NETWORK = "*"
+FOLLOW_SECONDS = 2.0
 
 Folder = Annotated[Path, typer.Argument(help="The domain's folder.")]
 Name = Annotated[str, typer.Argument(help="A name for the member that no other has.")]
@@ -105,9 +108,25 @@ def serve(
     messages: Annotated[
         float, typer.Option(help="Messages a second that one connection may send.")
     ] = 100_000.0,
+    roles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY|FILE",
+            help="The public key of the role service for whose sessions to give capabilities.",
+        ),
+    ] = None,
+    policies: Annotated[
+        Path | None,
+        typer.Option(help="The folder of policies that says which roles give which; with --roles."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
-    """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails."""
+    """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails.
+
+    What the domain is granted meanwhile, and whom it admits, counts within seconds.
+    """
+    if (roles is None) != (policies is None):
+        fail("`--roles` and `--policies` go together: who is in a role, and what the role gives", Exit.USAGE)
     rules = AccessRules(session_seconds=session, connections=connections)
     with _errors():
         opened = DomainFolder.open(folder)
@@ -115,11 +134,13 @@ def serve(
         where = url or opened.file.url
         keys, tls = ServiceKeys.of(issuer.service), opened.tls(issuer, time())
         census = Census(Share(messages_per_second=messages))
+        giving = None if roles is None or policies is None else _giving(load_public_key(roles), policies)
     run(
         _serve(
             lambda: AccessService(where, keys, opened.control(rules), time, tls, census),
             opened,
             lifetime,
+            giving,
             json,
         )
     )
@@ -282,8 +303,23 @@ def status(folder: Folder, json: Json = False) -> None:
     out.print(table)
 
 
+_Giving = Callable[[Connection], RoleEntitlement]
+
+
+def _giving(service: PublicKey, policies: Path) -> _Giving:
+    """What gives capabilities for roles, once there is a connection."""
+    rules = PolicySet.read(read_folder(policies)).roles
+    if rules is None:
+        raise InvalidKey(f"`{policies}` has no role rules, so no role gives a capability")
+    return lambda bus: RoleEntitlement(bus, service, rules.rulebook)
+
+
 async def _serve(
-    make: Callable[[], AccessService], opened: DomainFolder, lifetime: float, json: bool
+    make: Callable[[], AccessService],
+    opened: DomainFolder,
+    lifetime: float,
+    giving: _Giving | None,
+    json: bool,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -292,15 +328,27 @@ async def _serve(
         access: AccessService = await stack.enter_async_context(make())
         enrolment = Enrolment(lambda: opened.members)
         issuer = opened.issuer(passphrase.known)
-        await stack.enter_async_context(
-            IssuingService(access.member, issuer, time, enrolment, lifetime=lifetime)
-        )
+        given = None if giving is None else giving(access.member)
+        issuing = IssuingService(access.member, issuer, time, enrolment, given, lifetime)
+        await stack.enter_async_context(issuing)
+        following = asyncio.create_task(_follow(opened, access))
+        stack.callback(following.cancel)
         if json:
             print_json({"ready": True, "domain": opened.file.name, "url": access.member.address})
         else:
             err.print(f"[green]ready[/]: decides who connects to {access.member.address}", highlight=False)
         await stop.wait()
     err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)
+
+
+async def _follow(opened: DomainFolder, access: AccessService) -> None:
+    """Look again and again at what the domain holds, and whom it has admitted."""
+    while True:
+        await asyncio.sleep(FOLLOW_SECONDS)
+        try:
+            opened.refresh(access.control)
+        except AuthFabricError as error:
+            err.print(f"the folder is not followed: {error}", highlight=False)
 
 
 async def _revoke(url: str, credentials: Credentials, notice: Notice) -> None:

@@ -155,6 +155,10 @@ class DomainFolder:
         service = PublicKey.parse(self.file.service)
         return AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains)
 
+    def refresh(self, control: AccessControl) -> None:
+        """Let what the domain has been granted since, and whom it has admitted, count from now on."""
+        control.holdings, control.domains = self.holdings, frozenset(self.domains)
+
     def security(self, keys: ServiceKeys) -> Security:
         tls = self.path / "tls"
         return Security(keys.names(), tls / "server.pem", tls / "server.key", tls / "ca.pem")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
+import signal
+import sys
 from pathlib import Path
 from time import time
 
@@ -141,3 +144,43 @@ async def test_members_of_a_domain_below_connect_by_the_word_of_both_and_fall_wi
             with pytest.raises(NotConnected):
                 async with Connection(server.url, credentials=stranger.credentials):
                     pass
+
+
+def test_what_a_domain_is_granted_later_reaches_its_brokers_by_the_certificate_they_have(uk, tmp_path):
+    met = tmp_path / "met"
+    run("init", met, "--name", "met", "--unencrypted")
+    folder = DomainFolder.open(met)
+    control = folder.control()
+    assert len(control.holdings) == 1
+    run("join", met, "--request", tmp_path / "r")
+    run("admit", uk, tmp_path / "r", "--out", tmp_path / "m")
+    run("join", met, tmp_path / "m")
+    folder.refresh(control)
+    assert [len(chain) for chain in control.holdings] == [1, 2]
+
+
+async def test_serve_decides_until_it_is_told_to_end_and_revoke_puts_out(uk, tmp_path):
+    local = LocalDomain.find(uk)
+    async with NatsServer(jetstream=True, extra=local.configuration()) as server:
+        local.at_url(server.url)
+        run("grant", uk, "shop", "--as", "pep", "--out", tmp_path / "shop.json")
+        serving = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "authfabric", "domain", "serve", str(uk), "--json",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert serving.stdout
+        while await asyncio.wait_for(serving.stdout.readline(), 60.0) != b"}\n":
+            pass
+        found = read_credentials(tmp_path / "shop.json")
+        async with Connection(found.url, credentials=found.credentials) as shop:
+            await asyncio.to_thread(run, "revoke", uk, "shop")
+            await eventually(lambda: not shop.ready)
+        serving.send_signal(signal.SIGTERM)
+        _, said = await serving.communicate()
+        assert b"1 let in" in said
+        assert serving.returncode == 0
+    assert json.loads(run("status", uk, "--json"))["members"] == {}
+
+
+def test_roles_need_their_rules(uk):
+    assert "go together" in refuse(2, "serve", uk, "--roles", "x")
