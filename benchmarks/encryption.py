@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import random
+import statistics
 from collections.abc import AsyncIterator, Iterator, Sequence
 from math import log2
 from time import process_time, thread_time, time
@@ -38,8 +39,8 @@ from pubsub_core.trust import ALL, vouch
 from pubsub_core.type_signature import SignedType
 from pubsub_core.type_store import TypeStore
 
-EVENTS = 2_000
-ROUNDS = 7
+EVENTS = 1_024
+ROUNDS = 25
 BROKERS = 2_000
 PUBLICATIONS = 300
 DOMAIN = "bench"
@@ -84,7 +85,8 @@ class Kinds:
         return EventType.new(name, self.owner.public, [(each, AttributeType.STRING) for each in names], uuid4)
 
     def __iter__(self) -> Iterator[EventType]:
-        return iter((*self.clear.values(), *self.sealed.values(), self.equal))
+        """Those that are compared stand together, so that a slow moment strikes them all."""
+        return iter((self.clear[1], self.sealed[1], self.clear[10], self.sealed[10], self.equal))
 
     def chains(self, broker: Identity) -> dict[str, bytes]:
         """A broker's capabilities for the attributes of sealed types that events have."""
@@ -116,14 +118,18 @@ async def throughput() -> dict[str, float]:
         for _ in range(ROUNDS):
             for name, route in routes.items():
                 seconds[name].append(await route.measure())
-    least = {name: min(each) for name, each in seconds.items()}
     return {
-        "clear1_us": 1e6 * least["bench.Clear1"] / EVENTS,
-        "clear10_us": 1e6 * least["bench.Clear10"] / EVENTS,
-        "attr1_ratio": least["bench.Clear1"] / least["bench.Sealed1"],
-        "attr10_ratio": least["bench.Clear10"] / least["bench.Sealed10"],
-        "cached_ratio": least["bench.Clear10"] / least["bench.Equal10"],
+        "clear1_us": 1e6 * min(seconds["bench.Clear1"]) / EVENTS,
+        "clear10_us": 1e6 * min(seconds["bench.Clear10"]) / EVENTS,
+        "attr1_ratio": _ratio(seconds["bench.Clear1"], seconds["bench.Sealed1"]),
+        "attr10_ratio": _ratio(seconds["bench.Clear10"], seconds["bench.Sealed10"]),
+        "cached_ratio": _ratio(seconds["bench.Clear10"], seconds["bench.Equal10"]),
     }
+
+
+def _ratio(clear: list[float], other: list[float]) -> float:
+    """The median of what each round says."""
+    return statistics.median(one / two for one, two in zip(clear, other, strict=True))
 
 
 async def _manage(kinds: Kinds, bus: Connection, stack: contextlib.AsyncExitStack) -> None:
