@@ -309,10 +309,10 @@ class BrokerService:
             self._end_sessions(now)
             if self._serving.policies:
                 self._watch_lease(now)
-            expired = self.calls.expires is not None and now >= self.calls.expires
-            if self.links.found_types or self.calls.unanswered or expired:
+            if self.links.found_types:
                 self.links.found_types = False
                 await self._evolve(self.calls.epoch)
+            await self.calls.review()
             await asyncio.sleep(TICK_SECONDS)
 
     def _end_sessions(self, now: float) -> None:
@@ -352,17 +352,17 @@ class BrokerService:
             self._revocation.clear()
             held, self._revoked = self._revoked, 0
             try:
-                await self._evolve(self.calls.epoch)
+                await self._evolve(self.calls.epoch, keep=False)
             finally:
                 for _ in range(held):
                     self.broker.release()
 
-    async def _evolve(self, epoch: int) -> None:
+    async def _evolve(self, epoch: int, keep: bool = True) -> None:
         """Go by these policies from now on: nothing is delivered until everything has been asked anew."""
         self.broker.hold()
         try:
             async with self._evolving:
-                await self.calls.evolve(max(epoch, self.calls.epoch))
+                await self.calls.evolve(max(epoch, self.calls.epoch), keep)
         finally:
             self.broker.release()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from authz import AuthFabricError, Entity, PublicKey
@@ -45,6 +46,9 @@ from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
 from pubsub_core.type_signature import SignedType
 
+RETRY_SECONDS = 1.0
+"""After so long, what nobody answered is asked again."""
+
 _log = logging.getLogger("authfabric.events")
 
 
@@ -64,6 +68,18 @@ class _Claim:
     ask: Ask
     subscription: Subscription | None
     """None for an advertisement."""
+
+    @property
+    def key(self) -> object:
+        """What tells it from all others."""
+        return self.subscription or (self.session.token, self.ask.type)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the client still wants it."""
+        if self.subscription is None:
+            return self.ask.type in self.session.advertised
+        return self.session.subscriptions.get(self.subscription.number) is self.subscription
 
 
 class Calls:
@@ -88,10 +104,10 @@ class Calls:
         self._nonces = Nonces()
         self.epoch = 0
         """The policies by which everything here is granted, or newer ones."""
-        self.unanswered = False
-        """Whether something is not granted only because nobody answered."""
-        self.expires: float | None = None
-        """Unix time at which something must be asked again."""
+        self._due: dict[object, tuple[float, _Claim]] = {}
+        """What must be asked again, and when: it was not answered, or holds for so long only."""
+        self._ends: dict[object, float] = {}
+        """Until when what was last granted of a claim holds, if not for ever."""
 
     async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
         """Answer a call; `channel` is the one by which it came, if it came sealed."""
@@ -251,17 +267,38 @@ class Calls:
         if not decision.allowed:
             raise Refused(action, name, decision.detail)
 
-    async def evolve(self, epoch: int) -> None:
-        """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer."""
-        self.epoch, self.unanswered, self.expires = epoch, False, None
+    async def evolve(self, epoch: int, keep: bool = True) -> None:
+        """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
+
+        If they are the same as before, and nobody answers, what was granted goes on while it holds, unless `keep` is
+        false.
+        """
+        same, self.epoch = keep and epoch == self.epoch, epoch
         claims = [claim for session in self._broker.sessions.values() for claim in self._claims(session)]
-        now = self._broker.setting.now()
-        for claim, granted in zip(
-            claims, await self._rights.grants([each.ask for each in claims], now, epoch), strict=True
-        ):
-            if claim.session.token in self._broker.sessions:
-                self._settle(claim, granted)
+        await self._ask(claims, keep=same)
         self._on_change({each.definition.id for each in self._broker.setting.catalogue})
+
+    async def review(self) -> None:
+        """Ask again about what was not answered, and about what was granted for a time that is over."""
+        now = self._broker.setting.now()
+        due = [claim for at, claim in self._due.values() if at <= now]
+        if due:
+            await self._ask(due, keep=True)
+            self._on_change({id_ for claim in due for id_ in self._types_of(claim)})
+
+    async def _ask(self, claims: Sequence[_Claim], keep: bool) -> None:
+        epoch, now = self.epoch, self._broker.setting.now()
+        grants = await self._rights.grants([each.ask for each in claims], now, epoch)
+        for claim, granted in zip(claims, grants, strict=True):
+            if claim.stands and claim.session.token in self._broker.sessions:
+                if epoch == self.epoch:  # otherwise somebody is asking by newer policies
+                    self._settle(claim, granted, keep)
+            else:
+                self._due.pop(claim.key, None)
+                self._ends.pop(claim.key, None)
+
+    def _types_of(self, claim: _Claim) -> set[str]:
+        return {each.id for each in self._broker.setting.catalogue.family(claim.ask.type)}
 
     def _claims(self, session: Session) -> Sequence[_Claim]:
         holder = session.holder
@@ -281,11 +318,17 @@ class Calls:
             if self.epoch == epoch:
                 return granted
 
-    def _settle(self, claim: _Claim, granted: Granted) -> None:
-        """Put what is granted of a claim in force."""
-        self.unanswered |= not granted.answered
-        if granted.expires is not None:
-            self.expires = min(self.expires or granted.expires, granted.expires)
+    def _settle(self, claim: _Claim, granted: Granted, keep: bool = False) -> None:
+        """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
+        now, key = self._broker.setting.now(), claim.key
+        self._due.pop(key, None)
+        if not granted.answered:
+            self._due[key] = now + RETRY_SECONDS, claim
+            if keep and now < self._ends.get(key, inf):
+                return
+        elif granted.expires is not None:
+            self._due[key] = granted.expires, claim
+        self._ends[key] = granted.expires if granted.expires is not None else inf
         session, subscription = claim.session, claim.subscription
         if subscription is None:
             before = session.adverts.get(claim.ask.type, {})

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from authz import Identity
+from authz import Decision, Identity, Reason
 from authz.spki import (
     Capability,
     Kind,
@@ -19,7 +19,10 @@ from authz.spki import (
     encode_chain,
     parse_authority,
 )
+from bus.errors import StoreUnavailable
+from bus.feed import Feed
 from bus.revocations import publish_notice
+from pep import Enforcer
 from pubsub_core import outbox
 from pubsub_core.client import CallRefused
 from pubsub_core.errors import InvalidEvent, Refused, SessionLost, UnknownType
@@ -400,6 +403,62 @@ async def test_a_capability_that_ends_or_is_taken_back_ends_what_it_gave(place, 
     await publisher.flush()
     assert theirs.unread == mine.unread == 0
     assert not publisher.interested
+
+
+async def test_what_nobody_answers_is_not_granted_but_what_was_granted_goes_on(place, monkeypatch):
+    kind, late = await place.define("News", *NEWS), await place.define("Late", *NEWS)
+    north = await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+    answers = Enforcer.check_many
+
+    async def nobody(self, requests, **more):
+        return [Decision(False, Reason.NO_PDP) for _ in requests]
+
+    monkeypatch.setattr(Enforcer, "check_many", nobody)
+    with pytest.raises(Refused):
+        await reader.subscriber(late.name)
+    await north._evolve(north.calls.epoch)
+    await publisher.publish(score=1)
+    await publisher.flush()
+    assert await take(subscriber, 1) == [{"score": 1}]
+    await north._evolve(north.calls.epoch + 1)  # there are newer policies, and nobody to ask
+    assert not subscriber_of(place, reader).granted
+    north.calls.epoch -= 1
+    monkeypatch.setattr(Enforcer, "check_many", answers)
+    await eventually(lambda: subscriber_of(place, reader).granted)
+
+
+async def test_a_broker_cut_off_from_the_policy_feed_delivers_nothing_until_it_hears_it_again(
+    place, monkeypatch
+):
+    kind = await place.define("News", *NEWS)
+    north = await place.broker("north", lease=1.5)
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+    newest = Feed.newest
+
+    async def away(self):
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(Feed, "newest", away)
+    await eventually(lambda: north.broker.held)
+    await publisher.publish(score=1)
+    await asyncio.sleep(0)
+    assert subscriber.unread == 0
+    monkeypatch.setattr(Feed, "newest", newest)
+    assert await take(subscriber, 1) == [{"score": 1}]
+
+
+async def test_a_session_of_which_nothing_is_heard_ends(place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.broker_service.SESSION_TTL", 0.5)
+    monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 600)
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    client = await place.client("bob", "north")
+    subscriber = await client.subscriber(kind.name)
+    with pytest.raises(SessionLost, match="nothing was heard"):
+        await asyncio.wait_for(anext(subscriber), 20)
 
 
 async def test_a_session_ends_with_its_credential(place):
