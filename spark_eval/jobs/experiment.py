@@ -1,4 +1,4 @@
-"""Runs an experiment: live, then simulated and aggregated on Spark, then written down as trace and report."""
+"""Runs an experiment: live, then simulated and aggregated on Spark, then written down as traces and report."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ class Order:
 def run(order: Order, steps: Steps) -> Result:
     """Run the experiment. The output folder appears when all is done, or not at all."""
     with whole_folder(order.out, PLAN) as folder, ExitStack() as stack:
-        (folder / PLAN).write_text(dump(order.plan))
-        measured = _measure(order, steps)
+        # First, so that what is wrong with Java or the master is said before minutes of measuring; then it is idle.
         with steps.step("starting Spark", 1):
             spark = stack.enter_context(open_session(order.spark))
+        (folder / PLAN).write_text(dump(order.plan))
+        measured = _measure(order, steps)
         simulated = _simulate(order, spark, steps)
         with steps.step("aggregating", 1):
             result = _aggregate(order, to_frame(spark, pa.concat_tables([measured, simulated])).cache())
@@ -70,7 +71,7 @@ def _write(folder: Path, traces: Mapping[str, pa.Table]) -> None:
 
 
 def _measure(order: Order, steps: Steps) -> pa.Table:
-    """The live parts, before Spark runs and takes computing time from them."""
+    """The live parts, before the simulation takes computing time from them."""
     plan, parts = order.plan, [TRACE.empty_table()]
     live = plan.availability
     if Part.AVAILABILITY in order.parts and live.live_cells():

@@ -35,7 +35,7 @@ def command(*words, cwd=None):
     return subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["experiment", "--help"], ["experiment", "all", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["experiment", "--help"]])
 def test_help_works_without_spark(words):
     done = command("-c", WITHOUT_SPARK, *words)
     assert done.returncode == 0, done.stderr
@@ -59,6 +59,15 @@ def test_a_bad_plan_is_one_line_and_leaves_nothing(tmp_path):
     assert "Traceback" not in done.stderr
     assert not out.exists()
     assert {path.name for path in tmp_path.iterdir()} <= {"plan.yaml", "cache"}
+
+
+def test_a_cluster_that_is_not_there_is_said_before_anything_is_measured(tmp_path):
+    words = ["--quick", "--master", "sc://", "--out", str(tmp_path / "out")]
+    done = command("-m", "authfabric", "experiment", "availability", *words)
+    assert done.returncode == 3
+    assert "no Spark session on `sc://`" in done.stderr
+    assert "asking failing PDPs" not in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_plan_and_the_quick_one_exclude_each_other(tmp_path):

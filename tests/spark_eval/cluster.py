@@ -86,3 +86,16 @@ def cluster(folder, workers=2):
         for worker in started:
             worker.wait_for("Successfully registered with master")
         yield Cluster(master, url, started)
+
+
+@contextlib.contextmanager
+def connect_server(folder):
+    """A Spark Connect server with two cores; gives its URL."""
+    words = ("--master", "local[2]", "--conf", "spark.connect.grpc.binding.port=0", "--class")
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    server = Daemon(folder, "org.apache.spark.deploy.SparkSubmit", *words, main, "spark-internal")
+    try:
+        port = server.wait_for(r"Spark Connect server started at: .*:(\d+)")[1]
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.kill()

@@ -1,4 +1,4 @@
-"""The jobs on a real standalone cluster: a master and two workers, each a process with its own executor."""
+"""The jobs elsewhere: on a standalone cluster of a master and two workers, and over Spark Connect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_eval.experiment.plan import Part, parse
 from spark_eval.jobs.experiment import PLAN, TRACES, Order, run
 from spark_eval.progress import Steps
 from spark_eval.session import SparkOptions
-from tests.spark_eval.cluster import ROOT, cluster
+from tests.spark_eval.cluster import ROOT, cluster, connect_server
 
 EXPERIMENT = """
 seed: 3
@@ -66,13 +66,26 @@ def test_a_cluster_gives_the_same_result_also_when_a_worker_is_killed_in_the_mid
         driver.wait()
 
 
-def test_the_command_runs_on_a_cluster_as_it_does_here(local, running, tmp_path):
-    words = ["--plan", local / PLAN, "--master", running.url, "--out", tmp_path / "out"]
+def experiment(master, plan, out):
+    """What the command prints, run as from a terminal."""
+    words = ["--plan", plan, "--master", master, "--out", out]
     done = subprocess.run(
         [sys.executable, "-m", "authfabric", "experiment", "availability", *words],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "6 of 6 points agree" in done.stdout
     assert "WARN" not in done.stderr
+    return done.stdout
+
+
+def test_the_command_runs_on_a_cluster_as_it_does_here(local, running, tmp_path):
+    printed = experiment(running.url, local / PLAN, tmp_path / "out")
+    assert "6 of 6 points agree" in printed
+    assert simulated(tmp_path / "out") == simulated(local)
+
+
+def test_the_command_runs_over_spark_connect_as_it_does_here(local, tmp_path):
+    with connect_server(tmp_path) as url:
+        printed = experiment(url, local / PLAN, tmp_path / "out")
+    assert "6 of 6 points agree" in printed
     assert simulated(tmp_path / "out") == simulated(local)
