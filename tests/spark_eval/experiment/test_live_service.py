@@ -10,7 +10,7 @@ from spark_eval.experiment.world import World
 
 SEED = 11
 PLAN = Availability(
-    population=Population(requests=300, objects=20, deadline=1.0),
+    population=Population(requests=300, objects=20, deadline=5.0),
     simulated_runs=4,
     block=2,
     live_runs=1,

@@ -20,7 +20,7 @@ SMALL = parse(
     """
 seed: 7
 availability:
-  population: {requests: 200, objects: 10, deadline: 1.0}
+  population: {requests: 200, objects: 10, deadline: 5.0}
   simulated_runs: 40
   block: 20
   live_runs: 1
