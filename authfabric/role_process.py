@@ -60,7 +60,7 @@ async def _follow(
     follower.on_change.append(adopt)
     await stack.enter_async_context(follower)
     if follower.in_force is None:
-        err.print(f"waiting for policies: {follower.problem}", highlight=False)
+        err.print(f"waiting for policies: {follower.problem}", highlight=False, soft_wrap=True)
 
 
 def _say_ready(setup: Setup) -> None:

@@ -96,6 +96,7 @@ def keeping() -> set[str]:
         f"{attributes(None)}.changed",
         f"$KV.{ROLES}.>",
         f"$JS.API.STREAM.CREATE.{bucket}",
+        f"$JS.API.STREAM.PURGE.{bucket}",
         *reading(bucket),
     }
 

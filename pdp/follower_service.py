@@ -101,7 +101,8 @@ class ReleaseFollower(Generic[T]):
     async def __aenter__(self) -> Self:
         enter = self._stack.enter_async_context
         await enter(self._feed)
-        await enter(RollKeeper(self._connection, self._following.domain, answering=True))
+        if self._following.kind == "pdp":
+            await enter(RollKeeper(self._connection, self._following.domain, answering=True))
         kept = self._kept_on_disk()
         await self._look()
         if self._applying is not None:

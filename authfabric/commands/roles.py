@@ -27,6 +27,7 @@ from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
+from bus.errors import NoResponders
 from bus.keystore import load_key
 from bus.role_messages import Set
 from bus.roles import RoleClient, RoleRefused
@@ -280,6 +281,8 @@ def _speak(
             return await speak()
         except RoleRefused as error:
             return error
+        except NoResponders:
+            fail(f"nobody keeps the role sessions of `{domain}`: start `authfabric roles serve`")
 
     result = run(heard())
     if isinstance(result, RoleRefused):

@@ -104,7 +104,7 @@ class Deeds:
         if not asked and len(known) == 1:
             return known[0]
         if not known:
-            raise DeedRefused("the policies have no role rules")
+            raise DeedRefused("no policies with role rules are in force")
         named = ", ".join(f"`{each}`" for each in known)
         raise DeedRefused(f"say which role rules count: those of {named}")
 

@@ -132,7 +132,9 @@ async def test_what_is_called_wrongly_exits_with_two(keys, tmp_path):
 
 
 async def test_without_a_role_service_it_says_so_and_exits_with_three(keys):
-    assert "nobody listens" in await refused(3, "begin", keys["ann"], "--domain=elsewhere")
+    assert "nobody keeps the role sessions of `elsewhere`" in await refused(
+        3, "begin", keys["ann"], "--domain=elsewhere"
+    )
 
 
 async def test_the_key_of_the_service_is_made_at_first_use(keys):
