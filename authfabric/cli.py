@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from importlib import import_module, metadata
@@ -84,7 +85,12 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end a command
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except OSError as error:  # a full disk, a file that may not be read
         print(f"error: {error}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # what could not be written is not tried again when Python ends
+            sys.stdout.close()
         sys.exit(Exit.FAILED)

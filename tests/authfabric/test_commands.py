@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import os
 import signal
 import subprocess
@@ -216,7 +217,7 @@ class TestPdp:
         _, error = process.communicate(timeout=60)
         assert process.returncode == 0
         assert "draining: 0 questions left" in error
-        assert "ended: 1 questions answered" in error
+        assert re.search("ended: [12] questions answered", error)  # asked twice if the first answer was slow
 
     @pytest.mark.parametrize("words", [["--serve", "everything"], ["--max-queue", "0"]])
     def test_called_wrongly_is_2(self, words):
