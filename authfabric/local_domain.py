@@ -40,7 +40,9 @@ class LocalDomain:
         """The domain in this folder, made if there is none; its keys are for this user's eyes only."""
         exists = (path / "domain.json").exists()
         folder = DomainFolder.open(path) if exists else DomainFolder.create(path, NAME, time(), None)
-        return cls(folder, folder.issuer(passphrase.known))
+        issuer = folder.issuer(passphrase.known)
+        folder.certify_server(issuer, time())  # anew at each start, so that it never expires
+        return cls(folder, issuer)
 
     def configuration(self) -> str:
         """What makes a NATS server refuse strangers."""

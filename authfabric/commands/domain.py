@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -14,11 +12,12 @@ import msgspec
 import typer
 from rich.table import Table
 
-from authfabric import passphrase
+from authfabric import domain_process, passphrase
 from authfabric.capability_files import FileRefused, write_new
+from authfabric.domain_process import Serving, role_rules
 from authfabric.durations import seconds_of
-from authfabric.terminal import Exit, Json, err, fail, out, print_json, run
-from authz import AuthFabricError, Identity, PublicKey
+from authfabric.terminal import Exit, Json, fail, out, print_json, run
+from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.spki import Authority, Certificate, InvalidCapability, Notice, parse_authority
 from authz.spki.text import format_time
@@ -30,14 +29,10 @@ from bus.credentials_store import write_credentials
 from bus.errors import BadMessage
 from bus.keystore import load_key, load_public_key, write_private
 from bus.security import ServiceKeys
-from pdp.access import AccessRules, AccessService
-from pdp.access.census import Census, Share
+from pdp.access import AccessRules
+from pdp.access.census import Share
 from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
 from pdp.access.domain_store import DomainFolder
-from pdp.access.entitlement import Enrolment, RoleEntitlement
-from pdp.access.issuing_service import IssuingService
-from pdp.bundle_store import read_folder
-from pdp.policy_set import PolicySet
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 
@@ -48,7 +43,6 @@ ROLES = {
     "operator": "resource: *\naction: *",
 }
 DEFAULT_NETWORK = "*"
-FOLLOW_SECONDS = 2.0
 
 Folder = Annotated[Path, typer.Argument(help="The domain's folder.")]
 Name = Annotated[str, typer.Argument(help="A name for the member that no other has.")]
@@ -131,19 +125,9 @@ def serve(
     with _errors():
         opened = DomainFolder.open(folder)
         issuer = opened.issuer(passphrase.known)
-        where = url or opened.file.url
-        keys, tls = ServiceKeys.of(issuer.service), opened.tls(issuer, time())
-        census = Census(Share(messages_per_second=messages))
-        giving = None if roles is None or policies is None else _giving(load_public_key(roles), policies)
-    run(
-        _serve(
-            lambda: AccessService(where, keys, opened.control(rules), time, tls, census),
-            opened,
-            lifetime,
-            giving,
-            json,
-        )
-    )
+        where, share = url or opened.file.url, Share(messages_per_second=messages)
+        giving = None if roles is None or policies is None else role_rules(load_public_key(roles), policies)
+    run(domain_process.serve(Serving(opened, issuer, where, rules, share, lifetime, giving, json)))
 
 
 @app.command()
@@ -301,54 +285,6 @@ def status(folder: Folder, json: Json = False) -> None:
         told = _describe(each)
         table.add_row(name, str(told["key"])[:12], str(told["until"]), "yes" if told["delegate"] else "no")
     out.print(table)
-
-
-_Giving = Callable[[Connection], RoleEntitlement]
-
-
-def _giving(service: PublicKey, policies: Path) -> _Giving:
-    """What gives capabilities for roles, once there is a connection."""
-    rules = PolicySet.read(read_folder(policies)).roles
-    if rules is None:
-        raise InvalidKey(f"`{policies}` has no role rules, so no role gives a capability")
-    return lambda bus: RoleEntitlement(bus, service, rules.rulebook)
-
-
-async def _serve(
-    make: Callable[[], AccessService],
-    opened: DomainFolder,
-    lifetime: float,
-    giving: _Giving | None,
-    json: bool,
-) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with contextlib.AsyncExitStack() as stack:
-        access: AccessService = await stack.enter_async_context(make())
-        enrolment = Enrolment(lambda: opened.members)
-        issuer = opened.issuer(passphrase.known)
-        given = None if giving is None else giving(access.member)
-        issuing = IssuingService(access.member, issuer, time, enrolment, given, lifetime)
-        await stack.enter_async_context(issuing)
-        following = asyncio.create_task(_follow(opened, access))
-        stack.callback(following.cancel)
-        if json:
-            print_json({"ready": True, "domain": opened.file.name, "url": access.member.address})
-        else:
-            err.print(f"[green]ready[/]: decides who connects to {access.member.address}", highlight=False)
-        await stop.wait()
-    err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)
-
-
-async def _follow(opened: DomainFolder, access: AccessService) -> None:
-    """Look again and again at what the domain holds, and whom it has admitted."""
-    while True:
-        await asyncio.sleep(FOLLOW_SECONDS)
-        try:
-            opened.refresh(access.control)
-        except AuthFabricError as error:
-            err.print(f"the folder is not followed: {error}", highlight=False)
 
 
 async def _revoke(url: str, credentials: Credentials, notice: Notice) -> None:
