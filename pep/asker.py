@@ -230,8 +230,8 @@ def _terms(strategy: Strategy | str, seconds: float) -> Terms:
         strategy = Strategy(strategy)
     except ValueError:
         raise InvalidRequest("strategy", f"must be {', '.join(Strategy)}, not `{strategy}`") from None
-    if not seconds > 0:
-        raise InvalidRequest("deadline", f"must be more than 0 seconds, not {seconds:g}")
+    if not isinstance(seconds, int | float) or not seconds > 0:
+        raise InvalidRequest("deadline", f"must be more than 0 seconds, not {seconds}")
     return strategy, seconds
 
 

@@ -180,7 +180,8 @@ class Enforcer:
         decisions = [next(answers) if decision is None else decision for decision in known]
         if self.audit is not None:
             for request, decision in zip(asked, decisions, strict=True):
-                self.audit.record(request, decision)
+                if decision.reason is not Reason.INVALID_REQUEST:  # it could not be read back either
+                    self.audit.record(request, decision)
         return decisions
 
     async def _ask_all(

@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(
     url: Url = None,
     json: Json = False,
-    probes: Annotated[int, typer.Option(help="Round trips to time.")] = 50,
+    probes: Annotated[int, typer.Option(min=1, help="Round trips to time.")] = 50,
 ) -> None:
     """Check this machine, the server and the replicas; say what is wrong and what to do."""
     findings = [_python(), _nats_server(), _which_url(url)]

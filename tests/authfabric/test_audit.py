@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from authz import Reason
 from bus.audit_store import AuditStore
 from tests.authfabric.test_push import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
@@ -34,6 +35,16 @@ async def test_every_decision_is_audited_whether_asked_for_or_recycled(tmp_path)
         records = [msgspec.msgpack.decode(each) for page in pages for each in page.records]
         inferred = [each[5][9] and each[5][9][0] for each in records]
         assert inferred == [None, "precise", "precise", None]
+
+
+async def test_what_cannot_be_asked_breaks_no_chain(tmp_path):
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        async with here.pep(audit=True, name="shop") as pep:
+            nameless, _ = await pep.check_many([("eve", "", "read"), QUESTION])
+            assert nameless.reason is Reason.INVALID_REQUEST
+        code, found = await authfabric("audit", "verify", "--url", here.server.url)
+        assert (code, [each["to"] for each in found["writers"].values()]) == (0, [1])
 
 
 async def test_a_break_is_named_and_the_exit_code_says_so(tmp_path):

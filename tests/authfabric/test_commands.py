@@ -198,6 +198,9 @@ class TestDoctor:
         assert "✗ connection: not connected" in result.stdout
         assert "→ start one with `authfabric up`" in result.stdout
 
+    def test_without_a_probe_there_is_nothing_to_say(self):
+        assert CliRunner().invoke(app, ["doctor", "--probes", "0"]).exit_code == 2
+
 
 class TestPdp:
     def test_it_answers_until_sigterm_and_ends_with_0(self, shell, up):

@@ -166,7 +166,7 @@ class TestCalls:
         assert await pep.check_many(requests) == [YES] * 40
         assert pep.asker.open == 0
 
-    @pytest.mark.parametrize("deadline", [0, -1.0, float("nan")])
+    @pytest.mark.parametrize("deadline", [0, -1.0, float("nan"), "1"])
     async def test_a_deadline_must_be_in_the_future(self, pep, deadline):
         with pytest.raises(InvalidRequest, match="`deadline` must be more than 0 seconds"):
             await pep.check("alice", "/x", "read", deadline=deadline)
