@@ -216,16 +216,17 @@ class Keeper:
     def _restore(self, record: SessionRecord) -> None:
         """Put a session in place of what is known of it."""
         known = self._forget(record.id)
+        if not record.ended and (known is None or known.until != record.until):
+            heapq.heappush(self._timers, (record.until, record.name))
         if record.ended:
             self._over[record.id] = record
+        elif self.now >= record.until or (record.epoch <= self.epoch and not self._may_last(record)):
+            self._end(record)
         elif record.epoch > self.epoch:
             self._ahead[record.id] = record
-        elif not self._may_last(record) or self.now >= record.until:
-            self._end(record)
         else:
             self._records[record.id] = record
             self._of[record.principal][record.id] = None
-            heapq.heappush(self._timers, (record.until, record.name))
             principal = self._subjects.get(record.principal, Entity(record.principal))
             self.realm_of(record).sessions.restore(record.id, principal, record.kept)
             self.note(record.id)
@@ -261,6 +262,13 @@ class Keeper:
         for id in dict.fromkeys(each.session for each in gone):  # noqa: A001 - what it is called everywhere else
             self.note(id)
 
+    def _expire_session(self, id: str) -> None:  # noqa: A002 - what it is called everywhere else
+        record, ahead = self._records.get(id), self._ahead.get(id)
+        if record is not None and record.until <= self.now:
+            self.close(record)
+        elif ahead is not None and ahead.until <= self.now:
+            self._end(ahead)
+
     def _expire(self, name: str) -> None:
         told = self.world.get(name)
         match told:
@@ -269,9 +277,7 @@ class Keeper:
             case ContextRecord(until=float(until)) if until <= self.now and told.value is not None:
                 ended = replace(told, value=None, until=None)
             case _:
-                record = self._records.get(name.removeprefix("session."))
-                if record is not None and record.until <= self.now:
-                    self.close(record)
+                self._expire_session(name.removeprefix("session."))
                 return
         self.save(ended)
         self.tell(ended)

@@ -23,6 +23,7 @@ from bus.subjects import ROLES, roles
 from pdp.bundle import Bundle, File
 from pdp.oasis import Appointment
 from pdp.oasis.errors import DeedRefused
+from pdp.oasis.keeper import Keeper
 from pdp.oasis.record import CHALLENGE_SECONDS, Challenge, Seals
 from pdp.oasis.role_service import RoleService, RoleServing
 from pdp.policy_set import PolicySet
@@ -410,6 +411,10 @@ async def test_a_session_seen_under_newer_policies_is_not_spoken_of_before_they_
         await eventually(lambda: old.keeper._ahead)
         with pytest.raises(role_service.RolesUnavailable):
             old.keeper.activity("ann")
+        beside = Keeper(time())
+        beside.take(old.keeper._ahead.values())
+        beside.advance(time() + 13 * 3600)
+        assert (beside.activity("ann").roles, beside.knows(session.id)) == ((), True)
         old.adopt(newer, 2)
         assert old.keeper.activity("ann").roles == ("user(ann)", "doctor(ann)", "head(ann)")
 
