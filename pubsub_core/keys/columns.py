@@ -14,8 +14,9 @@ import msgspec
 
 from pubsub_core.event import Event
 from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.keys.opening import Opener
 from pubsub_core.keys.plan import Plan
-from pubsub_core.keys.sealing import Opener, Sealed, Sealer
+from pubsub_core.keys.sealing import Sealed, Sealer
 
 MAX_ROWS = 4096
 

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from authz.predicate import TRUE, And, Not, Or, Predicate, Relate, covers
+from authz.predicate import TRUE, And, Predicate, covers
+from authz.spki.content import paths
 from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.keys.opening import open_one
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.keys.sealing import Binding, Sealed, Sealer, open_one
+from pubsub_core.keys.sealing import Binding, Sealed, Sealer
 
 MAX_TERMS = 64
 
@@ -124,14 +126,7 @@ def _groups(term: Predicate, plan: Plan) -> tuple[str, ...]:
 
 def attributes(term: Predicate) -> Iterator[str]:
     """Every attribute that a filter tests."""
-    if isinstance(term, And | Or):
-        for each in term.terms:
-            yield from attributes(each)
-    elif isinstance(term, Not):
-        yield from attributes(term.term)
-    else:
-        for path in (term.path, term.other) if isinstance(term, Relate) else (term.path,):
-            yield str(path.keys[0]) if path.keys else ""
+    return (str(path.keys[0]) if path.keys else "" for path in paths(term))
 
 
 def _flatten(term: Predicate) -> Iterator[Predicate]:

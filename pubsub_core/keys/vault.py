@@ -17,9 +17,10 @@ from pubsub_core.keys.columns import decode as decode_columns
 from pubsub_core.keys.columns import open_columns, seal_columns
 from pubsub_core.keys.errors import CannotOpen, KeyMissing
 from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
+from pubsub_core.keys.opening import Opener
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.keys.sealing import Binding, Opener, Sealer
+from pubsub_core.keys.sealing import Binding, Sealer
 
 NOTHING = Plan(())
 """The plan of a type that is not sealed, as far as is known here."""

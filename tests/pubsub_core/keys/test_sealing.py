@@ -20,7 +20,7 @@ from pubsub_core.keys import (
     Sealer,
 )
 from pubsub_core.keys.numbers import LIMIT
-from pubsub_core.keys.sealing import open_one
+from pubsub_core.keys.opening import open_one
 
 NAMES = [f"{n:032x}" for n in range(1, 5)]
 PLANS = {
