@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-import statistics
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import uvloop
@@ -24,7 +23,7 @@ from authz.spki import (
 from authz.spki.capability import DOMAIN
 from authz.statement import Statement, decision_hash
 from benchmarks.admission import admission
-from benchmarks.bus import checked, median, rate, replicas
+from benchmarks.bus import OBJECTS, checked, median, rate, replicas
 from benchmarks.harness import best, best_of_each, main
 from bus.server import NatsServer
 from pep import Enforcer
@@ -66,19 +65,26 @@ async def authentication() -> dict[str, float]:
     ):
         peps = {"plain": plain, "authenticated": authenticated}
         for pep in peps.values():
-            await rate(functools.partial(checked, pep), 5_000)
+            await throughput(pep)
         for turn in range(TURNS):
             for name, pep in list(peps.items())[:: 1 if turn % 2 else -1]:
                 times[name].append(await median(functools.partial(checked, pep, 0), 300))
-                rates[name].append(await rate(functools.partial(checked, pep), 20_000))
-    pairs = zip(times["authenticated"], times["plain"], strict=True)
-    throughputs = zip(rates["authenticated"], rates["plain"], strict=True)
+                rates[name].append(await throughput(pep))
     return {
-        "auth_rtt_ratio": statistics.median(one / other for one, other in pairs),
-        "auth_throughput_ratio": statistics.median(one / other for one, other in throughputs),
+        "auth_rtt_ratio": min(times["authenticated"]) / min(times["plain"]),
+        "auth_throughput_ratio": max(rates["authenticated"]) / max(rates["plain"]),
         "auth_rtt_us": min(times["authenticated"]) * 1e6,
-        "auth_rate": max(rates["authenticated"]),
+        "auth_per_s": max(rates["authenticated"]),
     }
+
+
+async def throughput(pep: Enforcer) -> float:
+    """Decisions per second, with 256 questions in flight."""
+
+    def ask(number: int) -> Awaitable[Decision]:
+        return pep.check("alice", OBJECTS[number % len(OBJECTS)], "read")
+
+    return await rate(ask, 20_000, right=lambda decision: decision.allowed)
 
 
 def signing() -> dict[str, float]:
