@@ -1,8 +1,4 @@
-"""A broker on the bus: `async with serve_broker(serving) as service`, for as long as the block lasts.
-
-Newer policies are in force here before this broker says so: from the moment the store announces a release, nothing is
-delivered until everything that clients asked for has been asked anew under it.
-"""
+"""A broker on the bus: `async with serve_broker(serving) as service`, for as long as the block lasts."""
 
 from __future__ import annotations
 
@@ -21,12 +17,8 @@ from authz.spki import Notice, Owners
 from bus.connection import Connection
 from bus.envelope import pack
 from bus.errors import BadMessage, BusError, NotConnected
-from bus.feed import Feed
-from bus.membership import Membership
-from bus.messages import MemberStatus
 from bus.responder import responding
 from bus.revocations import RevocationFeed
-from bus.store import ReleaseStore
 from bus.subjects import broker as broker_subject
 from bus.subjects import is_inbox, link_all, link_to
 from pep import Enforcer
@@ -53,6 +45,7 @@ from pubsub_core.messages import (
     unpack_numbered,
     unpack_received,
 )
+from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
 from pubsub_core.rights import Rights
 from pubsub_core.session import Setting
@@ -146,8 +139,6 @@ class BrokerService:
             self._changed,
         )
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
-        self._feed_heard = time()
-        self._cut_off = False
         self._evolving = asyncio.Lock()
         self._types_news = asyncio.Event()
         self._revocation = asyncio.Event()
@@ -163,7 +154,10 @@ class BrokerService:
         if self._kept and self._rights.verifier is not None:
             await stack.enter_async_context(RevocationFeed(self._bus, self._revoke))
         if self._serving.policies:
-            await self._follow_policies(stack)
+            watch = PolicyWatch(
+                self._home, self.broker, self._serving.policies, self._serving.lease, self._evolve
+            )
+            await stack.enter_async_context(watch)
         await self._listen(stack)
         await stack.enter_async_context(self.keys.running())
         self._bus.on_ready.append(self._send_unsent)
@@ -307,8 +301,6 @@ class BrokerService:
             self.links.tick()
             now = time()
             self._end_sessions(now)
-            if self._serving.policies:
-                self._watch_lease(now)
             if self.links.found_types:
                 self.links.found_types = False
                 await self._evolve(self.calls.epoch)
@@ -323,20 +315,6 @@ class BrokerService:
             elif now >= session.holder.credential.until:
                 self.broker.close(session, "the client's credential has run out: have it renewed")
         self.links.announce()
-
-    def _watch_lease(self, now: float) -> None:
-        """Whoever is cut off from the policy feed may go by policies that are no more."""
-        cut_off = now - self._feed_heard > self._serving.lease
-        if cut_off == self._cut_off:
-            return
-        self._cut_off = cut_off
-        if cut_off:
-            _log.warning(
-                "nothing is delivered: the policy feed has not been heard for %g s", self._serving.lease
-            )
-            self.broker.hold()
-        else:
-            self.broker.release()
 
     def _revoke(self, notice: Notice) -> None:
         """Heed what was taken back; nothing is delivered until everything was asked anew. Raises InvalidSignature."""
@@ -374,60 +352,6 @@ class BrokerService:
                 if await self.types.refresh():
                     self.links.announce_types()
                     await self._evolve(self.calls.epoch)
-
-    async def _follow_policies(self, stack: contextlib.AsyncExitStack) -> None:
-        serving = self._serving
-        feed = await stack.enter_async_context(Feed(self._home, serving.domain, serving.policies))
-        status = MemberStatus(
-            f"{serving.name}-{secrets.token_hex(3)}", "broker", serving.domain, 0, lease=serving.lease
-        )
-        member = await stack.enter_async_context(Membership(self._home, status))
-        waiting = 0
-
-        def hold() -> None:
-            nonlocal waiting
-            waiting += 1
-            self.broker.hold()
-
-        await stack.enter_async_context(_subscribed(self._home, serving.domain, hold))
-
-        async def follow() -> None:
-            nonlocal waiting
-            while True:
-                held, waiting = waiting, 0
-                try:
-                    member.say(await self._look(feed), "")
-                except BusError as error:
-                    member.say(self.calls.epoch, str(error))
-                finally:
-                    for _ in range(held):
-                        self.broker.release()
-                if not waiting:
-                    await feed.news(TICK_SECONDS)
-
-        task = asyncio.create_task(follow())
-        stack.callback(task.cancel)
-
-    async def _look(self, feed: Feed) -> int:
-        """Find the newest release, and go by it; returns the epoch that is in force."""
-        asked = time()
-        newest = await feed.newest()
-        self._feed_heard = asked
-        if newest is not None and newest.released is not None and newest.epoch > self.calls.epoch:
-            await self._evolve(newest.epoch)
-        return self.calls.epoch
-
-
-@contextlib.asynccontextmanager
-async def _subscribed(bus: Connection, domain: str, on_news: object) -> AsyncIterator[None]:
-    """Hear of a release in the very moment it is stored."""
-    assert callable(on_news)
-    subscription = await ReleaseStore(bus).listen(domain, on_news)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(NotConnected):
-            await subscription.cancel()
 
 
 @contextlib.asynccontextmanager

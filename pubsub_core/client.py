@@ -214,12 +214,12 @@ class EventClient:
                 self._outgoing.resend()
                 return
             self.session, self._received, self._acknowledged = answer.session, 0, 0
-            self.sessions_begun += 1
             for publisher in list(self.publishers.values()):
                 await self.call(Advertise(publisher.type.name))
             for number, subscriber in list(self.subscribers.items()):
                 await self.call(Subscribe(number, subscriber.name, subscriber.filter))
             self._outgoing.restart()
+            self.sessions_begun += 1
 
     def _reconnect(self) -> None:
         self._start(self._try_to_connect())
