@@ -55,8 +55,9 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @classmethod
     def whole(cls, type_id: str, attributes: Iterable[str], sizes: tuple[int, ...] = ()) -> Plan:
-        """All attributes under one key, that of the type."""
-        return cls((Group(type_id, tuple(sorted(attributes))),), sizes)
+        """All attributes under one key. Another version with other attributes has another."""
+        names = tuple(sorted(attributes))
+        return cls((Group(_derived(type_id, *names), names),), sizes)
 
     @classmethod
     def each(cls, attributes: Iterable[str], sizes: tuple[int, ...] = ()) -> Plan:
@@ -91,4 +92,9 @@ def _group(part: Iterable[str]) -> Group:
     attributes = tuple(sorted(part))
     if len(attributes) == 1:
         return Group(attributes[0], attributes)
-    return Group(uuid.uuid5(_SHARED, "".join(attributes)).hex, attributes)
+    return Group(_derived(*attributes), attributes)
+
+
+def _derived(*ids: str) -> str:
+    """The id of a group, from what is in it: the order of its values never means two things."""
+    return uuid.uuid5(_SHARED, "".join(ids)).hex

@@ -19,6 +19,12 @@ def test_the_id_of_a_shared_group_follows_from_its_attributes():
     assert Plan.shared([[A, C]]).group_of[A].id != one.group_of[A].id
 
 
+def test_whole_events_of_other_attributes_have_another_key():
+    """Else a value could be read as that of another attribute by whoever knows another version."""
+    assert Plan.whole(A, [B]).groups[0].id != Plan.whole(A, [B, C]).groups[0].id
+    assert Plan.whole(A, [B, C]) == Plan.whole(A, [C, B])
+
+
 @pytest.mark.parametrize(
     "groups",
     [
