@@ -189,7 +189,7 @@ class GuardedClient(Client):
         await super()._attempt_reconnect()
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
-        self._ended = True
+        self._ended = status == Client.CLOSED  # between two attempts to connect the library closes too
         if self._flush_queue is None:  # it never began to connect, and the library fails on closing that
             self._status = status
             return
