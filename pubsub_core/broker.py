@@ -21,14 +21,13 @@ from pubsub_core.errors import InvalidEvent, UnknownType
 from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.line import Numbered
+from pubsub_core.mail import Mail
 from pubsub_core.messages import (
     Bundle,
     CachedParcel,
     Closed,
-    Delivery,
     Interest,
     Parcel,
-    Post,
     Taken,
     unpack_cached_parcel,
     unpack_parcel,
@@ -37,8 +36,6 @@ from pubsub_core.proof import Nonces, Proof, all_digests, check_places, digest
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Switchboard
 
-MAX_ITEMS = 512
-MAX_POST_BYTES = 256 * 1024
 MAX_HELD = 10_000
 """So many messages wait while the broker is held; those who send more are told to try again."""
 
@@ -54,6 +51,7 @@ class Broker:
         self.silent: set[str] = set()
         """The types whose owners are out of reach."""
         self.counts = Counts()
+        self._mail = Mail(setting, self.counts)
         self.agreement = AgreementKey.of(setting.identity)
         self.boot = int(setting.now() * 1000)
         """When it started: it counts what it sends from there."""
@@ -371,51 +369,18 @@ class Broker:
 
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
-        outbox = session.outbox
-        while not self.held:
-            first, size, items = 0, 0, list[tuple[int, msgspec.Raw] | None]()
-            while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
-                shown = self._shown(item)
-                if shown is None:
-                    outbox.drop()
-                    self.counts.withheld += 1
-                    continue
-                first = first or outbox.send()
-                if items:
-                    outbox.send()
-                items.append((item.subscription.number, shown))
-                size += len(memoryview(shown))
-            if not items:
-                break
-            self.counts.delivered += len(items)
-            self._post(session, Delivery(first, items))
-        if outbox.full:
-            self.counts.overflowed += outbox.waiting
+        if not self.held:
+            self._mail.flush(session)
+        if session.outbox.full:
+            self.counts.overflowed += session.outbox.waiting
             self.close(session, "the client does not read what it subscribed to")
 
     def resend(self, session: Session, received: int) -> None:
         """A client that lost its connection has everything up to this number: send what came after once more."""
-        session.outbox.acknowledge(received)
-        first, again = session.outbox.unacknowledged(received)
-        for start in range(0, len(again), MAX_ITEMS):
-            part = again[start : start + MAX_ITEMS]
-            items: list[tuple[int, msgspec.Raw] | None] = []
-            for item in part:
-                shown = self._shown(item)
-                items.append(None if shown is None else (item.subscription.number, shown))
-            self._post(session, Delivery(first + start, items))
-
-    def _shown(self, item: Item) -> msgspec.Raw | None:
-        """An event as its subscriber may see it now; None if it may not."""
-        subscription, event, raw, matched = item
-        enforcement = subscription.granted.get(event.type)
-        if enforcement is None:
-            return None
-        size = len(memoryview(raw))
-        values = enforcement.deliver(event, size, self.setting.now(), matched is enforcement)
-        if values is None or values is event.attributes:
-            return None if values is None else raw
-        return msgspec.Raw(encode(msgspec.structs.replace(event, attributes=dict(values))))
+        if self.held:
+            self._waiting.append(partial(self.resend, session, received))
+        else:
+            self._mail.resend(session, received)
 
     def close(self, session: Session, problem: str = "") -> None:
         """End a session; with a problem, tell the client."""
@@ -424,15 +389,11 @@ class Broker:
         for subscription in session.subscriptions.values():
             self.switchboard.disconnect(subscription)
         if problem:
-            self._post(session, Closed(problem))
+            self._mail.post(session, Closed(problem))
 
     def tell_interest(self, type_: str) -> None:
         """Tell those who publish a type whether anybody wants it."""
         wanted = self.switchboard.wanted(type_)
         for session in self.sessions.values():
             if any(type_ in granted for granted in session.adverts.values()):
-                self._post(session, Interest(type_, wanted))
-
-    def _post(self, session: Session, content: Delivery | Interest | Closed) -> None:
-        data, channel = pack(Post(content)), session.channel
-        self.setting.send(session.inbox, data if channel is None else channel.seal(data))
+                self._mail.post(session, Interest(type_, wanted))

@@ -266,7 +266,9 @@ class EventClient:
         """Take what is new of a delivery. What came before is not taken twice, and nothing is taken out of order."""
         known = self._received - first + 1
         if known < 0:
-            return  # something is missing in between: it comes again with the next resumption
+            if not self._connecting.locked():
+                self._reconnect()  # something is missing in between: have it sent again
+            return
         for item in items[known:]:
             self._received += 1
             subscriber = self.subscribers.get(item[0]) if item is not None else None

@@ -30,6 +30,11 @@ class Outbox(Generic[T]):
         """The number up to which the client has everything."""
 
     @property
+    def last(self) -> int:
+        """The number of what was sent last."""
+        return self.received + len(self._sent)
+
+    @property
     def full(self) -> bool:
         return len(self._unsent) > self._limit
 
@@ -52,7 +57,7 @@ class Outbox(Generic[T]):
     def send(self) -> int:
         """Send what would be next; returns its number."""
         self._sent.append(self._unsent.popleft())
-        return self.received + len(self._sent)
+        return self.last
 
     def acknowledge(self, number: int) -> None:
         """The client has everything up to this number."""

@@ -200,6 +200,19 @@ def test_what_a_client_lost_comes_again_without_what_it_may_no_longer_see(pair):
     assert pair.seen() == [(1, FAST)]
 
 
+def test_while_a_broker_is_held_nothing_is_sent_again_either(pair):
+    subscription = pair.subscribe()
+    pair.publish(pair.bundle(CAR, FAST))
+    pair.carry()
+    pair.sent.clear()
+    pair.away.hold()
+    pair.away.resend(pair.away.sessions["sub"], 0)
+    assert pair.seen() == []
+    pair.grant(subscription, Restriction(filter=Order(attribute("speed"), ">", 50)))
+    pair.away.release()
+    assert pair.seen() == [(1, FAST)]
+
+
 cars = st.builds(
     lambda plate, place, speed: {"numberplate": plate, "location": place, "speed": speed},
     st.sampled_from(["A1", "B2"]), st.sampled_from(["Soho", "Leeds"]), st.sampled_from([10.0, 50.0, 90.0]),
