@@ -111,7 +111,7 @@ def row_function(
     """A Spark function per row, over the compiled engine."""
     engine = Engine([AbacSource(policies, Algorithm.DENY_OVERRIDES)])
 
-    @f.udf("boolean")
+    @f.udf(returnType="boolean", useArrow=False)
     def allowed(s: dict[str, object], p: dict[str, object]) -> bool:
         object_ = {name: p[name] for name in ("dept", "kind", "secrecy")}
         subject = {name: s[name] for name in ("dept", "level", "city")}
@@ -149,7 +149,7 @@ def _table(masks: Words) -> pa.Table:
 
 
 def _query(connection: duckdb.DuckDBPyConnection, query: str, rows: int) -> Counts:
-    return _filled(pl.DataFrame(connection.execute(query).to_arrow_table()), rows)
+    return _filled(pl.DataFrame(connection.sql(query).to_arrow_table()), rows)
 
 
 def _filled(found: pl.DataFrame, rows: int) -> Counts:

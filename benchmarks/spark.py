@@ -160,10 +160,10 @@ def _growth(spark: SparkSession, root: Path) -> dict[str, float]:
 
 def _count(spark: SparkSession, evaluated: Evaluated) -> Counts:
     """All decisions on Spark, counted for each permission."""
-    plan, permissions = evaluated.plan, evaluated.permissions.side
-    classes = permissions.classes(plan)
-    subjects = turn(evaluated.subjects.side, len(plan.bits))
-    decisions = Decisions(plan, subjects, classes.side, np.arange(classes.side.rows))
+    plan = evaluated.plan
+    people, classes = (each.side.classes(plan) for each in (evaluated.subjects, evaluated.permissions))
+    subjects = turn(people.side, len(plan.bits))
+    decisions = Decisions(plan, subjects, classes.side, np.arange(classes.side.rows), people.sizes)
     found = decisions.frame(spark, "counts", workers_of(spark)).toArrow()
     counts = np.zeros(classes.side.rows, np.int64)
     np.add.at(counts, found.column("class").to_numpy(), found.column("allows").to_numpy())

@@ -53,6 +53,8 @@ class Decisions:
     subjects: Turned
     classes: Side
     ids: ClassIds
+    sizes: Codes | None = None
+    """How many subjects each one stands for, where they are classes too; then they can only be counted."""
 
     def pick(self, classes: Codes) -> Decisions:
         """Those about some of the classes."""
@@ -71,11 +73,14 @@ class Decisions:
         """What comes of a tile."""
         first, last = tile.classes
         board = Board(self.plan, self.subjects.block(*tile.subjects), self.classes.take(slice(first, last)))
-        make = _bitmaps if form == "bitmaps" else _counts
+        if form == "bitmaps":
+            make = partial(_bitmaps, first=tile.subjects[0] // BUCKET)
+        else:
+            make = partial(_counts, slices=_slices(self.sizes, tile.subjects))
         for start in range(first, last, BATCH):
             numbers = range(start, min(start + BATCH, last))
             rulings = [board.rulings(number - first) for number in numbers]
-            yield make(self.ids[numbers.start : numbers.stop], rulings, tile.subjects[0] // BUCKET)
+            yield make(self.ids[numbers.start : numbers.stop], rulings)
 
 
 def make_tiles(subjects: int, classes: int, workers: int) -> list[Tile]:
@@ -183,11 +188,30 @@ def _binary(bitmaps: npt.NDArray[np.uint8]) -> pa.Array:
     return fixed.cast(pa.binary())
 
 
-def _counts(ids: ClassIds, rulings: Sequence[Rulings], first: int) -> pa.RecordBatch:
-    columns = [[count(each[n]) for each in rulings] for n in (0, 1)]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(ids), *(pa.array(each, pa.int64()) for each in columns)], schema=COUNTS
-    )
+def _counts(ids: ClassIds, rulings: Sequence[Rulings], slices: Sequence[Words]) -> pa.RecordBatch:
+    columns = []
+    for n in (0, 1):
+        words = np.stack([each[n] for each in rulings])
+        counts = (
+            np.bitwise_count(words & each).sum(axis=1, dtype=np.int64) << bit
+            for bit, each in enumerate(slices)
+        )
+        columns.append(pa.array(sum(counts, np.zeros(len(ids), np.int64))))
+    return pa.RecordBatch.from_arrays([pa.array(ids), *columns], schema=COUNTS)
+
+
+def _slices(sizes: Codes | None, subjects: tuple[int, int]) -> list[Words]:
+    """For each binary digit of the sizes, the subjects that have it: so sums of sizes are sums of bit counts."""
+    start, stop = subjects
+    length = -(-(stop - start) // 64) * 64
+    if sizes is None:
+        return [np.full(length // 64, ~np.uint64(0))]
+    padded = np.zeros(length, np.int64)
+    padded[: stop - start] = sizes[start:stop]
+    digits = range(max(1, int(padded.max()).bit_length()))
+    return [
+        np.packbits((padded >> bit & 1).astype(np.uint8), bitorder="little").view(np.uint64) for bit in digits
+    ]
 
 
 def count(words: Words) -> int:

@@ -32,6 +32,7 @@ from spark_eval.entities import (
 from spark_eval.gathered import Gathered, InvalidEntities, gather
 from spark_eval.schemas import ATTRIBUTES, MASKS, ROLES
 from spark_eval.session import Sessions
+from spark_eval.store import absolute
 from spark_eval.table import ID
 
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -148,13 +149,13 @@ def open_entities(spark: SparkSession, source: str) -> EntityFrame:
 
 
 def _open(spark: SparkSession, source: str) -> EntityFrame:
-    suffix = _suffix(source)
+    suffix, path = _suffix(source), absolute(source)
     if suffix == ".parquet":
-        return EntityFrame(source, "columns", spark.read.parquet(source))
+        return EntityFrame(source, "columns", spark.read.parquet(path))
     if suffix == ".csv":
-        return EntityFrame(source, "csv", _read_csv(spark, source))
+        return EntityFrame(source, "csv", _read_csv(spark, path))
     if suffix in _JSON:
-        return EntityFrame(source, "json", spark.read.text(source).where(f"trim({LINE}) <> ''"))
+        return EntityFrame(source, "json", spark.read.text(path).where(f"trim({LINE}) <> ''"))
     if "/" not in source and spark.catalog.tableExists(source):
         return EntityFrame(source, "columns", spark.table(source))
     problem = "no such table, and no file whose name ends in .parquet, .csv, .json or .jsonl"

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from authz.predicate import Path
+from pdp.oasis.constraint import paths
 from spark_eval.column import Codes
 from spark_eval.entities import MaskWork
 from spark_eval.errors import EvaluationError
 from spark_eval.masks import Keys, Masks, Side
-from spark_eval.split import paths
 
 
 class InvalidEntities(EvaluationError):

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from authz.predicate import TRUE, And, Equal, In, Or, Path, Predicate, Scalar
 from pdp.abac.policy import Algorithm, Policy
+from pdp.oasis.constraint import paths
 from pdp.source import Effect
 from sdp_cache.snapshot import Ruling
 from spark_eval.errors import EvaluationError
-from spark_eval.split import Clause, paths, split
+from spark_eval.split import Clause, split
 
 OBJECT = Path("object")
 

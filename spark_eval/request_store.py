@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_eval.entity_store import SPARK_ERRORS, first_line
 from spark_eval.errors import EvaluationError
 from spark_eval.schemas import REQUESTS
+from spark_eval.store import absolute
 
 NEEDED = tuple(field.name for field in REQUESTS if not field.nullable)
 OBJECTS = ("subject_attributes", "object_attributes", "action_attributes", "context")
@@ -82,8 +83,8 @@ def _read(spark: SparkSession, source: str) -> DataFrame:
         raise InvalidRequests(source, 0, "there is no such file or table")
     names = [path.name, *(each.name for each in sorted(path.rglob("*.*")) if path.is_dir())]
     if any(name.endswith(".parquet") for name in names):
-        return spark.read.parquet(source)
-    return spark.read.schema(from_arrow_schema(REQUESTS)).json(source)
+        return spark.read.parquet(absolute(source))
+    return spark.read.schema(from_arrow_schema(REQUESTS)).json(absolute(source))
 
 
 def _check_rows(source: str, frame: DataFrame) -> int:

@@ -20,8 +20,10 @@ from spark_eval.schemas import ROWS
 def read_rows(spark: SparkSession, folder: Path) -> DataFrame:
     """Subject, object, action and effect, allow or ask, for all that is not denied."""
     names = pq.read_table(folder / PEOPLE, columns=["subject"]).column("subject").combine_chunks()
-    permissions = spark.read.parquet(str(folder / THINGS)).select("object", "action", "class")
-    decided = spark.read.parquet(str(folder / DECIDED)).select("class", "bucket", "allowed", "asking")
+    permissions = spark.read.parquet(str((folder / THINGS).absolute())).select("object", "action", "class")
+    decided = spark.read.parquet(str((folder / DECIDED).absolute())).select(
+        "class", "bucket", "allowed", "asking"
+    )
     columns = ("object", "action", "bucket", "allowed", "asking")
     return (
         permissions.join(decided, "class")

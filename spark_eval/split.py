@@ -7,12 +7,13 @@ can be evaluated over entities alone, the third over pairs of their values, and 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
 
-from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate
+from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate
+from pdp.oasis.constraint import paths
 
 MAX_CLAUSES = 64
 """What would fall apart into more clauses than these is left whole, as a comparison or as context."""
@@ -49,19 +50,6 @@ def split(condition: Predicate) -> tuple[Clause, ...]:
         for product in _products(condition, True)
     )
     return tuple(dict.fromkeys(clauses))
-
-
-def paths(condition: Predicate) -> Iterator[Path]:
-    """Every path that a condition looks at, as often as it does."""
-    if isinstance(condition, (And, Or)):
-        for term in condition.terms:
-            yield from paths(term)
-    elif isinstance(condition, Not):
-        yield from paths(condition.term)
-    else:
-        yield condition.path
-        if isinstance(condition, Relate):
-            yield condition.other
 
 
 def _products(term: Predicate, holds: bool) -> list[_Product]:

@@ -39,6 +39,12 @@ def read_text(path: Path) -> str:
         raise Unreadable(path, str(error.strerror)) from None
 
 
+def absolute(source: str) -> str:
+    """The whole path to what is on this machine: Spark may have been started in another folder."""
+    path = Path(source)
+    return str(path.resolve()) if "://" not in source and path.exists() else source
+
+
 def cache_folder() -> Path:
     """Where things go that can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -29,6 +29,8 @@ from spark_eval.session import Sessions
 from spark_eval.store import OutputExists, write_whole
 
 DECISIONS, CHAINS, CHECKPOINT = "decisions", "chains", "checkpoint"
+ATTEMPTS, TOO_SLOW = 3, "failed to connect back"
+"""Spark gives a Python process ten seconds to start, which on a busy machine is not always enough."""
 
 
 class ExportFailed(EvaluationError):
@@ -99,13 +101,16 @@ def _run(order: Order, spark: SparkSession, steps: Steps) -> None:
     spark.dataSource.register(AuditSource)
     options = {"url": order.url, "domain": order.domain, "pages": str(order.pages)}
     stream = spark.readStream.format(NAME).options(**options).load()
-    writer = stream.writeStream.option("checkpointLocation", str(order.output / CHECKPOINT))
+    writer = stream.writeStream.option("checkpointLocation", str((order.output / CHECKPOINT).absolute()))
     with steps.step("writing decisions", 1):
-        try:
-            query = writer.foreachBatch(_Batches(order)).trigger(availableNow=True).start()
-            query.awaitTermination()
-        except PySparkException as error:
-            raise ExportFailed(order.output, first_line(error)) from error
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                query = writer.foreachBatch(_Batches(order)).trigger(availableNow=True).start()
+                query.awaitTermination()
+                return
+            except PySparkException as error:
+                if TOO_SLOW not in str(error) or attempt == ATTEMPTS:
+                    raise ExportFailed(order.output, first_line(error)) from error
 
 
 def _check_folder(output: Path) -> None:
@@ -123,7 +128,9 @@ class _Batches:
         output = self.order.output
         beside, place = output / f".batch-{number}", output / DECISIONS / f"batch={number}"
         before = _read_chains(output, number - 1)
-        frame.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(str(beside))
+        frame.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(
+            str(beside.absolute())
+        )
         chains = follow(before, self.order.stand, beside, number)
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(exist_ok=True)

@@ -128,7 +128,7 @@ def _write_all(place: Path, decisions: Decisions, parts: int, spark: SparkSessio
     # A file for each part at once, instead of sorting the rows by part first.
     spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(MAX_PARTS))
     with steps.watch(spark, "computing decisions", len(decisions.tiles(workers))):
-        frame.write.partitionBy("part").option("compression", "zstd").parquet(str(place))
+        frame.write.partitionBy("part").option("compression", "zstd").parquet(str(place.absolute()))
 
 
 def _previous_snapshot(order: Order, earlier: Earlier | None) -> Snapshot | None:

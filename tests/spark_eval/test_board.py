@@ -15,8 +15,9 @@ from pdp.engine import Engine
 from pdp.source import Effect
 from sdp_cache.snapshot import Ruling, Snapshot
 from sdp_cache.snapshot_writer import write_snapshot
-from spark_eval import relation, snapshots
+from spark_eval import masks, relation, snapshots
 from spark_eval.board import Board, turn
+from spark_eval.decisions import Decisions
 from spark_eval.masks import evaluate
 from spark_eval.plan import CannotCombine, Rules, make_plan
 from spark_eval.snapshots import Names, precomputation
@@ -38,6 +39,7 @@ class World:
         self.plan = make_plan(sources, most_named)
         actions = worlds.table_of("action", ACTIONS)
         side = evaluate(self.plan, worlds.table_of("subject", subjects), Part.SUBJECT)
+        self.people = side
         self.side = turn(side, len(self.plan.bits))
         permissions = evaluate(self.plan, worlds.table_of("object", objects).cross(actions), Part.PERMISSION)
         self.classes = permissions.classes(self.plan)
@@ -196,3 +198,34 @@ def test_context_is_asked_only_of_those_whom_it_concerns():
     assert [world.ruling(s, 0) for s in range(3)] == [Ruling.ALLOW, Ruling.ASK, Ruling.DENY]
     world = World([Rules((staff, late))], people, [Entity("o")])
     assert [world.ruling(s, 0) for s in range(3)] == [Ruling.ASK, Ruling.DENY, Ruling.DENY]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    worlds.policies(),
+    worlds.algorithms,
+    worlds.entities,
+    worlds.entities,
+    st.lists(st.integers(0, 4), min_size=70),
+)
+def test_classes_of_subjects_count_for_as_many_as_they_are(policies, algorithm, some, more, picks):
+    people = worlds.named("s", [some[pick % len(some)] for pick in picks])
+    world = World([Rules(tuple(policies), algorithm)], people, worlds.named("o", more))
+    classes = world.people.classes(world.plan)
+    ids = np.arange(world.classes.side.rows)
+    counted = []
+    for side, sizes in ((world.people, None), (classes.side, classes.sizes)):
+        decisions = Decisions(world.plan, turn(side, len(world.plan.bits)), world.classes.side, ids, sizes)
+        (tile,) = decisions.tiles(1)
+        counted.append([batch.to_pydict() for batch in decisions.batches(tile, "counts")])
+    assert counted[0] == counted[1]
+    allowed = [sum(world.ruling(s, p) is Ruling.ALLOW for s in range(len(people))) for p in ids.tolist()]
+    assert [count for batch in counted[0] for count in batch["allows"]] == allowed
+
+
+def test_rows_that_only_hash_alike_are_told_apart(monkeypatch):
+    monkeypatch.setattr(masks, "_MIXER", np.uint64(0))
+    rows = np.array([[1], [2], [1], [3]], np.uint8)
+    first, members = masks._alike(rows)
+    assert rows[first][members].tolist() == rows.tolist()
+    assert len(first) == 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from authz.predicate import FALSE, TRUE, And, Equal, Exists, Not, Or, Order, Path, Relate, compile_predicate
-from spark_eval.split import MAX_CLAUSES, Clause, paths, split
+from pdp.oasis.constraint import paths
+from spark_eval.split import MAX_CLAUSES, Clause, split
 from tests.authz import predicates as some
 
 DEPT, OWNER, HOUR = Path("subject", ("dept",)), Path("object", ("owner",)), Path("context", ("hour",))

@@ -70,6 +70,7 @@ def rows(output):
     return [each for each in found if each["subject"] is not None]
 
 
+@pytest.mark.timeout(300)  # Python processes start one after the other
 def test_each_record_is_written_once_also_when_a_batch_fails(server, tmp_path, spark, monkeypatch):
     record(server, "ann", "bob")
     put, calls = audit.write_whole, []
