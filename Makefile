@@ -33,7 +33,7 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 	$(BIN)/lint-imports --no-cache
 
 test: lint ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
 cluster: $(VENV)/full ## run the jobs on a Spark cluster of several processes, and kill some of them
 	$(BIN)/python -m pytest -m cluster

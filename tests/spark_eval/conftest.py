@@ -1,22 +1,11 @@
-"""One Spark session for the whole run: starting one takes seconds. Tests that need other settings use `newSession`."""
+"""One Spark session for each process of the run: starting one takes seconds. Other settings: use `newSession`."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_eval.session import SparkOptions, open_session
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, those with Spark share one."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
