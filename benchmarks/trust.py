@@ -24,9 +24,11 @@ from authz.spki.capability import DOMAIN
 from authz.statement import Statement, decision_hash
 from benchmarks.admission import admission
 from benchmarks.bus import OBJECTS, checked, median, rate, replicas
-from benchmarks.harness import best, best_of_each, main
+from benchmarks.harness import at_least, at_most, best, best_of_each, main
 from bus.server import NatsServer
 from pep import Enforcer
+
+PROMISES = {"auth_rtt_ratio": at_most(1.1), "auth_throughput_ratio": at_least(0.85)}
 
 NOW = 1_800_000_000
 TIMES = {"reduce_us": 2, "reduce_cached_us": 300, "four_signatures_us": 2}
