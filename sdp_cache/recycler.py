@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Protocol
 
 from authz import Decision, Reason, Request
@@ -41,8 +42,9 @@ class Recycling:
     """Requests."""
     saam_rbac: int = 100_000
     """Permissions."""
-    saam_blp: int = 4_096
-    """Subjects and objects."""
+    saam_blp: int = 0
+    """Subjects and objects. Off unless asked for: it is right for a single label policy with the usual actions, whose
+    table has no patterns that are relabelled later, and it cannot tell."""
     certificates: int = 100_000
     """Places of certificates."""
 
@@ -82,6 +84,8 @@ class Recycler:
                 return decision
         # The others look at parts only, and must not take `/docs/../hr` for something below `/docs/`.
         request.validate()
+        if not _is_json(request):
+            return None
         for link in self._inexact:
             decision = link.infer(request, now)
             if decision is not None:
@@ -96,7 +100,7 @@ class Recycler:
         """
         if not asked_at_epoch == decision.epoch == self._log.epoch or decision.inferred is not None:
             return
-        for link in self._links_for(decision):
+        for link in self._links_for(decision) if _is_json(request) else self._exact:
             link.learn(request, decision, answer)
 
     def _links_for(self, decision: Decision) -> tuple[Link, ...]:
@@ -128,3 +132,28 @@ class Recycler:
         for link in self._links:
             link.clear()
         self._rbac.rearrange(juniors or {})
+
+
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+
+
+def _is_json(request: Request) -> bool:
+    """Whether the PDP saw the very values that are here: an enumeration's member, say, becomes a string on its way."""
+    return all(
+        _is_json_value(value)
+        for attributes in (
+            request.subject.attributes,
+            request.object.attributes,
+            request.action.attributes,
+            request.context,
+        )
+        for value in attributes.values()
+    )
+
+
+def _is_json_value(value: object) -> bool:
+    if type(value) in _SCALARS:
+        return True
+    if isinstance(value, list | tuple):
+        return all(map(_is_json_value, value))
+    return type(value) is dict and all(map(_is_json_value, value.values()))

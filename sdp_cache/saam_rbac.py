@@ -132,10 +132,12 @@ class SaamRbac:
 
     def _reassign(self, knowledge: Knowledge, effect: Granted | Revoked) -> bool:
         affected = role = self._roles.bit(effect.role)
+        if not effect.holders:
+            return (
+                False  # who else gains or loses is not known: roles with parameters are in no hierarchy here
+            )
         if not self._roles.hierarchical:
             # Seniors, of which nothing is known here, gain and lose with the role.
-            if not effect.holders:
-                return False
             for holder in effect.holders:
                 affected |= self._roles.bit(holder)
         if isinstance(effect, Granted):

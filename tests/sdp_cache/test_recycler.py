@@ -1,3 +1,5 @@
+import enum
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -173,15 +175,36 @@ def test_after_a_step_over_something_unknown_no_hierarchy_is_assumed():
 
 
 def test_new_labels_make_what_was_known_of_the_old_ones_worthless():
-    recycler = Recycler(Recycling(precise=0))
+    recycler = Recycler(Recycling(precise=0, saam_blp=10))
     recycler.learn(ASKED, Decision(True, basis=Basis.LABELS), 0)
     assert recycler.infer(ASKED, 0.0).allowed
     recycler.apply(PolicyChange(1, 0, (Relabelled("object", "/o"),)))
     assert recycler.infer(ASKED, 0.0) is None
 
 
-def test_a_step_that_leads_on_from_elsewhere_empties_every_cache():
+def test_labels_are_inferred_from_only_where_that_is_asked_for():
+    recycler = Recycler(Recycling(precise=0))
+    recycler.learn(ASKED, Decision(True, basis=Basis.LABELS), 0)
+    assert recycler.infer(ASKED, 0.0) is None
+
+
+class Status(enum.Enum):
+    SUSPENDED = "suspended"
+
+
+def test_nothing_is_inferred_for_values_that_become_others_on_their_way_to_a_pdp():
+    not_suspended = (Literal(Equal(Path("subject", ("status",)), "suspended"), holds=False),)
     recycler = Recycler()
+    recycler.learn(
+        Request.of(Entity("s", {"status": "ok"}), "/o", "read"), Decision(True, certificate=not_suspended), 0
+    )
+    assert recycler.infer(Request.of(Entity("t", {"status": "fine"}), "/o", "read"), 0.0).allowed
+    for status in (Status.SUSPENDED, [Status.SUSPENDED], {"is": {"suspended"}}):
+        assert recycler.infer(Request.of(Entity("t", {"status": status}), "/o", "read"), 0.0) is None
+
+
+def test_a_step_that_leads_on_from_elsewhere_empties_every_cache():
+    recycler = Recycler(Recycling(saam_blp=10))
     for learned, decision, _ in (ROLES, LABELS, FACTS, SAME):
         recycler.learn(learned, decision, 0)
     recycler.apply(PolicyChange(3, 2))
