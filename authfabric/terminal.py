@@ -43,8 +43,10 @@ class Exit(enum.IntEnum):
     """The work could not be done: the fabric is not there, or something broke."""
 
 
-def print_json(value: object) -> None:
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+def print_json(value: object, *, line: bool = False) -> None:
+    """Print one document; with `line` in a single line, as one of many."""
+    encoded = msgspec.json.encode(value)
+    sys.stdout.buffer.write((encoded if line else msgspec.json.format(encoded, indent=2)) + b"\n")
     sys.stdout.flush()
 
 

@@ -72,7 +72,7 @@ def tail(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Show the decisions given last, and with -f those to come; with --json one document for each."""
+    """Show the decisions given last, and with -f those to come; with --json one line for each."""
     run(_tail(find_url(url), domain, count, follow, json))
 
 
@@ -113,10 +113,10 @@ async def _tail(url: str, domain: str, count: int, follow: bool, json: bool) -> 
 
 
 def _show(record: AuditRecord | None, json: bool) -> None:
-    if record is None:
+    if json:
+        print_json(_record_document(record) if record else {"unreadable": True}, line=True)
+    elif record is None:
         out.print("[red]unreadable[/]")
-    elif json:
-        print_json(_record_document(record))
     else:
         when = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         out.print(

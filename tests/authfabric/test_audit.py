@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from authfabric.cli import app
 from authz import Reason
 from bus.audit_store import AuditStore
 from tests.authfabric.test_push import authfabric
@@ -31,6 +35,9 @@ async def test_every_decision_is_audited_whether_asked_for_or_recycled(tmp_path)
         assert writer.startswith("shop-")
         _, last = await authfabric("audit", "tail", "-n", "1", *url)
         assert (last["subject"], last["decision"], last["sequence"]) == ("eve", "deny", 4)
+        words = ["audit", "tail", "-n", "2", "--json", *url]
+        lines = (await asyncio.to_thread(CliRunner().invoke, app, words)).stdout.splitlines()
+        assert [msgspec.json.decode(line)["sequence"] for line in lines] == [3, 4]
         pages = [page async for page in AuditStore(here.bus, "default").read()]
         records = [msgspec.msgpack.decode(each) for page in pages for each in page.records]
         inferred = [each[5][9] and each[5][9][0] for each in records]
