@@ -1,17 +1,19 @@
 """Filters: what subscribers ask for and policies force, as text about names; read into the one algebra.
 
-`parse_filter` gives a predicate about `event.<name>`. What it means for one type is said by `binding.bind_filter`.
-A parameter such as `$plate` stands for a value that is known only when the filter is put to use.
+`parse_filter` gives a predicate about `event.<name>`, and `write_filter` the text of one. What it means for one type is
+said by `pubsub_core.binding.bind_filter`. A parameter such as `$plate` stands for a value that is known only when the
+filter is put to use.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path as FilePath
 from typing import TypeAlias
 
 from lark import Token, Transformer, v_args
 
-from authz.errors import InvalidSyntax
+from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import (
     TRUE,
     And,
@@ -37,6 +39,8 @@ from authz.syntax import Language, constant, place
 EVENT = "event"
 PARAMETER = "parameter"
 """The root of paths that stand for parameters."""
+ROOTS = frozenset({EVENT, "user", "sub", "context"})
+"""Words that rules begin a path with; a filter knows events only."""
 
 Operand: TypeAlias = Scalar | Path
 
@@ -47,7 +51,9 @@ def parse_filter(text: str, source: str = "") -> Predicate:
 
 
 @v_args(inline=True)
-class _Reader(Transformer[Token, Predicate]):
+class FilterReader(Transformer[Token, Predicate]):
+    """From parse tree to predicate; other languages merge it into their own reader under the name `filter`."""
+
     negated = Not
     glob = Glob
     regex = Regex
@@ -66,11 +72,10 @@ class _Reader(Transformer[Token, Predicate]):
         return And(terms)
 
     def equal(self, path: Path, _: Token, operand: Operand) -> Predicate:
-        return Relate(path, "==", operand) if isinstance(operand, Path) else Equal(path, operand)
+        return _equal(path, operand)
 
-    def unequal(self, path: Path, token: Token, operand: Operand) -> Predicate:
-        other = (Exists(operand),) if isinstance(operand, Path) and operand.root == EVENT else ()
-        return And((Exists(path), *other, Not(self.equal(path, token, operand))))
+    def unequal(self, path: Path, _: Token, operand: Operand) -> Predicate:
+        return _unequal(path, operand)
 
     def order(self, path: Path, op: Token, operand: Operand) -> Predicate:
         return _order(path, op.value, operand, op)
@@ -91,10 +96,101 @@ class _Reader(Transformer[Token, Predicate]):
         return Path(PARAMETER, (token[1:],))
 
     def value(self, token: Token) -> Scalar:
-        return _constant(token)
+        return read_constant(token)
 
     def text(self, token: Token) -> str:
-        return str(_constant(token))
+        return str(read_constant(token))
+
+
+def write_filter(predicate: Predicate) -> str:
+    """Text that is read back as an equal predicate. Raises InvalidPredicate if filters have no words for it."""
+    if (different := _unlike(predicate)) is not None:
+        return f"{write_operand(different[0])} != {write_operand(different[1])}"
+    match predicate:
+        case And(terms=terms):
+            return " AND ".join(map(_inner, terms))
+        case Or(terms=(_, *_) as terms):
+            return " OR ".join(map(_inner, terms))
+        case Not(term=Exists(path=path)):
+            return f"{write_operand(path)} IS NULL"
+        case Not(term=term):
+            return f"NOT {_inner(term)}"
+    return _comparison(predicate)
+
+
+def write_operand(operand: Operand) -> str:
+    """A constant, an attribute, a parameter, or a term of a rule, as filters have them."""
+    if isinstance(operand, Path):
+        return _path(operand)
+    if isinstance(operand, str) and operand.isprintable():
+        return "'" + operand.replace("'", "''") + "'"
+    return json.dumps(operand)
+
+
+def _inner(term: Predicate) -> str:
+    joined = isinstance(term, And | Or) and _unlike(term) is None
+    return f"({write_filter(term)})" if joined else write_filter(term)
+
+
+def _unlike(predicate: Predicate) -> tuple[Path, Operand] | None:
+    """The two sides of a `!=`, if that is what the predicate says."""
+    match predicate:
+        case And(terms=(Exists(), Not(term=Equal(path=path, value=value, fold=False)))):
+            sides: tuple[Path, Operand] = path, value
+        case And(terms=(Exists(), *_, Not(term=Relate(path=path, op="==", other=other)))):
+            sides = path, other
+        case _:
+            return None
+    return sides if predicate == _unequal(*sides) else None
+
+
+def _unequal(path: Path, operand: Operand) -> Predicate:
+    """It is another value: so there must be one, on both sides."""
+    other = (Exists(operand),) if isinstance(operand, Path) and operand.root == EVENT else ()
+    return And((Exists(path), *other, Not(_equal(path, operand))))
+
+
+def _equal(path: Path, operand: Operand) -> Predicate:
+    return Relate(path, "==", operand) if isinstance(operand, Path) else Equal(path, operand)
+
+
+def _comparison(test: Predicate) -> str:
+    match test:
+        case Relate(path=path, op="==", other=other):
+            return f"{_path(path)} = {_path(other)}"
+        case Relate(path=path, op="<" | "<=" | ">" | ">=" as op, other=other):
+            return f"{_path(path)} {op} {_path(other)}"
+        case Equal(path=Path(root=""), value=True, fold=False):
+            return _path(test.path)  # a fact, which needs no `= true`
+        case Equal(path=path, value=value, fold=False):
+            return f"{_path(path)} = {write_operand(value)}"
+        case Order(path=path, op=op, value=value):
+            return f"{_path(path)} {op} {write_operand(value)}"
+        case In(path=path, values=(_, *_) as values):
+            return f"{_path(path)} IN ({', '.join(map(write_operand, values))})"
+        case Exists(path=path):
+            return f"{_path(path)} IS NOT NULL"
+        case Prefix(path=path, value=text, fold=False):
+            return f"{_path(path)} STARTS WITH {write_operand(text)}"
+        case Suffix(path=path, value=text, fold=False):
+            return f"{_path(path)} ENDS WITH {write_operand(text)}"
+        case Contains(path=path, value=text, fold=False):
+            return f"{_path(path)} CONTAINS {write_operand(text)}"
+        case Glob(path=path, pattern=text):
+            return f"{_path(path)} LIKE {write_operand(text)}"
+        case Regex(path=path, pattern=text):
+            return f"{_path(path)} MATCHES {write_operand(text)}"
+    raise InvalidPredicate(str(test), "cannot be written as a filter")
+
+
+def _path(path: Path) -> str:
+    if not path.root:
+        return str(path)
+    if path.root == PARAMETER:
+        return f"${path.keys[0]}"
+    names = [str(key) for key in path.keys] or ["id"]
+    bare = path.root == EVENT and (len(names) == 1 or names[0] not in ROOTS)
+    return ".".join(names if bare else [path.root, *names])
 
 
 def _order(path: Path, op: OrderName, operand: Operand, token: Token | None = None) -> Predicate:
@@ -106,13 +202,14 @@ def _order(path: Path, op: OrderName, operand: Operand, token: Token | None = No
     return Order(path, op, operand)
 
 
-def _constant(token: Token) -> Scalar:
+def read_constant(token: Token) -> Scalar:
+    """The constant that a token writes, strings in either kind of quotes."""
     if token[0] == "'":
         return token[1:-1].replace("''", "'")
     return constant(token.update(value=token.lower()) if token.type in ("TRUE", "FALSE") else token)
 
 
-_WORDS = {
+WORDS = {
     "NAME": "an attribute",
     "STRING": "a 'string'",
     "NUMBER": "a number",
@@ -137,4 +234,4 @@ _WORDS = {
     "EXISTS": "`EXISTS`",
 }
 
-_LANGUAGE = Language(FilePath(__file__).with_name("filter.lark"), "start", _Reader(), _WORDS)
+_LANGUAGE = Language(FilePath(__file__).with_name("filter.lark"), "start", FilterReader(), WORDS)

@@ -1,0 +1,38 @@
+"""Interaction control: the language of rules about who receives which events, in which form, past ones too."""
+
+from authz.rules.reader import parse_rules, parse_term
+from authz.rules.syntax import (
+    Allow,
+    Asking,
+    AutoReplay,
+    During,
+    FluentRule,
+    Point,
+    Restrict,
+    Rule,
+    Scope,
+    Transform,
+    Trigger,
+)
+from authz.rules.terms import Call, Moment
+from authz.rules.writer import write_rule, write_rules
+
+__all__ = [
+    "Allow",
+    "Asking",
+    "AutoReplay",
+    "Call",
+    "During",
+    "FluentRule",
+    "Moment",
+    "Point",
+    "Restrict",
+    "Rule",
+    "Scope",
+    "Transform",
+    "Trigger",
+    "parse_rules",
+    "parse_term",
+    "write_rule",
+    "write_rules",
+]
