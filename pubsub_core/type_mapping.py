@@ -14,7 +14,7 @@ from pubsub_core.event_type import Attribute, AttributeType
 Reader: TypeAlias = Callable[[Mapping[str, object]], dict[str, object]]
 
 _T = AttributeType
-_CONVERSIONS: Mapping[tuple[AttributeType, AttributeType], Callable[[object], object]] = {
+CONVERSIONS: Mapping[tuple[AttributeType, AttributeType], Callable[[object], object]] = {
     (_T.INTEGER, _T.FLOAT): lambda value: float(str(value)),
     (_T.INTEGER, _T.TIMESTAMP): lambda value: float(str(value)),
     (_T.INTEGER, _T.STRING): str,
@@ -30,9 +30,9 @@ def reader(written: Mapping[str, Attribute], read: Mapping[str, Attribute]) -> R
     common = {id_: wanted for id_, wanted in read.items() if id_ in written}
     names = {id_: wanted.name for id_, wanted in common.items() if written[id_].type is wanted.type}
     converted = {
-        id_: (wanted.name, _CONVERSIONS[written[id_].type, wanted.type])
+        id_: (wanted.name, CONVERSIONS[written[id_].type, wanted.type])
         for id_, wanted in common.items()
-        if (written[id_].type, wanted.type) in _CONVERSIONS
+        if (written[id_].type, wanted.type) in CONVERSIONS
     }
 
     def as_read(values: Mapping[str, object]) -> dict[str, object]:

@@ -1,0 +1,286 @@
+"""What rules do to an event before somebody sees it: attributes left out, blurred, renamed, or taken from elsewhere.
+
+Steps act on a copy, by name, one after the other. A value that a step cannot work on makes the event undeliverable
+rather than let it pass as it is. Noise and pseudonyms follow from the event and a secret of the broker: the same event
+has the same noise however often it is replayed, so that asking again does not average it away.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from authz.predicate import Scalar
+from pubsub_core.errors import EventError
+from pubsub_core.event_type import AttributeType
+from pubsub_core.type_mapping import CONVERSIONS
+
+Values: TypeAlias = MutableMapping[str, object]
+Kinds: TypeAlias = MutableMapping[str, AttributeType]
+LookUp: TypeAlias = Callable[[str, Scalar], Mapping[str, Scalar] | None]
+"""The row of a context table for a key."""
+
+_NUMBERS = frozenset({AttributeType.INTEGER, AttributeType.FLOAT, AttributeType.TIMESTAMP})
+
+
+class Untransformable(EventError):
+    """An event that a rule says to transform, and that cannot be: it is not delivered."""
+
+    def __init__(self, attribute: str, problem: str) -> None:
+        super().__init__(f"`{attribute}` {problem}")
+        self.attribute = attribute
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a transformation may know besides the event's values."""
+
+    event: bytes
+    """What no other event has: its publisher and number."""
+    secret: bytes
+    look_up: LookUp
+
+    def draw(self, use: str, *about: object) -> bytes:
+        """Bytes that look random to whoever does not have the secret."""
+        text = "\0".join([use, *map(repr, about)]).encode()
+        return hmac.digest(self.secret, text, "sha256")
+
+
+class Step(ABC):
+    """One thing that is done to the values of an event."""
+
+    @abstractmethod
+    def apply(self, values: Values, scene: Scene) -> None:
+        """Alter the values. Raises Untransformable."""
+
+    @abstractmethod
+    def reshape(self, kinds: Kinds) -> None:
+        """Alter what types the attributes have. Raises Untransformable if the step does not fit them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Step):
+    """Leave attributes out."""
+
+    names: tuple[str, ...]
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        for name in self.names:
+            values.pop(name, None)
+
+    def reshape(self, kinds: Kinds) -> None:
+        for name in self.names:
+            kind_of(kinds, name)
+            del kinds[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Blank(Step):
+    """Keep attributes, without a value."""
+
+    names: tuple[str, ...]
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        for name in self.names:
+            values.pop(name, None)
+
+    def reshape(self, kinds: Kinds) -> None:
+        for name in self.names:
+            kind_of(kinds, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Step):
+    """A number becomes the label of the range it lies in: below the first bound, the second, and so on."""
+
+    name: str
+    bounds: tuple[float, ...]
+    labels: tuple[str, ...]
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        if (value := number(values, self.name)) is not None:
+            values[self.name] = self.labels[sum(value >= bound for bound in self.bounds)]
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind_of(kinds, self.name, *_NUMBERS)
+        kinds[self.name] = AttributeType.STRING
+
+
+@dataclass(frozen=True, slots=True)
+class Round(Step):
+    """A number, or a time, becomes the nearest multiple below it."""
+
+    name: str
+    unit: float
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        if (value := number(values, self.name)) is not None:
+            lower = math.floor(value / self.unit) * self.unit
+            values[self.name] = int(lower) if isinstance(value, int) else float(lower)
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind_of(kinds, self.name, *_NUMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Perturb(Step):
+    """A number moves by at most so much, up or down."""
+
+    name: str
+    most: float
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        if (value := number(values, self.name)) is not None:
+            drawn = int.from_bytes(scene.draw("perturb", scene.event, self.name)[:7])
+            noise = (drawn / (1 << 55) - 1) * self.most
+            values[self.name] = value + math.trunc(noise) if isinstance(value, int) else value + noise
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind_of(kinds, self.name, *_NUMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Step):
+    """A point on the map becomes the corner of the square of so many degrees that it lies in."""
+
+    name: str
+    degrees: float
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        point = values.get(self.name)
+        if point is None:
+            return
+        if not isinstance(point, Mapping):
+            raise Untransformable(self.name, "is no point on the map")
+        values[self.name] = {
+            axis: round(math.floor(float(point[axis]) / self.degrees) * self.degrees, 9)
+            for axis in ("lat", "lon")
+        }
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind_of(kinds, self.name, AttributeType.GEO)
+
+
+@dataclass(frozen=True, slots=True)
+class Hash(Step):
+    """A value becomes a pseudonym: the same for the same value, and for nobody to take back without the secret."""
+
+    name: str
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        if (value := values.get(self.name)) is not None:
+            values[self.name] = scene.draw("hash", self.name, value)[:16].hex()
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind_of(kinds, self.name)
+        kinds[self.name] = AttributeType.STRING
+
+
+@dataclass(frozen=True, slots=True)
+class Rename(Step):
+    """An attribute gets another name."""
+
+    name: str
+    to: str
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        if (value := values.pop(self.name, None)) is not None:
+            values[self.to] = value
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind = kind_of(kinds, self.name)
+        if self.to in kinds:
+            raise Untransformable(self.to, "is there already: drop it first")
+        del kinds[self.name]
+        kinds[self.to] = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Enrich(Step):
+    """An attribute from a context table: the column of that name, in the row of this event's key."""
+
+    name: str
+    kind: AttributeType
+    table: str
+    key: str
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        key = values.get(self.key)
+        row = scene.look_up(self.table, key) if isinstance(key, str | int | float | bool) else None
+        if row is not None and (value := row.get(self.name)) is not None:
+            values[self.name] = value
+
+    def reshape(self, kinds: Kinds) -> None:
+        kind_of(kinds, self.key)
+        kinds[self.name] = self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Retype(Step):
+    """A value of one type becomes the same of another, where that loses nothing."""
+
+    name: str
+    kind: AttributeType
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        value = values.get(self.name)
+        if value is None:
+            return
+        if convert := CONVERSIONS.get((_kind(value), self.kind)):
+            values[self.name] = convert(value)
+
+    def reshape(self, kinds: Kinds) -> None:
+        was = kind_of(kinds, self.name)
+        if was is not self.kind and (was, self.kind) not in CONVERSIONS:
+            raise Untransformable(self.name, f"is a {was}, which does not become a {self.kind} without loss")
+        kinds[self.name] = self.kind
+
+
+def transform(steps: Sequence[Step], values: Mapping[str, object], scene: Scene) -> dict[str, object]:
+    """The values that an event has after all steps. Raises Untransformable."""
+    result = dict(values)
+    for step in steps:
+        step.apply(result, scene)
+    return result
+
+
+def reshape(steps: Sequence[Step], kinds: Mapping[str, AttributeType]) -> dict[str, AttributeType]:
+    """The attributes that an event has after all steps. Raises Untransformable where a step does not fit."""
+    result = dict(kinds)
+    for step in steps:
+        step.reshape(result)
+    return result
+
+
+def kind_of(kinds: Mapping[str, AttributeType], name: str, *wanted: AttributeType) -> AttributeType:
+    kind = kinds.get(name)
+    if kind is None:
+        raise Untransformable(name, f"is not there: there are {', '.join(map('`{}`'.format, kinds))}")
+    if wanted and kind not in wanted:
+        raise Untransformable(name, f"is a {kind}, not a {' or '.join(sorted(wanted))}")
+    return kind
+
+
+def number(values: Mapping[str, object], name: str) -> float | int | None:
+    value = values.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise Untransformable(name, "is no number")
+    return value
+
+
+def _kind(value: object) -> AttributeType:
+    match value:
+        case bool():
+            return AttributeType.BOOLEAN
+        case int():
+            return AttributeType.INTEGER
+        case float():
+            return AttributeType.FLOAT
+    return AttributeType.STRING
