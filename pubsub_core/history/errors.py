@@ -1,0 +1,23 @@
+"""What can go wrong with history."""
+
+from __future__ import annotations
+
+from pubsub_core.errors import EventError
+
+
+class HistoryUnavailable(EventError):
+    """The database cannot be used: `problem` says why."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"the history at `{url}` cannot be used: {problem}")
+        self.url = url
+        self.problem = problem
+
+
+class HistoryDamaged(EventError):
+    """An event that was kept does not open: altered, moved, or sealed with another key."""
+
+    def __init__(self, type: str, row: int) -> None:  # noqa: A002 - the word that people use
+        super().__init__(f"event {row} of type `{type}` does not open: altered, or sealed with another key")
+        self.type = type
+        self.row = row

@@ -1,0 +1,162 @@
+"""Where events stand in the database: a table for each type, with a column for each attribute it is searched by.
+
+Columns are added when a type begins to be searched by another attribute. Rows that were there before have nothing in
+them, which is why each column knows since which row it speaks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    func,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.schema import CreateColumn, CreateIndex
+from sqlalchemy.types import TypeEngine
+
+from pubsub_core.event_type import AttributeType
+from pubsub_core.history.condition import Indexed
+from pubsub_core.history.keeping import Keeping, Search
+
+VERSION = 1
+"""Of what all tables have in common. A database of a later version is refused."""
+
+_CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
+    AttributeType.STRING: LargeBinary,
+    AttributeType.INTEGER: BigInteger,
+    AttributeType.FLOAT: Double,
+    AttributeType.TIMESTAMP: Double,
+    AttributeType.BOOLEAN: Boolean,
+}
+
+_metadata = MetaData()
+ABOUT = Table("history_about", _metadata, Column("version", Integer, nullable=False))
+COLUMNS = Table(
+    "history_columns",
+    _metadata,
+    Column("type", String(32), primary_key=True),
+    Column("attribute", String(32), primary_key=True),
+    Column("search", String(8), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("since", BigInteger, nullable=False),
+)
+HEADS = Table(
+    "history_heads",
+    _metadata,
+    Column("type", String(32), primary_key=True),
+    Column("base", LargeBinary, nullable=False),
+    Column("head", LargeBinary, nullable=False),
+)
+"""The links before the oldest row that is kept and of the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeTable:
+    """The table of one type, and what it can be searched by."""
+
+    keeping: Keeping
+    table: Table
+    indexed: Mapping[str, Indexed]
+
+
+def prepare(connection: Connection) -> int:
+    """Make what all types share, if it is not there; the version of what is."""
+    _metadata.create_all(connection)
+    found = connection.execute(select(ABOUT.c.version)).scalar()
+    if found is None:
+        connection.execute(ABOUT.insert().values(version=VERSION))
+    return VERSION if found is None else int(found)
+
+
+def open_table(connection: Connection, keeping: Keeping) -> TypeTable:
+    """The table of a type, made or widened as need be."""
+    table = _table(keeping)
+    table.create(connection, checkfirst=True)
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for attribute, search in keeping.searched.items():
+        if column_name(attribute, search) not in there:
+            _widen(connection, table, table.c[column_name(attribute, search)])
+        _register(connection, keeping, table, attribute, search)
+    rows = connection.execute(select(COLUMNS).where(COLUMNS.c.type == keeping.type))
+    since = {(row.attribute, row.search): int(row.since) for row in rows}
+    indexed = {
+        attribute: Indexed(
+            table.c[column_name(attribute, search)],
+            search,
+            keeping.kinds[attribute],
+            since[attribute, search],
+        )
+        for attribute, search in keeping.searched.items()
+    }
+    return TypeTable(keeping, table, indexed)
+
+
+def column_name(attribute: str, search: Search) -> str:
+    return f"{search}_{attribute}"
+
+
+def _table(keeping: Keeping) -> Table:
+    name = f"events_{keeping.type}"
+    columns: list[Column[object]] = []
+    for attribute, search in keeping.searched.items():
+        kind = LargeBinary if search is Search.BLIND else _CLEAR[keeping.kinds[attribute]]
+        columns.append(Column(column_name(attribute, search), kind))
+    table = Table(
+        name,
+        MetaData(),
+        Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+        Column("time", Double, nullable=False),
+        Column("publisher", LargeBinary, nullable=False),
+        Column("sequence", BigInteger, nullable=False),
+        Column("body", LargeBinary, nullable=False),
+        Column("link", LargeBinary, nullable=False),
+        *columns,
+        UniqueConstraint("publisher", "sequence", "time"),
+        Index(f"{name}_time", "time", "id"),
+        sqlite_autoincrement=True,
+    )
+    for column in columns:
+        Index(_index_name(name, column.name), column, "time")
+    return table
+
+
+def _index_name(table: str, column: str) -> str:
+    """Short, since databases cut names off; and of its own, since they share one space for them."""
+    return f"ix_{hashlib.blake2b(f'{table}.{column}'.encode(), digest_size=16).hexdigest()}"
+
+
+def _widen(connection: Connection, table: Table, column: Column[object]) -> None:
+    definition = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {definition}"))
+    for index in table.indexes:
+        if column.name in index.columns:
+            connection.execute(CreateIndex(index))
+
+
+def _register(connection: Connection, keeping: Keeping, table: Table, attribute: str, search: Search) -> None:
+    """Note since which row a column has values; once, when it is new."""
+    key = {"type": keeping.type, "attribute": attribute, "search": search.value}
+    known = connection.execute(select(COLUMNS.c.since).filter_by(**key)).scalar()
+    if known is None:
+        newest = connection.execute(select(func.max(table.c.id))).scalar()
+        since = 0 if newest is None else int(newest) + 1
+        kind = keeping.kinds[attribute].value
+        connection.execute(COLUMNS.insert().values(**key, kind=kind, since=since))

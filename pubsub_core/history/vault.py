@@ -1,0 +1,72 @@
+"""How events are kept from those who can read the disk: bodies sealed, values that are searched for blinded.
+
+Each row is sealed by AES-256-GCM under a random nonce, and bound to its place: type, publisher, time and number. One
+key may seal 2^32 rows before two nonces are likely to meet. A blinded value is a keyed hash: whoever reads the disk can
+count equal values, and read none. Every row also carries a link that follows from the row before, so that a row taken
+out, put in or moved shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TypeAlias
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from authz.predicate import Scalar
+
+KEY_BYTES = 32
+BLIND_BYTES = 16
+LINK_BYTES = 16
+NONCE_BYTES = 12
+
+Link: TypeAlias = bytes
+
+START: Link = bytes(LINK_BYTES)
+"""The link before the first row."""
+
+
+class Vault:
+    """Seals, blinds and links with keys derived from one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"a history key has {KEY_BYTES} bytes, not {len(secret)}")
+        self._cipher = AESGCM(_derive(secret, b"seal"))
+        self._blind = _derive(secret, b"blind")
+        self._link = _derive(secret, b"link")
+
+    def seal(self, body: bytes, place: bytes) -> bytes:
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, body, place)
+
+    def open(self, sealed: bytes, place: bytes) -> bytes | None:
+        """The body, or None if it is not what was sealed for this place."""
+        try:
+            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place)
+        except (InvalidTag, ValueError):
+            return None
+
+    def blind(self, attribute: str, value: Scalar) -> bytes:
+        """What stands for a value of an attribute: the same for numbers that are equal, as in every comparison."""
+        text = f"{attribute}\0{_kind(value)}\0{value if isinstance(value, str) else float(value)!r}"
+        return hashlib.blake2b(text.encode(), digest_size=BLIND_BYTES, key=self._blind).digest()
+
+    def link(self, before: Link, sealed: bytes, place: bytes) -> Link:
+        hashed = hashlib.blake2b(before, digest_size=LINK_BYTES, key=self._link)
+        hashed.update(len(place).to_bytes(4))
+        hashed.update(place)
+        hashed.update(sealed)
+        return hashed.digest()
+
+
+def _kind(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number"
+
+
+def _derive(secret: bytes, use: bytes) -> bytes:
+    return hashlib.blake2b(use, digest_size=KEY_BYTES, key=secret, person=b"af history").digest()
