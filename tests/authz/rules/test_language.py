@@ -125,7 +125,8 @@ def test_what_is_wrong_is_said_with_its_place(text, line, column, part):
 
 
 names = st.from_regex(r"[a-z][a-z0-9_]{2,6}", fullmatch=True).map(lambda name: f"x{name}")
-constants = st.text(max_size=6) | st.integers() | st.booleans() | st.floats(-1e6, 1e6)
+whole = st.integers(-(2**63), 2**63 - 1)
+constants = st.text(max_size=6) | whole | st.booleans() | st.floats(-1e6, 1e6)
 attributes = st.lists(names, min_size=1, max_size=2).map(lambda keys: Path("event", tuple(keys)))
 given_paths = st.tuples(st.sampled_from(["user", "sub", "context"]), names).map(lambda p: Path(p[0], (p[1],)))
 paths = attributes | given_paths | st.just(Path("user"))
@@ -137,7 +138,7 @@ calls = st.recursive(
 moments = st.builds(Moment, shift=st.integers(-(10**7), 10**7))
 comparisons = st.one_of(
     st.builds(Equal, paths, constants),
-    st.builds(Order, paths, st.sampled_from(["<", "<=", ">", ">="]), st.integers() | st.text(max_size=5)),
+    st.builds(Order, paths, st.sampled_from(["<", "<=", ">", ">="]), whole | st.text(max_size=5)),
     st.builds(In, paths, st.lists(constants, min_size=1, max_size=3).map(tuple)),
     st.builds(Exists, paths),
     st.builds(Prefix, paths, st.text(max_size=5)),
