@@ -22,7 +22,7 @@ from bus.connection import Connection
 from bus.scopes import Scope
 from bus.server import NatsServer
 from pdp.service import Replica
-from pubsub_core.broker_service import BrokerService, Serving, serve_broker
+from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.client import EventClient
 from pubsub_core.credential import Credential, issue
@@ -34,6 +34,7 @@ from pubsub_core.keys.manager_service import KeyManager
 from pubsub_core.keys.member import Member
 from pubsub_core.keys.tree import Tree
 from pubsub_core.publisher import Publisher
+from pubsub_core.serving import Serving
 from pubsub_core.subscriber import Subscriber
 from pubsub_core.trust import ALL, vouch
 from pubsub_core.type_signature import SignedType
@@ -179,7 +180,9 @@ async def _ready(services: Sequence[BrokerService]) -> None:
 
     def known(service: BrokerService) -> bool:
         peers = service.broker.peers.values()
-        return len(service.vault.ring.groups) == GROUPS and any(len(peer.groups) == GROUPS for peer in peers)
+        return len(service.sealing.vault.ring.groups) == GROUPS and any(
+            len(peer.groups) == GROUPS for peer in peers
+        )
 
     while not all(map(known, services)):  # noqa: ASYNC110 - what is waited for sets no event here
         await asyncio.sleep(0.05)

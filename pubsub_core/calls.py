@@ -1,27 +1,20 @@
-"""What clients ask of a broker: who calls is verified each time, and what they may is asked of the PDPs.
-
-What a client asked for is kept as it was asked. When policies change, what is granted of it is worked out anew; the
-client sees nothing of that but other events.
-"""
+"""What clients ask of a broker: who calls is verified each time, and what they may is asked of the PDPs."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Callable
 from typing import Protocol
 
 from authz import AuthFabricError, Entity, PublicKey
 from authz.errors import InvalidSignature
-from authz.predicate import TRUE, Predicate
+from authz.predicate import TRUE
 from authz.predicate.filter import parse_filter
 from authz.spki import Right
 from bus.envelope import pack
 from pubsub_core.binding import bind_filter, name_filter
 from pubsub_core.broker import Broker
-from pubsub_core.enforcement import Enforcement, Generic
-from pubsub_core.errors import InvalidFilter, Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.claims import Claim, Claims
+from pubsub_core.errors import Refused, SessionLost, TypeRefused, UnknownType
 from pubsub_core.keys.channel import Channel
 from pubsub_core.messages import (
     CALL,
@@ -41,15 +34,10 @@ from pubsub_core.messages import (
 )
 from pubsub_core.proof import Nonces
 from pubsub_core.restriction import Restriction
-from pubsub_core.rights import Ask, Granted, Holder, Rights, type_object
+from pubsub_core.rights import Ask, Holder, Rights, type_object
 from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
 from pubsub_core.type_signature import SignedType
-
-RETRY_SECONDS = 1.0
-"""After so long, what nobody answered is asked again."""
-
-_log = logging.getLogger("authfabric.events")
 
 
 class Types(Protocol):
@@ -60,28 +48,6 @@ class Types(Protocol):
     async def remove(self, id_: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """Something a client asked for, of which as much is granted as policies leave."""
-
-    session: Session
-    ask: Ask
-    subscription: Subscription | None
-    """None for an advertisement."""
-
-    @property
-    def key(self) -> object:
-        """What tells it from all others."""
-        return self.subscription or (self.session.token, self.ask.type)
-
-    @property
-    def stands(self) -> bool:
-        """Whether the client still wants it."""
-        if self.subscription is None:
-            return self.ask.type in self.session.advertised
-        return self.session.subscriptions.get(self.subscription.number) is self.subscription
-
-
 class Calls:
     """Answers the calls of a broker's clients."""
 
@@ -89,25 +55,19 @@ class Calls:
         self,
         broker: Broker,
         rights: Rights,
+        claims: Claims,
         types: Types | None,
         token: Callable[[], str],
-        generic: dict[str, Generic],
         on_change: Callable[[set[str]], None],
     ) -> None:
         """`on_change` is told the types of which other events are wanted, or published, from now on."""
         self._broker = broker
         self._rights = rights
+        self._claims = claims
         self._types = types
         self._token = token
-        self._generic = generic
         self._on_change = on_change
         self._nonces = Nonces()
-        self.epoch = 0
-        """The policies by which everything here is granted, or newer ones."""
-        self._due: dict[object, tuple[float, _Claim]] = {}
-        """What must be asked again, and when: it was not answered, or holds for so long only."""
-        self._ends: dict[object, float] = {}
-        """Until when what was last granted of a claim holds, if not for ever."""
 
     async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
         """Answer a call; `channel` is the one by which it came, if it came sealed."""
@@ -173,7 +133,7 @@ class Calls:
             return self._welcome(session.token, nonce)
         holder = Holder(credential, call.chains)
         here = Entity(f"/brokers/{setting.name}")
-        decision = await self._rights.allows(holder, here, "connect", self.epoch)
+        decision = await self._rights.allows(holder, here, "connect", self._claims.epoch)
         if not decision.allowed:
             raise Refused("connect", setting.name, decision.detail)
         session = Session(self._token(), key, holder, call.credential, call.inbox, setting.now())
@@ -193,15 +153,15 @@ class Calls:
         if call.number in session.subscriptions:
             raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
         subscription = Subscription(session.token, call.number, definition.id, call.filter)
-        claim = _Claim(session, Ask(session.holder, Right.SUBSCRIBE, definition.id), subscription)
-        granted = await self._granted(claim)
+        claim = Claim(session, Ask(session.holder, Right.SUBSCRIBE, definition.id), subscription)
+        granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused("subscribe", call.type, granted.detail)
         if session.token not in self._broker.sessions:
             raise SessionLost("it ended meanwhile")
-        self._settle(claim, granted)
+        self._claims.settle(claim, granted)
         if not subscription.granted:  # then the filter is about what may not be read
-            self._bound(subscription, next(iter(granted.restrictions.values())))
+            self._claims.bound(subscription, next(iter(granted.restrictions.values())))
         session.subscriptions[call.number] = subscription
         self._on_change(set(granted.restrictions))
         return Answer(definitions=self._definitions(definition.version))
@@ -216,11 +176,11 @@ class Calls:
 
     async def _advertise(self, session: Session, name: str) -> Answer:
         definition = self._broker.setting.catalogue.named(name)
-        claim = _Claim(session, Ask(session.holder, Right.PUBLISH, definition.id), None)
-        granted = await self._granted(claim)
+        claim = Claim(session, Ask(session.holder, Right.PUBLISH, definition.id), None)
+        granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused("publish", name, granted.detail)
-        self._settle(claim, granted)
+        self._claims.settle(claim, granted)
         session.advertised.add(definition.id)
         wanted = any(map(self._broker.switchboard.wanted, granted.restrictions))
         return Answer(definitions=self._definitions(definition.version), interested=wanted)
@@ -263,101 +223,9 @@ class Calls:
             thing = type_object(self._broker.setting.catalogue.named(name))
         except UnknownType:
             thing = Entity(f"/types/{name}")
-        decision = await self._rights.allows(session.holder, thing, action, self.epoch)
+        decision = await self._rights.allows(session.holder, thing, action, self._claims.epoch)
         if not decision.allowed:
             raise Refused(action, name, decision.detail)
-
-    async def evolve(self, epoch: int, keep: bool = True) -> None:
-        """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
-
-        If they are the same as before, and nobody answers, what was granted goes on while it holds, unless `keep` is
-        false.
-        """
-        same, self.epoch = keep and epoch == self.epoch, epoch
-        claims = [claim for session in self._broker.sessions.values() for claim in self._claims(session)]
-        await self._ask(claims, keep=same)
-        self._on_change({each.definition.id for each in self._broker.setting.catalogue})
-
-    async def review(self) -> None:
-        """Ask again about what was not answered, and about what was granted for a time that is over."""
-        now = self._broker.setting.now()
-        due = [claim for at, claim in self._due.values() if at <= now]
-        if due:
-            await self._ask(due, keep=True)
-            self._on_change({id_ for claim in due for id_ in self._types_of(claim)})
-
-    async def _ask(self, claims: Sequence[_Claim], keep: bool) -> None:
-        epoch, now = self.epoch, self._broker.setting.now()
-        grants = await self._rights.grants([each.ask for each in claims], now, epoch)
-        for claim, granted in zip(claims, grants, strict=True):
-            if claim.stands and claim.session.token in self._broker.sessions:
-                if epoch == self.epoch:  # otherwise somebody is asking by newer policies
-                    self._settle(claim, granted, keep)
-            else:
-                self._due.pop(claim.key, None)
-                self._ends.pop(claim.key, None)
-
-    def _types_of(self, claim: _Claim) -> set[str]:
-        return {each.id for each in self._broker.setting.catalogue.family(claim.ask.type)}
-
-    def _claims(self, session: Session) -> Sequence[_Claim]:
-        holder = session.holder
-        return [
-            *(
-                _Claim(session, Ask(holder, Right.SUBSCRIBE, s.type), s)
-                for s in session.subscriptions.values()
-            ),
-            *(_Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
-        ]
-
-    async def _granted(self, claim: _Claim) -> Granted:
-        """What is granted now, by policies no older than those that everything else is granted by."""
-        while True:
-            epoch = self.epoch
-            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), epoch)
-            if self.epoch == epoch:
-                return granted
-
-    def _settle(self, claim: _Claim, granted: Granted, keep: bool = False) -> None:
-        """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
-        now, key = self._broker.setting.now(), claim.key
-        self._due.pop(key, None)
-        if not granted.answered:
-            self._due[key] = now + RETRY_SECONDS, claim
-            if keep and now < self._ends.get(key, inf):
-                return
-        elif granted.expires is not None:
-            self._due[key] = granted.expires, claim
-        self._ends[key] = granted.expires if granted.expires is not None else inf
-        session, subscription = claim.session, claim.subscription
-        if subscription is None:
-            before = session.adverts.get(claim.ask.type, {})
-            session.adverts[claim.ask.type] = {
-                id_: self._enforcement(before.get(id_), left) for id_, left in granted.restrictions.items()
-            }
-            return
-        parts: dict[str, tuple[Enforcement, Predicate]] = {}
-        for id_, left in granted.restrictions.items():
-            try:
-                asked = self._bound(subscription, left)
-            except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
-                continue
-            parts[id_] = self._enforcement(subscription.granted.get(id_), left), asked
-        self._broker.switchboard.connect(subscription, parts)
-
-    def _bound(self, subscription: Subscription, left: Restriction) -> Predicate:
-        catalogue = self._broker.setting.catalogue
-        names = catalogue.names(catalogue.newest(subscription.type).version)
-        ids = [each.id for each in names.values()]
-        readable = self._broker.setting.vault.readable(subscription.type, ids)
-        if left.visible is not None:
-            readable &= left.visible
-        return bind_filter(parse_filter(subscription.filter), names, readable=readable)
-
-    def _enforcement(self, before: Enforcement | None, left: Restriction) -> Enforcement:
-        """The same as before, with all it has counted, if nothing changes."""
-        same = before is not None and before.restriction == left
-        return before if same and before is not None else Enforcement(left, self._generic)
 
     def _definitions(self, version: str) -> tuple[bytes, ...]:
         return tuple(each.encode() for each in self._broker.setting.catalogue.signed(version))

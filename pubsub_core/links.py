@@ -186,7 +186,7 @@ class Links:
             note = self._note(None, kept_from=start)
             self._send(link_to(self._broker.setting.domain, peer.name, "note"), note)
         for message in kept:
-            self._broker.send_on(peer, message)
+            self._broker.forwarding.send_on(peer, message)
 
     def _learn(self, hello: Hello, now: float) -> None:
         for each in hello.vouches:
@@ -278,7 +278,7 @@ class Links:
             leaving,
             groups,
             self._broker.agreement.public,
-            self._broker.boot,
+            self._broker.forwarding.boot,
             lines,
         )
         self._send(subject or link_all(setting.domain, "hello"), HELLO.sign(hello, setting.identity))

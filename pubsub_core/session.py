@@ -19,7 +19,7 @@ from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.vault import Vault
 from pubsub_core.line import Incoming, Outgoing
 from pubsub_core.outbox import Outbox
-from pubsub_core.proof import Scrutiny
+from pubsub_core.proof import Proof, Scrutiny
 from pubsub_core.rights import Holder
 from pubsub_core.switchboard import Subscription
 
@@ -114,3 +114,8 @@ class Setting:
     nonce: Callable[[], bytes]
     scrutiny: Scrutiny
     vault: Vault = field(default_factory=lambda: Vault(KeyRing()))
+
+    def vouch(self, proof: Proof, digests: bytes) -> Proof:
+        """A proof of this broker's own for what it has changed."""
+        own = Proof(proof.credential, proof.time, self.nonce(), b"", self.identity.public.raw)
+        return own.sign(self.identity, digests)

@@ -27,8 +27,9 @@ from authz.spki import encode_chain, parse_chain
 from bus.keystore import load_key, load_public_key
 from bus.scopes import DEFAULT_DOMAIN
 from pep.trust_store import read_keys
-from pubsub_core.broker_service import BrokerService, Serving, serve_broker
+from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.credential import Credential, issue
+from pubsub_core.serving import Serving
 from pubsub_core.trust import ALL
 from pubsub_core.trust import vouch as vouch_for
 

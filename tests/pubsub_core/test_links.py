@@ -227,7 +227,7 @@ def test_parcels_that_got_lost_are_sent_again_and_all_are_taken_in_order(monkeyp
     )
     for number in range(8):
         made.cut = {("a", "b")} if number in (1, 2, 7) else set()
-        sender._send_parcel(sender.peers["b"], "", parcel(number))
+        sender.forwarding.send_parcel(sender.peers["b"], "", parcel(number))
     assert taken == list(range(7)), "what came after a gap waited for what was missing"
     made.cut = set()
     made.pass_()
@@ -239,7 +239,7 @@ def test_nobody_else_can_speak_on_the_line_between_two_brokers(monkeypatch):
     made.pass_()
     receiver = made.brokers["b"]
     monkeypatch.setattr(receiver, "receive", lambda each, trusted=False: pytest.fail("it was believed"))
-    forged = Outgoing().add("a", made.brokers["a"].boot, pack(parcel(1)))
+    forged = Outgoing().add("a", made.brokers["a"].forwarding.boot, pack(parcel(1)))
     for secret in (b"guess", made.brokers["a"].peers["b"].secret[::-1]):
         receiver.hear(forged.tagged(secret))
     receiver.hear(forged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,17 +16,20 @@ from pdp.bundle_store import BundleCache
 from pdp.follower_service import Follower, Following
 from pdp.publisher_service import Publisher
 from pdp.service import Replica
-from pubsub_core.broker_service import BrokerService, Serving, serve_broker
+from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.client import EventClient
 from pubsub_core.credential import Credential, issue
 from pubsub_core.event_type import EventType
+from pubsub_core.serving import Serving
 from pubsub_core.trust import ALL, vouch
 from pubsub_core.type_signature import SignedType
 from pubsub_core.type_store import TypeStore
 from tests.waiting import eventually
 from tests.warrants import warrant
 
+NEWS = [("headline", "string"), ("place", "string"), ("score", "integer")]
+"""The attributes of the type that most tests publish."""
 OPEN = """
 - {uid: open, effect: allow, rules: {}, targets: {}}
 """
@@ -76,7 +80,7 @@ class Town:
         serving = Serving(self.server.url, f"{name}-{self.domain}", self.domain, identity, **settings)
         async with serve_broker(serving) as service:
             self.services.append(service)
-            await eventually(lambda: service.calls.epoch)
+            await eventually(lambda: service.claims.epoch)
             yield service
 
     async def define(
@@ -122,3 +126,33 @@ async def town(server: NatsServer, folder: Path, text: str = OPEN) -> AsyncItera
         await place.release(text)
         await place.pdp()
         yield place
+
+
+async def take(subscriber, count: int) -> list[dict[str, object]]:
+    """The next events, by name."""
+    return [dict((await asyncio.wait_for(anext(subscriber), 10)).attributes) for _ in range(count)]
+
+
+async def wanted(publisher) -> None:
+    """Return when other brokers' interest has arrived."""
+    await eventually(lambda: publisher.interested)
+
+
+def rule(uid: str, obligations: str = "[]", effect: str = "allow", rules: str = "{}", **targets: str) -> str:
+    """One policy, as YAML."""
+    wanted = ", ".join(f"{name}: {value}" for name, value in targets.items())
+    return f"- {{uid: {uid}, effect: {effect}, targets: {{{wanted}}}, rules: {rules}, obligations: {obligations}}}\n"
+
+
+def subscriber_of(place, client):
+    """What the broker has for a client's only subscription."""
+    for service in place.services:
+        for session in service.broker.sessions.values():
+            if session.token == client.session:
+                return next(iter(session.subscriptions.values()))
+    raise AssertionError("no such session")
+
+
+def cut(client) -> None:
+    """End a client's connection, as a network would."""
+    client.bus._client._abort()

@@ -45,7 +45,7 @@ async def started(network):
     stats = await network.broker("stats", "sighted", "location")
     services = (met, ccs, stats)
     for service in services:
-        await eventually(lambda service=service: service.vault.ring.groups)
+        await eventually(lambda service=service: service.sealing.vault.ring.groups)
         await eventually(lambda service=service: len(service.broker.peers) == 2)
         peers = service.broker.peers
         await eventually(lambda peers=peers: all(peer.groups and peer.carries for peer in peers.values()))
@@ -116,7 +116,7 @@ async def test_brokers_with_the_same_keys_pass_on_plaintext_under_one_seal(netwo
     await network.begin()
     met, yard = await network.broker("met"), await network.broker("yard")
     for service in (met, yard):
-        await eventually(lambda service=service: len(service.vault.ring.groups) == 3)
+        await eventually(lambda service=service: len(service.sealing.vault.ring.groups) == 3)
     await eventually(lambda: len(met.broker.peers[yard._serving.name].groups) == 3)
     cached, parcels = [], []
     other = yard._serving.name
@@ -164,11 +164,13 @@ async def test_what_should_be_sealed_and_is_not_is_dropped(network):
         {network.ids["numberplate"]: "FORGED"},
     )
     ccs.broker.setting.scrutiny.share = 0.0
-    proof = met.broker._vouch(Proof(b"", time.time(), b"n" * 16), all_digests([encode(event)]))
+    proof = met.broker.setting.vouch(Proof(b"", time.time(), b"n" * 16), all_digests([encode(event)]))
     parcel = Parcel(met._serving.name, proof, [msgspec.Raw(encode(event))])
     before = ccs.broker.counts.forged
     peer = met.broker.peers[ccs._serving.name]
-    met.broker.send_on(peer, peer.outgoing.add(met._serving.name, met.broker.boot, pack(parcel)))
+    met.broker.forwarding.send_on(
+        peer, peer.outgoing.add(met._serving.name, met.broker.forwarding.boot, pack(parcel))
+    )
     await eventually(lambda: ccs.broker.counts.forged == before + 1)
     assert ccs.broker.counts.received == 0
 

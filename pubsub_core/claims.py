@@ -1,0 +1,163 @@
+"""What clients have asked for, and what of it is granted: worked out when they ask, and anew when policies change.
+
+Invariants: what is in force was granted by policies of `epoch` or newer; what nobody answered is not granted, and asked
+again; what was granted for a time is asked again when that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from authz.predicate import Predicate
+from authz.predicate.filter import parse_filter
+from authz.spki import Right
+from pubsub_core.binding import bind_filter
+from pubsub_core.broker import Broker
+from pubsub_core.enforcement import Enforcement, Generic
+from pubsub_core.errors import InvalidFilter
+from pubsub_core.restriction import Restriction
+from pubsub_core.rights import Ask, Granted, Rights
+from pubsub_core.session import Session
+from pubsub_core.switchboard import Subscription
+
+RETRY_SECONDS = 1.0
+"""After so long, what nobody answered is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Something a client asked for, of which as much is granted as policies leave."""
+
+    session: Session
+    ask: Ask
+    subscription: Subscription | None
+    """None for an advertisement."""
+
+    @property
+    def key(self) -> object:
+        """What tells it from all others."""
+        return self.subscription or (self.session.token, self.ask.type)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the client still wants it."""
+        if self.subscription is None:
+            return self.ask.type in self.session.advertised
+        return self.session.subscriptions.get(self.subscription.number) is self.subscription
+
+
+class Claims:
+    """Everything that a broker's clients have asked for."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        rights: Rights,
+        generic: Mapping[str, Generic],
+        on_change: Callable[[set[str]], None],
+    ) -> None:
+        """`on_change` is told the types of which other events are wanted, or published, from now on."""
+        self._broker = broker
+        self._rights = rights
+        self._generic = generic
+        self._on_change = on_change
+        self.epoch = 0
+        """The policies by which everything here is granted, or newer ones."""
+        self._due: dict[object, tuple[float, Claim]] = {}
+        """What must be asked again, and when: it was not answered, or holds for so long only."""
+        self._ends: dict[object, float] = {}
+        """Until when what was last granted of a claim holds, if not for ever."""
+
+    async def evolve(self, epoch: int, keep: bool = True) -> None:
+        """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
+
+        If they are the same as before, and nobody answers, what was granted goes on while it holds, unless `keep` is
+        false.
+        """
+        same, self.epoch = keep and epoch == self.epoch, epoch
+        claims = [claim for session in self._broker.sessions.values() for claim in self._of(session)]
+        await self._ask(claims, keep=same)
+        self._on_change({each.definition.id for each in self._broker.setting.catalogue})
+
+    async def review(self) -> None:
+        """Ask again about what was not answered, and about what was granted for a time that is over."""
+        now = self._broker.setting.now()
+        due = [claim for at, claim in self._due.values() if at <= now]
+        if due:
+            await self._ask(due, keep=True)
+            self._on_change({id_ for claim in due for id_ in self._types_of(claim)})
+
+    async def _ask(self, claims: Sequence[Claim], keep: bool) -> None:
+        epoch, now = self.epoch, self._broker.setting.now()
+        grants = await self._rights.grants([each.ask for each in claims], now, epoch)
+        for claim, granted in zip(claims, grants, strict=True):
+            if claim.stands and claim.session.token in self._broker.sessions:
+                if epoch == self.epoch:  # otherwise somebody is asking by newer policies
+                    self.settle(claim, granted, keep)
+            else:
+                self._due.pop(claim.key, None)
+                self._ends.pop(claim.key, None)
+
+    def _types_of(self, claim: Claim) -> set[str]:
+        return {each.id for each in self._broker.setting.catalogue.family(claim.ask.type)}
+
+    def _of(self, session: Session) -> Sequence[Claim]:
+        holder = session.holder
+        return [
+            *(
+                Claim(session, Ask(holder, Right.SUBSCRIBE, s.type), s)
+                for s in session.subscriptions.values()
+            ),
+            *(Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
+        ]
+
+    async def granted(self, claim: Claim) -> Granted:
+        """What is granted now, by policies no older than those that everything else is granted by."""
+        while True:
+            epoch = self.epoch
+            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), epoch)
+            if self.epoch == epoch:
+                return granted
+
+    def settle(self, claim: Claim, granted: Granted, keep: bool = False) -> None:
+        """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
+        now, key = self._broker.setting.now(), claim.key
+        self._due.pop(key, None)
+        if not granted.answered:
+            self._due[key] = now + RETRY_SECONDS, claim
+            if keep and now < self._ends.get(key, inf):
+                return
+        elif granted.expires is not None:
+            self._due[key] = granted.expires, claim
+        self._ends[key] = granted.expires if granted.expires is not None else inf
+        session, subscription = claim.session, claim.subscription
+        if subscription is None:
+            before = session.adverts.get(claim.ask.type, {})
+            session.adverts[claim.ask.type] = {
+                id_: self._enforcement(before.get(id_), left) for id_, left in granted.restrictions.items()
+            }
+            return
+        parts: dict[str, tuple[Enforcement, Predicate]] = {}
+        for id_, left in granted.restrictions.items():
+            try:
+                asked = self.bound(subscription, left)
+            except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
+                continue
+            parts[id_] = self._enforcement(subscription.granted.get(id_), left), asked
+        self._broker.switchboard.connect(subscription, parts)
+
+    def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
+        catalogue = self._broker.setting.catalogue
+        names = catalogue.names(catalogue.newest(subscription.type).version)
+        ids = [each.id for each in names.values()]
+        readable = self._broker.setting.vault.readable(subscription.type, ids)
+        if left.visible is not None:
+            readable &= left.visible
+        return bind_filter(parse_filter(subscription.filter), names, readable=readable)
+
+    def _enforcement(self, before: Enforcement | None, left: Restriction) -> Enforcement:
+        """The same as before, with all it has counted, if nothing changes."""
+        same = before is not None and before.restriction == left
+        return before if same and before is not None else Enforcement(left, self._generic)

@@ -1,0 +1,103 @@
+"""Where a broker is spoken to: by clients, sealed, and by other brokers, on the subjects that are its own."""
+
+from __future__ import annotations
+
+import contextlib
+from time import time
+
+from bus.connection import Connection
+from bus.envelope import pack
+from bus.errors import BadMessage, NotConnected
+from bus.responder import responding
+from bus.subjects import broker as broker_subject
+from bus.subjects import is_inbox, link_all, link_to
+from pubsub_core.broker import Broker
+from pubsub_core.calls import Calls
+from pubsub_core.keys.channel import Channels
+from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.links import Links
+from pubsub_core.messages import (
+    BROKER_KEY,
+    Answer,
+    BrokerKey,
+    Taken,
+    unpack_bundle,
+    unpack_numbered,
+    unpack_received,
+)
+
+
+class Door:
+    """Hands on what comes in on the bus to the parts of a broker that it is for."""
+
+    def __init__(self, bus: Connection, broker: Broker, calls: Calls, links: Links) -> None:
+        self._bus = bus
+        self._broker = broker
+        self._calls = calls
+        self._links = links
+        self._channels = Channels(broker.setting.identity)
+
+    async def open(self, stack: contextlib.AsyncExitStack) -> None:
+        """Listen, for as long as the stack is open."""
+        bus, own, domain = self._bus, self._broker.setting.name, self._broker.setting.domain
+        for hear, what in ((self._links.hear_hello, "hello"), (self._links.hear_note, "note")):
+            for subject in (link_all(None, what), link_to(None, own, what)):
+                await bus.listen(subject, lambda s, r, data, h, hear=hear: hear(data))  # type: ignore[misc]
+        await bus.listen(link_to(None, own, "events"), self._on_line)
+        await bus.listen(link_to(None, own, "cached"), self._on_line)
+        await bus.listen(broker_subject(domain, own, "publish"), self._on_publish)
+        await bus.listen(broker_subject(domain, own, "received"), self._on_received)
+        busy = pack(Answer("the broker is busy: try again", "failed"))
+        call = broker_subject(domain, own, "call")
+        await stack.enter_async_context(
+            responding(bus, [call], self._on_call, busy=busy, at_once=16, waiting=1024)
+        )
+        await bus.listen(broker_subject(domain, own, "key"), self._on_key_wanted)
+
+    def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        if not is_inbox(reply):
+            return
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen:
+            return
+
+        def answer(taken: Taken) -> None:
+            with contextlib.suppress(NotConnected):  # it will be sent again, and recognised
+                self._bus.send(reply, channel.seal(pack(taken)))
+
+        try:
+            self._broker.publish(unpack_bundle(message), answer)
+        except BadMessage as error:
+            answer(Taken(0, problem=str(error)))
+
+    def _on_key_wanted(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        """Tell a client to which key to seal what it says."""
+        if is_inbox(reply):
+            key = BrokerKey(self._broker.setting.name, self._channels.public)
+            self._broker.setting.send(reply, BROKER_KEY.sign(key, self._broker.setting.identity))
+
+    async def _on_call(self, payload: bytes) -> bytes:
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen as error:
+            return pack(Answer(str(error), "refused"))
+        return channel.seal(await self._calls.answer(message, channel))
+
+    def _on_line(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        self._broker.hear(unpack_numbered(payload))
+
+    def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen:
+            return
+        received = unpack_received(message)
+        session = self._broker.sessions.get(received.session)
+        if session is not None:
+            session.heard = time()
+            session.outbox.acknowledge(received.number)
+            self._broker.flush(session)
+        if is_inbox(reply):
+            fault = "" if session is not None else "lost"
+            self._broker.setting.send(reply, channel.seal(pack(Answer(fault=fault))))

@@ -1,0 +1,127 @@
+"""The publisher's side of a broker: what a client publishes is verified, checked against its type, and restricted.
+
+Invariant: what is admitted is signed by the session's client, is not a replay, fits its type, and is what the client's
+restriction allows to be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from authz.errors import InvalidSignature
+from pubsub_core.errors import InvalidEvent, UnknownType
+from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
+from pubsub_core.messages import Bundle, Taken
+from pubsub_core.proof import Nonces, Proof, all_digests
+from pubsub_core.session import Counts, Session, Setting
+
+
+@dataclass(slots=True)
+class Admitted:
+    """What became of a bundle: the answer to its client, and the events to be routed."""
+
+    taken: Taken
+    events: list[tuple[int, msgspec.Raw, Event]]
+    """Each with its place in the bundle."""
+    proof: Proof
+    digests: bytes
+    """Those of the whole bundle, in which each event has its place."""
+
+
+class Intake:
+    """Admits the bundles that a broker's clients publish."""
+
+    def __init__(self, setting: Setting, counts: Counts) -> None:
+        self._setting = setting
+        self._counts = counts
+        self._nonces = Nonces()
+        self._shapes: dict[str, tuple[str, Shape]] = {}
+
+    def take(self, session: Session, bundle: Bundle) -> Admitted:
+        """Admit what may be published of a bundle; nothing of it if the bundle as a whole is wrong or known."""
+        number, proof, now = bundle.number, bundle.proof, self._setting.now()
+        session.heard = now
+        if number <= session.published:
+            return Admitted(Taken(number), [], proof, b"")
+        if number != session.published + 1:
+            late = Taken(number, problem="it came out of order", expected=session.published + 1)
+            return Admitted(late, [], proof, b"")
+        digests = all_digests(bundle.events)
+        try:
+            self._verify(session, proof, digests, now)
+        except InvalidSignature as error:
+            self._counts.forged += 1
+            return Admitted(Taken(number, problem=str(error)), [], proof, b"")
+        session.published = number
+        return self._admit_all(session, bundle, digests, now)
+
+    def _verify(self, session: Session, proof: Proof, digests: bytes, now: float) -> None:
+        """Raise InvalidSignature unless the session's own client signed exactly this, just now and once."""
+        if proof.credential != session.credential or proof.by:
+            raise InvalidSignature
+        proof.verify(session.key, digests)
+        if not self._nonces.use(proof.nonce, proof.time, now):
+            raise InvalidSignature
+
+    def _admit_all(self, session: Session, bundle: Bundle, digests: bytes, now: float) -> Admitted:
+        refused: list[tuple[int, str, str]] = []
+        passed: list[tuple[int, msgspec.Raw, Event]] = []
+        changed = False
+        for place, raw in enumerate(bundle.events):
+            try:
+                event = decode(raw)
+                size = len(memoryview(raw))
+                values = self._admit(session, event, size, now)
+            except InvalidEvent as error:
+                refused.append((place, error.attribute, error.problem))
+                continue
+            if values is None:
+                self._counts.withheld += 1
+                continue
+            if values is not event.attributes:
+                event = msgspec.structs.replace(event, attributes=dict(values))
+                raw, changed = msgspec.Raw(encode(event)), True
+            passed.append((place, raw, event))
+        self._counts.refused += len(refused)
+        self._counts.published += len(passed)
+        proof = bundle.proof
+        if changed:
+            digests = all_digests(raw for _, raw, _ in passed)
+            proof = self._setting.vouch(proof, digests)
+            passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
+        return Admitted(Taken(bundle.number, refused), passed, proof, digests)
+
+    def _admit(self, session: Session, event: Event, size: int, now: float) -> Mapping[str, object] | None:
+        """The values under which an event is published; None if it is withheld. Raises InvalidEvent."""
+        if event.publisher != session.key.raw:
+            raise InvalidEvent("publisher", "must be the key of whoever sends it")
+        if size > MAX_EVENT_BYTES:
+            raise InvalidEvent("event", f"must have at most {MAX_EVENT_BYTES} bytes")
+        granted = session.may_publish(event.type)
+        if granted is None:
+            raise InvalidEvent("type", "must be one that was advertised, and that may be published")
+        type_, shape = self._shape(event.version)
+        if type_ != event.type:
+            raise InvalidEvent("version", "must be one of the event's type")
+        shape.check(event.attributes)
+        values = granted.publish(event, size, now)
+        lacking = self._setting.vault.lacks(event.type, values) if values is not None else None
+        if lacking is not None or event.sealed is not None:
+            attribute = shape.attributes.get(lacking or "")
+            name = attribute.name if attribute is not None else "event"
+            raise InvalidEvent(name, "cannot be published here: this broker holds no key for it")
+        return values
+
+    def _shape(self, version: str) -> tuple[str, Shape]:
+        known = self._shapes.get(version)
+        if known is None:
+            try:
+                definition = self._setting.catalogue.version(version)
+            except UnknownType as error:
+                raise InvalidEvent("version", str(error)) from None
+            known = definition.id, Shape(self._setting.catalogue.attributes(version))
+            self._shapes[version] = known
+        return known

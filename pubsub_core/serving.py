@@ -1,0 +1,44 @@
+"""What a broker is told to be: its name and key, whom it trusts, and what it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from authz import Identity, PublicKey
+from authz.spki import Owners
+from pubsub_core.enforcement import GENERIC, Generic
+
+LEASE_SECONDS = 10.0
+"""Seconds without the policy feed after which nothing is delivered until it is heard again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a broker is told to be."""
+
+    url: str
+    name: str
+    domain: str
+    identity: Identity
+    clients: Collection[PublicKey]
+    """The domains whose credentials count."""
+    policies: Collection[PublicKey] = ()
+    """Whose releases of policies are followed; with none, decisions are asked for and never revisited."""
+    roots: Collection[PublicKey] = ()
+    """Those who may vouch for brokers for any type, besides the owners of types."""
+    vouches: tuple[bytes, ...] = ()
+    owner_keys: tuple[Identity, ...] = ()
+    """The type owners whose heartbeats this broker sends."""
+    owners: Owners | None = None
+    """The type owners without whose capability nobody uses their types."""
+    share: float = 1.0
+    """The share of other brokers' bundles that is verified."""
+    generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
+    lease: float = LEASE_SECONDS
+    sealed: Mapping[str, bytes] = field(default_factory=dict)
+    """The types whose events are sealed, by name, each with the capability by which their keys are asked for."""
+    network: bytes = b""
+    """A secret that all brokers of the network share: then definitions travel, and are stored, under it."""
+    home: str = ""
+    """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""

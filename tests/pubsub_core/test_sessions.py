@@ -1,0 +1,138 @@
+"""Sessions on real brokers: they outlast connections, and end with clients that are gone, idle or not trusted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from authz import Identity
+from pubsub_core import outbox
+from pubsub_core.errors import Refused, SessionLost
+from tests.pubsub_core.town import NEWS, cut, take, wanted
+from tests.waiting import eventually
+
+
+async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own_server):
+    """Neither lost nor delivered twice, in either direction, though the connection ends again and again."""
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    subscriber = await reader.subscriber(kind.name)
+    publisher = await writer.publisher(kind.name)
+
+    async def publish() -> None:
+        for number in range(3000):
+            await publisher.publish(score=number)
+            if number % 500 == 250:
+                cut(reader)
+            if number % 700 == 600:
+                cut(writer)
+            if number % 100 == 0:
+                await asyncio.sleep(0.001)
+        await publisher.flush()
+
+    task = asyncio.create_task(publish())
+    assert [each["score"] for each in await take(subscriber, 3000)] == list(range(3000))
+    await task
+    assert reader.sessions_begun == writer.sessions_begun == 1
+    assert reader.bus.reconnects >= 1
+
+
+async def test_events_between_brokers_survive_lost_connections(place):
+    """Neither lost nor delivered twice, though the brokers' own connections end again and again."""
+    kind = await place.define("News", *NEWS)
+    north, south = await place.broker("north"), await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscriber = await reader.subscriber(kind.name)
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+
+    async def publish() -> None:
+        for number in range(3000):
+            await publisher.publish(score=number)
+            if number % 700 == 350:
+                south._bus._client._abort()
+            if number % 900 == 600:
+                north._bus._client._abort()
+            if number % 50 == 0:
+                await asyncio.sleep(0.001)
+        await publisher.flush()
+
+    task = asyncio.create_task(publish())
+    assert [each["score"] for each in await take(subscriber, 3000)] == list(range(3000))
+    await task
+
+
+async def test_a_client_that_does_not_read_is_disconnected_and_others_are_not(place, monkeypatch):
+    monkeypatch.setattr(outbox.Outbox.__init__, "__defaults__", (64, 256))
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    writer, lazy, keen = [await place.client(name, "north") for name in ("ann", "bob", "cid")]
+    unread, read = await lazy.subscriber(kind.name), await keen.subscriber(kind.name)
+    keen_acknowledges = 16
+    monkeypatch.setattr("pubsub_core.client.ACKNOWLEDGE", keen_acknowledges)
+    publisher = await writer.publisher(kind.name)
+    for number in range(1000):
+        await publisher.publish(score=number)
+        await publisher.flush()
+        assert await take(read, 1) == [{"score": number}]
+    with pytest.raises(SessionLost, match="does not read"):
+        await take(unread, 1000)
+
+
+async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 0.05)
+    kind = await place.define("News", *NEWS)
+    identity = Identity.generate()
+    async with place.running("north", identity=identity):
+        reader = await place.client("bob", "north")
+        writer = await place.client("ann", "north")
+        subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+        await publisher.publish(score=1)
+        assert await take(subscriber, 1) == [{"score": 1}]
+    async with place.running("north", identity=identity):
+        await eventually(lambda: reader.sessions_begun == writer.sessions_begun == 2)
+        await eventually(lambda: publisher.interested)
+        await publisher.publish(score=2)
+        await publisher.flush()
+        assert await take(subscriber, 1) == [{"score": 2}]
+
+
+async def test_a_session_of_which_nothing_is_heard_ends(place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.broker_service.SESSION_TTL", 0.5)
+    monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 600)
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    client = await place.client("bob", "north")
+    subscriber = await client.subscriber(kind.name)
+    with pytest.raises(SessionLost, match="nothing was heard"):
+        await asyncio.wait_for(anext(subscriber), 20)
+
+
+async def test_a_session_ends_with_its_credential(place):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    client = await place.client("bob", "north", lasts=2.0)
+    subscriber = await client.subscriber(kind.name)
+    with pytest.raises(SessionLost, match="run out"):
+        await asyncio.wait_for(anext(subscriber), 20)
+
+
+async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
+    await place.define("News", *NEWS)
+    await place.broker("north")
+    stranger = town_of_its_own = Identity.generate()
+    mine = place.key
+    place.key = town_of_its_own  # a credential from nobody who is trusted
+    with pytest.raises(Refused, match="not trusted"):
+        await place.client("ann", "north", stranger)
+    place.key = mine
+    client = await place.client("ann", "north")
+    client.identity = (
+        Identity.generate()
+    )  # somebody who has the session's name and the credential, not the key
+    with pytest.raises(SessionLost):
+        await client.subscriber("x.Y")
+    with pytest.raises(Refused):
+        await client._connect()
