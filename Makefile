@@ -6,7 +6,7 @@ UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip install --quiet --python $(
 N ?= 200000
 SECONDS ?= 60
 
-.PHONY: help demo test lint cluster bench difftest fuzz lock clean
+.PHONY: help demo test lint cluster bench difftest recycletest fuzz lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -43,6 +43,9 @@ bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performanc
 
 difftest: $(VENV)/full ## compare engine, reference and py-abac on N random cases
 	$(BIN)/python -m tests.pdp.difftest $(N)
+
+recycletest: $(VENV)/full ## compare what caches infer with the reference, N times, through random changes of policies
+	$(BIN)/python -m tests.sdp_cache.difftest $(N)
 
 fuzz: $(VENV)/full ## send strangers' bytes to whatever reads certificates, for SECONDS (Linux)
 	$(UV) -e '.[fuzz]'

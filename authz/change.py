@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from authz.predicate import And, Equal, Overlaps, Path, Predicate
+from authz.predicate import And, Equal, Overlaps, Path, Predicate, Prefix
 
 ROLES = Path("subject", ("roles",))
 """Where a request lists the active roles of its subject, by name."""
@@ -45,7 +45,7 @@ class Revoked(_Assignment, frozen=True, tag="revoked"):
 
 
 class Relabelled(msgspec.Struct, frozen=True, array_like=True, tag="relabelled"):
-    """A subject or an object has another label now."""
+    """A subject or an object has another label now, and nothing else about it changed."""
 
     kind: Literal["subject", "object"]
     id: str
@@ -55,7 +55,21 @@ class Relabelled(msgspec.Struct, frozen=True, array_like=True, tag="relabelled")
         return Equal(Path(self.kind), self.id)
 
 
-Effect: TypeAlias = Touched | Granted | Revoked | Relabelled
+class RelabelledBelow(msgspec.Struct, frozen=True, array_like=True, tag="relabelled-below"):
+    """Subjects or objects whose ids start so may have other labels now, and nothing else about them changed.
+
+    It is no field of `Relabelled`: whoever does not know this effect must refuse the change, not take it for less.
+    """
+
+    kind: Literal["subject", "object"]
+    prefix: str
+
+    @property
+    def where(self) -> Predicate:
+        return Prefix(Path(self.kind), self.prefix)
+
+
+Effect: TypeAlias = Touched | Granted | Revoked | Relabelled | RelabelledBelow
 
 
 class PolicyChange(msgspec.Struct, frozen=True):

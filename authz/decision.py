@@ -31,7 +31,8 @@ class Basis(enum.StrEnum):
     """The permission is granted to single roles and by nothing else: whoever has one of them, or a senior of
     one, among `subject.roles` as sent is allowed; everyone else is denied."""
     LABELS = "labels"
-    """On an allow: labels alone decide. On a deny: labels forbid this, whatever else may apply."""
+    """The labels that the one label policy in force gives to both by id, compared as `read`, `append` and `write` are
+    by name. On an allow: they alone decide. On a deny: they forbid this, whatever else may apply."""
 
 
 class Inference(msgspec.Struct, frozen=True, array_like=True, gc=False):

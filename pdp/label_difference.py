@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from authz.change import Effect, Relabelled, Touched
-from authz.predicate import Path, Prefix
+from authz.change import Effect, Relabelled, RelabelledBelow
 from pdp.labels import Labelling, LabelPolicy
 
 Labels = Mapping[str, LabelPolicy]
@@ -34,6 +33,6 @@ def _relabelled(kind: Literal["subject", "object"], old: Labelling, new: Labelli
         if old.table.get(key) == new.table.get(key):
             continue
         if key.endswith("*"):
-            yield Touched(Prefix(Path(kind), key[:-1]))
+            yield RelabelledBelow(kind, key[:-1])
         else:
             yield Relabelled(kind, key)

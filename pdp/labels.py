@@ -163,9 +163,11 @@ class LabelPolicy:
 class LabelSource:
     """A label policy as a policy source. Silent about what is not classified; each denial names its rule."""
 
-    def __init__(self, policy: LabelPolicy, name: str = "labels") -> None:
+    def __init__(self, policy: LabelPolicy, name: str = "labels", sole: bool = False) -> None:
+        """Only where it is the `sole` label policy in force may caches put together what its verdicts say of labels."""
         self.name = name
         self.policy = policy
+        self._sole = sole
 
     def judge(self, request: Request, certify: bool = False) -> Verdict:
         """Deny what dominance forbids; where it does not, allow or be silent, as the policy says."""
@@ -214,9 +216,11 @@ class LabelSource:
             return self._deny("bad-label", f"the subject's label cannot be used: {error}"), 3
         if clearance is None:
             return self._deny("no-clearance", f"`{request.subject.id}` has no clearance"), 3
-        # Only labels that go by id hold for the next request about the same subject and object.
-        basis = None if classified is None or cleared is None else Basis.LABELS
-        return self._compare(access, clearance, classification, basis), 3
+        # Only labels that go by id hold for the next request about the same subject and object, and only what an action
+        # is called tells a cache which way they were compared.
+        by_id = classified is not None and cleared is not None
+        comparable = self._sole and by_id and request.action.id == access.value
+        return self._compare(access, clearance, classification, Basis.LABELS if comparable else None), 3
 
     def _compare(
         self, access: Access, clearance: Label, classification: Label, basis: Basis | None

@@ -77,7 +77,8 @@ class PolicySet:
             found.append(AbacSource(self.policies, self.manifest.algorithm))
         if self.roles is not None:
             found.append(RoleSource(self.roles.everything()))
-        return (*found, *(LabelSource(policy, name) for name, policy in self.labels.items()))
+        sole = len(self.labels) == 1
+        return (*found, *(LabelSource(policy, name, sole) for name, policy in self.labels.items()))
 
     def allowing(self) -> Iterator[Predicate]:
         """Conditions of which each request that is allowed meets at least one."""

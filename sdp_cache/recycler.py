@@ -42,9 +42,8 @@ class Recycling:
     """Requests."""
     saam_rbac: int = 100_000
     """Permissions."""
-    saam_blp: int = 0
-    """Subjects and objects. Off unless asked for: it is right for a single label policy with the usual actions, whose
-    table has no patterns that are relabelled later, and it cannot tell."""
+    saam_blp: int = 4096
+    """Subjects and objects."""
     certificates: int = 100_000
     """Places of certificates."""
 

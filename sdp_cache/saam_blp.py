@@ -2,12 +2,13 @@
 
 After Crampton, Leung and Beznosov, "The Secondary and Approximate Authorization Model and its Application
 to Bell-LaPadula Policies" (SACMAT 2006). Labels are not known here: subjects and objects stand for their
-own. Invariant: every pair in the graph was taught by an answer that followed from labels alone, and neither
-end has been relabelled since.
+own. Invariant: every pair in the graph was taught by an answer that followed from labels alone, under the one
+label policy still in force, and neither end has been relabelled since.
 
 An answer that may have come from anything but labels teaches nothing, and nothing is inferred about a
 permission before a PDP has said (`Basis.LABELS`) what labels mean for it: that they forbid, or that they
-alone decide.
+alone decide. That there is one such policy, and that the action is what it is called, are part of what the
+PDP says; another policy, or another meaning of actions, is a change of the whole, which clears all this.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from authz import Basis, Decision, Inference, Reason, Request
-from authz.change import PolicyChange, Relabelled
+from authz.change import PolicyChange, Relabelled, RelabelledBelow
 from sdp_cache.bounded import SecondChance
 from sdp_cache.change_log import ChangeLog
 from sdp_cache.dominance import Dominance
@@ -43,6 +44,12 @@ ACTIONS: Mapping[str, Access] = {
 }
 
 
+PAIRS_EACH = 16
+"""How many pairs are kept for each subject or object there is room for."""
+
+_RELABELLED = (Relabelled, RelabelledBelow)
+
+
 class _Mark:
     """The last epochs under which labels were said to forbid, and alone to decide, about one permission."""
 
@@ -54,21 +61,28 @@ class _Mark:
 
 
 class SaamBlp:
-    """What follows from answers by labels. With more than `size` subjects and objects it starts anew."""
+    """What follows from answers by labels.
 
-    __slots__ = ("_actions", "_graph", "_log", "_marks", "_size", "contradictions")
+    With more than `size` subjects and objects, or PAIRS_EACH times as many pairs, it starts anew.
+    """
 
-    def __init__(self, log: ChangeLog, actions: Mapping[str, Access] = ACTIONS, size: int = 4096) -> None:
+    __slots__ = ("_graph", "_log", "_marks", "_size", "contradictions")
+
+    def __init__(self, log: ChangeLog, size: int = 4096) -> None:
         self._log = log
-        self._actions = actions
         self._size = size
-        self._graph = Dominance()
-        self._marks: SecondChance[tuple[str, str], _Mark] = SecondChance(16 * size)
+        self._graph: Dominance[Node] = Dominance()
+        self._marks: SecondChance[tuple[str, str], _Mark] = SecondChance(PAIRS_EACH * size)
         self.contradictions = 0
         """How often answers contradicted each other: some PDP claims `Basis.LABELS` wrongly."""
 
     def __len__(self) -> int:
         return len(self._graph)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs it has learned."""
+        return self._graph.size
 
     def infer(self, request: Request, now: float) -> Decision | None:
         """What follows from the graph for this subject and object."""
@@ -80,7 +94,7 @@ class SaamBlp:
         allowed = all(verdicts)
         if not allowed and False not in verdicts:
             return None
-        if self._log.touched(request, mark.decide if allowed else mark.forbid, besides=(Relabelled,)):
+        if self._log.touched(request, mark.decide if allowed else mark.forbid, besides=_RELABELLED):
             return None
         mark.used = True
         reasons = pairs if allowed else [pairs[verdicts.index(False)]]
@@ -95,7 +109,7 @@ class SaamBlp:
         pairs = list(self._pairs(request))
         if not pairs:
             return
-        if len(self._graph) + 2 > self._size:
+        if len(self._graph) + 2 > self._size or self.pairs + 2 > PAIRS_EACH * self._size:
             self.clear()
         self._confirm(request, decision.allowed)
         if not decision.allowed:  # of two questions, the one that is not known to be a yes was the no
@@ -108,9 +122,15 @@ class SaamBlp:
 
     def apply(self, change: PolicyChange) -> None:
         """Forget what was learned of those who have other labels now."""
-        for effect in change.effects:
-            if isinstance(effect, Relabelled):
-                self._graph = self._graph.without((effect.kind, effect.id))
+        nodes = {(each.kind, each.id) for each in change.effects if isinstance(each, Relabelled)}
+        below = [each for each in change.effects if isinstance(each, RelabelledBelow)]
+        if nodes or below:
+            self._graph = self._graph.without(
+                lambda node: (
+                    node in nodes
+                    or any(node[0] == each.kind and node[1].startswith(each.prefix) for each in below)
+                )
+            )
 
     def clear(self) -> None:
         self._graph = Dominance()
@@ -127,7 +147,7 @@ class SaamBlp:
 
     def _pairs(self, request: Request) -> Iterator[tuple[Node, Node]]:
         """Who must dominate whom."""
-        access = self._actions.get(request.action.id)
+        access = ACTIONS.get(request.action.id)
         subject, object_ = ("subject", request.subject.id), ("object", request.object.id)
         if access is not None and access.observes:
             yield subject, object_

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from authz import Entity, Request
-from authz.change import Granted, PolicyChange, Relabelled, Revoked, Touched
+from authz.change import Granted, PolicyChange, Relabelled, RelabelledBelow, Revoked, Touched
 from authz.predicate import Path, Prefix, compile_predicate
 
 
@@ -33,6 +33,13 @@ def test_a_relabelled_object_touches_requests_about_it_and_not_about_a_subject_o
     assert not holds(request([], subject="n"))
 
 
+def test_a_relabelled_prefix_touches_requests_about_whatever_starts_so():
+    holds = compile_predicate(RelabelledBelow("object", "/n/").where)
+    assert holds(request([], object_="/n/x"))
+    assert not holds(request([], object_="/n"))
+    assert not holds(request([], subject="/n/x"))
+
+
 def test_a_change_survives_the_wire():
     change = PolicyChange(
         7,
@@ -42,6 +49,7 @@ def test_a_change_survives_the_wire():
             Granted("r", "/x", "read", ("r",)),
             Revoked("r", "/x", "read"),
             Relabelled("subject", "s"),
+            RelabelledBelow("object", "/n/"),
         ),
         juniors={"a": ("b",)},
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz import Entity, Request
-from authz.change import Granted, Relabelled, Revoked, Touched
+from authz.change import Granted, Relabelled, RelabelledBelow, Revoked
 from authz.predicate import And, Equal, Path, Prefix, compile_predicate
 from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reader import read_policy
@@ -225,7 +225,7 @@ def test_outside_the_effects_the_same_labels_decide_the_same(subjects, objects, 
 
 def test_another_label_is_told_as_such():
     effects = Difference.between(labels({"ann": "low"}, {"/x*": "low"}), labels({"ann": "high"}, {})).effects
-    assert effects == (Relabelled("subject", "ann"), Touched(Prefix(Path("object"), "/x")))
+    assert effects == (Relabelled("subject", "ann"), RelabelledBelow("object", "/x"))
 
 
 def test_other_levels_touch_everything():

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from authz import Basis, Entity, Request
 from authz.predicate import compile_predicate
+from pdp.bundle import Bundle, File
 from pdp.engine import Engine
 from pdp.label_reader import read_label_policy
 from pdp.labels import InvalidLabel, Label, LabelSource, Lattice
+from pdp.policy_set import PolicySet
 from pdp.source import Effect, PolicySource, Verdict
 
 POLICY = """
@@ -39,7 +41,7 @@ LABELS = [Label(rank, bits) for rank in range(3) for bits in range(4)]
 
 
 def source(text: str = POLICY) -> LabelSource:
-    return LabelSource(read_label_policy(text))
+    return LabelSource(read_label_policy(text), sole=True)
 
 
 def ask(subject: str | Entity, object_: str | Entity, action: str = "read", policy: str = POLICY) -> Verdict:
@@ -130,6 +132,23 @@ def test_only_labels_by_id_are_a_basis_for_further_conclusions():
     assert ask("bob", "/open/heart/1").basis is Basis.LABELS
     assert ask(cleared("internal"), "/open/heart/1").basis is None
     assert ask("bob", classified("secret")).basis is None
+
+
+def test_only_actions_that_do_what_they_are_called_are_a_basis_for_further_conclusions():
+    assert ask("ann", "/open/1", "list").effect is Effect.ALLOW
+    assert ask("ann", "/open/1", "list").basis is None
+    otherwise = POLICY.replace("append: [append], write: [write]", "append: [write], write: [append]")
+    assert ask("ann", "/open/1", "write", otherwise).policies == ("labels#no-write-down",)
+    assert ask("ann", "/open/1", "write", otherwise).basis is None
+    assert ask("ann", "/open/1", "read", otherwise).basis is Basis.LABELS
+
+
+def test_only_a_sole_label_policy_is_a_basis_for_further_conclusions():
+    request = Request.of("ann", "/open/1", "read")
+    assert LabelSource(read_label_policy(POLICY)).judge(request).basis is None
+    one, two = (File(f"{name}.labels.yaml", POLICY) for name in ("one", "two"))
+    assert PolicySet.read(Bundle.of([one])).engine().evaluate(request).basis is Basis.LABELS
+    assert PolicySet.read(Bundle.of([one, two])).engine().evaluate(request).basis is None
 
 
 def test_an_exact_id_counts_before_a_prefix_and_a_longer_prefix_before_a_shorter():

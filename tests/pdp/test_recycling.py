@@ -38,7 +38,8 @@ subjects: {{attribute: clearance, table: {{ann: high, bob: low, cyd: "high {{a}}
 objects: {{attribute: classification, table: {{/file: high, /lobby: low, /till: "low {{a}}", /notes/*: "high {{b}}"}}}}
 """
 PERMITS, RESTRICTS = (
-    LabelSource(read_label_policy(LABELS.format(dominance=each))) for each in ("permits", "restricts")
+    LabelSource(read_label_policy(LABELS.format(dominance=each)), sole=True)
+    for each in ("permits", "restricts")
 )
 
 requests = st.builds(

@@ -175,16 +175,10 @@ def test_after_a_step_over_something_unknown_no_hierarchy_is_assumed():
 
 
 def test_new_labels_make_what_was_known_of_the_old_ones_worthless():
-    recycler = Recycler(Recycling(precise=0, saam_blp=10))
+    recycler = Recycler(Recycling(precise=0))
     recycler.learn(ASKED, Decision(True, basis=Basis.LABELS), 0)
     assert recycler.infer(ASKED, 0.0).allowed
     recycler.apply(PolicyChange(1, 0, (Relabelled("object", "/o"),)))
-    assert recycler.infer(ASKED, 0.0) is None
-
-
-def test_labels_are_inferred_from_only_where_that_is_asked_for():
-    recycler = Recycler(Recycling(precise=0))
-    recycler.learn(ASKED, Decision(True, basis=Basis.LABELS), 0)
     assert recycler.infer(ASKED, 0.0) is None
 
 
@@ -204,7 +198,7 @@ def test_nothing_is_inferred_for_values_that_become_others_on_their_way_to_a_pdp
 
 
 def test_a_step_that_leads_on_from_elsewhere_empties_every_cache():
-    recycler = Recycler(Recycling(saam_blp=10))
+    recycler = Recycler()
     for learned, decision, _ in (ROLES, LABELS, FACTS, SAME):
         recycler.learn(learned, decision, 0)
     recycler.apply(PolicyChange(3, 2))

@@ -1,15 +1,15 @@
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Basis, Decision, Request
-from authz.change import PolicyChange, Relabelled, Touched
+from authz.change import PolicyChange, Relabelled, RelabelledBelow, Touched
 from authz.predicate import And, Equal, Path
 from sdp_cache.change_log import ChangeLog
 from sdp_cache.dominance import Dominance
-from sdp_cache.saam_blp import SaamBlp
+from sdp_cache.saam_blp import PAIRS_EACH, SaamBlp
 from tests.sdp_cache.models import OBJECTS, SUBJECTS, BlpWorld
 
 ALLOW = Decision(True, basis=Basis.LABELS)
@@ -114,14 +114,24 @@ def naive(edges, refused, x, y):
     return False if any(x in reach(edges, a) and b in below for a, b in refused) else None
 
 
-@given(pairs, nodes)
-def test_a_node_taken_out_leaves_what_was_learned_of_the_others(pairs, gone):
+@given(pairs, st.sets(nodes, max_size=3), pairs)
+def test_nodes_taken_out_leave_what_was_learned_of_the_others(pairs, gone, more):
     graph, rest = Dominance(), Dominance()
     for x, y, dominates in pairs:
-        if graph.learn(x, y, dominates, "x") and gone not in (x, y):
+        if graph.learn(x, y, dominates, "x") and gone.isdisjoint((x, y)):
             rest.learn(x, y, dominates, "x")
-    left = graph.without(gone)
-    assert all(left.dominates(x, y) is rest.dominates(x, y) for x, y in product(range(6), repeat=2))
+    left = graph.without(gone.__contains__)
+    assert left.size == rest.size
+    assert all(left.dominates(x, y) is rest.dominates(x, y) for x, y in permutations(range(6), 2))
+    for x, y, dominates in more:
+        assert left.learn(x, y, dominates, "x") is rest.learn(x, y, dominates, "x")
+    assert all(left.dominates(x, y) is rest.dominates(x, y) for x, y in permutations(range(6), 2))
+
+
+def test_a_graph_without_the_nodes_to_be_taken_out_stays_as_it_is():
+    graph = Dominance()
+    graph.learn("s", "o", True, "x")
+    assert graph.without(lambda name: name == "t") is graph
 
 
 def test_reading_follows_through_what_others_append_and_read():
@@ -198,3 +208,47 @@ def test_it_starts_anew_rather_than_grow_beyond_its_size():
         cache.learn(Request.of(f"s{n}", f"o{n}", "read"), ALLOW, "x")
         assert len(cache) <= 10
     assert allowed(cache, "s99", "o99", "read") is True
+
+
+def test_it_keeps_no_more_pairs_than_it_has_room_for():
+    cache = SaamBlp(ChangeLog(), size=40)
+    for n, m in product(range(19), range(19)):
+        cache.learn(Request.of(f"s{n}", f"o{m}", "read"), ALLOW, "x")
+        assert cache.pairs <= PAIRS_EACH * 40
+    cache = SaamBlp(ChangeLog(), size=10)
+    for number in range(20):
+        cache.learn(Request.of("s", "o", "read"), ALLOW, str(number))
+    assert cache.pairs == 1
+
+
+def relabel_all(count, *effects):
+    """A graph of so many subjects that may read one object, after these effects."""
+    log, cache = saam()
+    for n in range(count):
+        cache.learn(Request.of(f"s{n}", "/n/x", "read"), ALLOW, "x")
+    change = PolicyChange(1, 0, effects)
+    log.apply(change)
+    cache.apply(change)
+    return cache
+
+
+def test_a_relabelled_prefix_takes_out_all_that_start_so_and_no_others():
+    def known(*effects):
+        cache = relabel_all(3, *effects)
+        return [allowed(cache, f"s{n}", "/n/x", "read") for n in range(3)]
+
+    assert known(RelabelledBelow("object", "/n/")) == [None] * 3
+    assert known(RelabelledBelow("object", "/m/"), RelabelledBelow("subject", "/n/")) == [True] * 3
+    assert known(RelabelledBelow("subject", "s1")) == [True, None, True]
+
+
+def test_however_many_are_relabelled_at_once_the_graph_is_closed_once(monkeypatch):
+    closings = []
+    close = Dominance._close
+    monkeypatch.setattr(Dominance, "_close", lambda self: (closings.append(1), close(self)))
+    cache = relabel_all(
+        50, *(Relabelled("subject", f"s{n}") for n in range(40)), RelabelledBelow("subject", "s1")
+    )
+    assert len(closings) == 1
+    assert allowed(cache, "s39", "/n/x", "read") is None
+    assert allowed(cache, "s49", "/n/x", "read") is True
