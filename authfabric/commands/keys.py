@@ -71,8 +71,8 @@ def appoint(
         type_, owner = read_signed(definition).definition, load_key(key, passphrase.known)
         if str(owner.public) != type_.owner:
             raise TypeRefused(type_.name, f"only its owner `{type_.owner}` can appoint a manager of its keys")
-        until = time.time() + _seconds("--for", lasts)
-        signed = appointments.sign(Appointment(type_.id, str(load_public_key(to)), until), owner)
+        now, manager = time.time(), str(load_public_key(to))
+        signed = appointments.sign(Appointment(type_.id, manager, now + _seconds("--for", lasts), now), owner)
         write_new(output, base64.b64encode(signed).decode() + "\n")
 
 

@@ -204,4 +204,5 @@ class KeyManager:
             return pack(Told(changes.sign(bare, self._office.identity)))
 
     def _name(self, id_: str) -> str:
-        return f"{self._office.keyed.id}.{id_}"
+        """Another manager of the same type has a state of its own, since neither can read the other's."""
+        return f"{self._office.keyed.id}.{self._office.identity.public.raw.hex()[:16]}.{id_}"

@@ -29,6 +29,7 @@ from pubsub_core.keys.membership import Membership
 from pubsub_core.keys.messages import (
     REQUEST_DOMAIN,
     Answer,
+    Appointment,
     Introduction,
     Request,
     SignedRequest,
@@ -84,6 +85,8 @@ class KeyClient:
         self._clock = clock
         self._seconds = seconds
         self._joined: dict[str, _Joined] = {}
+        self._appointed: dict[str, float] = {}
+        """When the newest manager that was heard of was appointed, for each type."""
         self.on_change: list[Callable[[], None]] = []
         """Called whenever the ring holds a new key."""
         self.repaired = 0
@@ -105,8 +108,8 @@ class KeyClient:
     async def join(self, keyed: KeyedType, chain: bytes, groups: Iterable[str] | None = None) -> Plan:
         """Become a member of these groups of a type, or of all that the chain entitles to; returns the type's plan.
 
-        Do it again with another chain to renew it. Raises AdmissionRefused, ManagerUntrusted, or NoResponders or
-        ReplyTimeout if no manager answers.
+        Do it again to renew the chain, or to go along with another plan or manager. Raises AdmissionRefused,
+        ManagerUntrusted, or NoResponders or ReplyTimeout if no manager answers.
         """
         joined = await self._meet(keyed, chain)
         for group in self._entitled(joined) if groups is None else groups:
@@ -118,7 +121,7 @@ class KeyClient:
 
     async def leave(self, type_id: str) -> None:
         """Say that the keys of a type are needed no more, and destroy them."""
-        joined = self._joined.pop(type_id)
+        joined = self._joined[type_id]
         try:
             await self._request(joined, leave=True)
         finally:
@@ -130,13 +133,24 @@ class KeyClient:
         return joined.introduction.plan if joined is not None else None
 
     async def _meet(self, keyed: KeyedType, chain: bytes) -> _Joined:
-        """Find out who manages a type's keys, and listen to what it tells."""
-        joined = self._joined.get(keyed.id)
-        if joined is not None:
-            joined.chain = chain
-            return joined
+        """Find out who manages a type's keys and how, and listen to what it tells."""
         reply = await self._bus.ask(key_manager(keyed.id), b"", self._seconds)
         manager, introduction = self._trust(keyed, unpack_told(reply).data)
+        joined = self._joined.get(keyed.id)
+        if joined is not None and joined.manager != manager:
+            await self._forget(joined)  # the keys of another manager are others
+            joined = None
+        if joined is None:
+            return await self._begin(keyed, chain, manager, introduction)
+        for group in joined.groups.keys() - introduction.plan.by_id.keys():
+            del joined.groups[group]
+            self.ring.drop(group)
+        joined.keyed, joined.chain, joined.introduction = keyed, chain, introduction
+        return joined
+
+    async def _begin(
+        self, keyed: KeyedType, chain: bytes, manager: PublicKey, introduction: Introduction
+    ) -> _Joined:
         joined = _Joined(keyed, chain, manager, introduction, {}, os.urandom(KEY_BYTES))
         joined.subscription = await self._bus.listen(
             key_changes(keyed.id), lambda _subject, _reply, payload, _headers: self._hear(joined, payload)
@@ -153,8 +167,7 @@ class KeyClient:
             manager = keyed.owner
             if words.appointment:
                 appointed = appointments.open(words.appointment, {keyed.owner}).value
-                if appointed.type != keyed.id or appointed.until <= self._clock():
-                    raise ManagerUntrusted(keyed.id, "its appointment is for another type, or has ended")
+                self._check_appointment(keyed.id, appointed)
                 manager = PublicKey.parse(appointed.manager)
             introduction = introductions.open(data, {manager}).value
         except (
@@ -168,6 +181,13 @@ class KeyClient:
         if introduction.type != keyed.id:
             raise ManagerUntrusted(keyed.id, "it introduces itself for another type")
         return manager, introduction
+
+    def _check_appointment(self, type_id: str, appointed: Appointment) -> None:
+        if appointed.type != type_id or appointed.until <= self._clock():
+            raise ManagerUntrusted(type_id, "its appointment is for another type, or has ended")
+        if appointed.since < self._appointed.get(type_id, 0.0):
+            raise ManagerUntrusted(type_id, "another was appointed since")
+        self._appointed[type_id] = appointed.since
 
     def _entitled(self, joined: _Joined) -> list[str]:
         """The groups that our capability is for. Raises AdmissionRefused if there are none."""
@@ -251,7 +271,6 @@ class KeyClient:
                 return
             except AdmissionRefused as error:
                 _log.warning("no keys of `%s` any more: %s", joined.keyed.id, error.problem)
-                self._joined.pop(joined.keyed.id, None)
                 await self._forget(joined)
                 return
             except BusError as error:
@@ -260,6 +279,7 @@ class KeyClient:
             wait = min(2 * wait, 10.0)
 
     async def _forget(self, joined: _Joined) -> None:
+        self._joined.pop(joined.keyed.id, None)
         if joined.asking is not None and joined.asking is not asyncio.current_task():
             await end_task(joined.asking)
         if joined.subscription is not None:

@@ -17,6 +17,8 @@ class Appointment(msgspec.Struct, frozen=True, array_like=True):
     type: str
     manager: str
     until: float
+    since: float = 0.0
+    """When it was signed: of two managers, the one appointed last counts."""
 
 
 class Introduction(msgspec.Struct, frozen=True, array_like=True):

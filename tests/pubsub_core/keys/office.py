@@ -66,15 +66,17 @@ def chain(subject, attributes=None, lasts: float = math.inf, began: float = 0.0,
     return encode_chain([certificate(subject, attributes, lasts, began, **conditions)])
 
 
-def office(type_id: str, rules: Rules = RULES) -> KeyOffice:
-    appointment = appointments.sign(Appointment(type_id, str(MANAGER.public), time.time() + 60), OWNER)
-    return KeyOffice(MANAGER, keyed(type_id), PLAN, verifier(), rules, appointment)
+def office(
+    type_id: str, rules: Rules = RULES, plan: Plan = PLAN, manager: Identity = MANAGER, since: float = 0.0
+) -> KeyOffice:
+    words = Appointment(type_id, str(manager.public), time.time() + 60, since)
+    return KeyOffice(manager, keyed(type_id), plan, verifier(), rules, appointments.sign(words, OWNER))
 
 
 @contextlib.asynccontextmanager
-async def managing(url: str, type_id: str, rules: Rules = RULES, pulse: float = 0.05):
+async def managing(url: str, type_id: str, rules: Rules = RULES, pulse: float = 0.05, **changed):
     async with Connection(url) as bus:
-        manager = KeyManager(bus, office(type_id, rules), pulse=pulse)
+        manager = KeyManager(bus, office(type_id, rules, **changed), pulse=pulse)
         async with manager.serving():
             await bus.flush()
             yield manager

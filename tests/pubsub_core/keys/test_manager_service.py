@@ -20,6 +20,7 @@ from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.member_service import KeyClient
 from pubsub_core.keys.messages import Appointment, appointments
+from pubsub_core.keys.plan import Plan
 from tests.pubsub_core.keys.office import (
     LOCATION,
     MANAGER,
@@ -182,6 +183,34 @@ async def test_a_broker_that_restarts_joins_again_without_a_new_key(jetstream_se
             assert secrets(client, PLATE) == before
 
 
+async def test_a_broker_goes_along_with_another_plan(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    whole = Plan.whole(keyed.id, NAMES)
+    async with broker(url, me) as client:
+        async with managing(url, keyed.id):
+            await client.join(keyed, chain(me))
+        async with managing(url, keyed.id, plan=whole):
+            assert await client.join(keyed, chain(me)) == whole
+        assert client.ring.groups == set(whole.by_id)
+
+
+async def test_the_manager_that_was_appointed_last_counts(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    async with broker(url, me) as client:
+        async with managing(url, keyed.id, since=1.0):
+            await client.join(keyed, chain(me), [PLATE])
+        before = secrets(client, PLATE)
+        async with managing(url, keyed.id, manager=Identity.generate(), since=2.0):
+            await client.join(keyed, chain(me), [PLATE])
+        after = secrets(client, PLATE)
+        assert after
+        assert not set(before.values()) & set(after.values())
+        async with managing(url, keyed.id, since=1.0):
+            with pytest.raises(ManagerUntrusted, match="another was appointed since"):
+                await client.join(keyed, chain(me), [PLATE])
+        assert secrets(client, PLATE) == after
+
+
 async def test_leaving_destroys_the_keys_here_and_gives_no_more(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     async with managing(url, keyed.id) as manager, broker(url, me) as client:
@@ -202,8 +231,10 @@ async def test_nothing_that_is_stored_or_sent_tells_names_or_keys(jetstream_serv
         await eavesdropper.flush()
         await client.join(keyed, chain(me))
         await eavesdropper.flush()
-        stored = await (await eavesdropper.jetstream().key_value(KEYS)).get(f"{keyed.id}.{PLATE}")
-        everything = b"".join(seen) + stored.value
+        store = await eavesdropper.jetstream().key_value(KEYS)
+        stored = [await store.get(key) for key in await store.keys() if key.startswith(keyed.id)]
+        assert len(stored) == len(NAMES) + 1
+        everything = b"".join(seen) + b"".join(each.key.encode() + each.value for each in stored)
         for name in (*NAMES.values(), TYPE, "Sighting"):
             assert name.encode() not in everything
         for group in NAMES:
