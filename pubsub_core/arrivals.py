@@ -16,6 +16,8 @@ from bus.errors import BadMessage
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.event import Event, decode, encode
 from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.keys.steady import Message, open_box
+from pubsub_core.line import Numbered
 from pubsub_core.messages import CachedParcel, Parcel, unpack_parcel
 from pubsub_core.proof import Nonces, all_digests, check_places, digest
 from pubsub_core.session import Counts, Peer, Setting
@@ -39,6 +41,15 @@ class Arrivals:
             self._counts.forged += 1
             return None
         return inner if inner.sender == parcel.sender else None
+
+    def unbox(self, message: Numbered) -> list[Message]:
+        """What is in a box from another broker; nothing, if it is empty or cannot be opened."""
+        peer = self._peers[message.sender]
+        try:
+            return open_box(peer.secret, message.sender, message.data)
+        except CannotOpen:
+            self._counts.forged += 1
+            return []
 
     def accept(self, parcel: Parcel, trusted: bool) -> Iterable[tuple[msgspec.Raw, Event]]:
         """The events of a parcel that can be delivered. `trusted` says that it came under a common seal."""
@@ -119,11 +130,11 @@ class Arrivals:
                 yield msgspec.Raw(encode(event)), event
 
     def _opened(self, event: Event) -> Event | None:
-        """An event with what can be read of it here; None if there is none, or it is not rightly sealed."""
+        """An event with what can be read of it here; None if it is not rightly sealed."""
         try:
             opened = self._setting.vault.open(event)
         except CannotOpen:
             self._counts.forged += 1
             return None
-        self._counts.received += opened is not None
+        self._counts.received += 1
         return opened

@@ -17,7 +17,7 @@ from pubsub_core.arrivals import Arrivals
 from pubsub_core.event import Event
 from pubsub_core.forwarding import Forwarding
 from pubsub_core.intake import Intake
-from pubsub_core.line import Numbered
+from pubsub_core.line import Kind, Numbered
 from pubsub_core.mail import Mail
 from pubsub_core.messages import (
     Bundle,
@@ -104,10 +104,17 @@ class Broker:
     def handle(self, messages: Iterable[Numbered]) -> None:
         """Take messages whose turn it is."""
         for message in messages:
-            if message.cached:
-                self.receive_cached(unpack_cached_parcel(message.data))
+            if message.kind is Kind.BOX:
+                for kind, data in self._arrivals.unbox(message):
+                    self._handle(kind, data)
             else:
-                self.receive(unpack_parcel(message.data))
+                self._handle(message.kind, message.data)
+
+    def _handle(self, kind: int, data: bytes) -> None:
+        if kind == Kind.CACHED:
+            self.receive_cached(unpack_cached_parcel(data))
+        else:
+            self.receive(unpack_parcel(data))
 
     def receive_cached(self, parcel: CachedParcel) -> None:
         """Take what a broker with the same keys passes on in clear."""

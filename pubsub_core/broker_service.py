@@ -101,7 +101,7 @@ class BrokerService:
         await self._door.open(stack)
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
-        for work in (self._tick(), self._follow_types(), self._follow_revocations()):
+        for work in (self._tick(), self._keep_pace(), self._follow_types(), self._follow_revocations()):
             task = asyncio.create_task(work)
             stack.callback(task.cancel)
         stack.callback(self.links.leave)
@@ -139,6 +139,12 @@ class BrokerService:
                 await self.evolve(self.claims.epoch)
             await self.claims.review()
             await asyncio.sleep(TICK_SECONDS)
+
+    async def _keep_pace(self) -> None:
+        """Send what travels at a steady pace, by the clock and nothing else."""
+        while True:
+            due = self.broker.forwarding.tick(time(), self.broker.held)
+            await asyncio.sleep(min(max(due - time(), 0.0), TICK_SECONDS))
 
     def _end_sessions(self, now: float) -> None:
         """End the sessions of clients that are gone, or whose credentials have run out."""

@@ -6,6 +6,7 @@ are sealed, nothing in clear unless it holds the same keys.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -14,7 +15,8 @@ import msgspec
 from bus.envelope import pack
 from pubsub_core.event import Event, encode
 from pubsub_core.intake import Admitted
-from pubsub_core.line import Numbered
+from pubsub_core.keys.steady import Message, boxfuls, seal_box
+from pubsub_core.line import Kind, Numbered
 from pubsub_core.messages import CachedParcel, Parcel
 from pubsub_core.proof import DIGEST_BYTES, Proof, all_digests, digest
 from pubsub_core.session import Counts, Peer, Setting
@@ -31,6 +33,9 @@ class Forwarding:
         self._counts = counts
         self._switchboard = switchboard
         self._peers = peers
+        self._waiting: defaultdict[tuple[str, str], list[Message]] = defaultdict(list)
+        """What goes with the next box to a broker, of each type that travels at a steady pace."""
+        self._next: dict[str, float] = {}
         self.boot = int(setting.now() * 1000)
         """When it started: it counts what it sends from there."""
 
@@ -66,20 +71,52 @@ class Forwarding:
         else:  # a key ends among them
             sealed = [msgspec.Raw(encode(setting.vault.seal(event))) for event in events]
             parcel = Parcel(setting.name, setting.vouch(proof, all_digests(sealed)), sealed)
-        self.send_parcel(peer, "", parcel)
-        self._counts.forwarded += len(events) - len(parcel.events)
+        self._send(peer, events[0].type, pack(parcel))
+        self._counts.forwarded += len(events)
 
     def send_parcel(self, peer: Peer, type_: str, parcel: Parcel) -> None:
-        """Send a parcel as it is, or, if it holds a sealed type's events in clear, sealed as a whole."""
+        """Send a parcel as it is, or, if it holds events of a type that is sealed, sealed as a whole."""
         setting, data = self._setting, pack(parcel)
-        if type_:
+        if not type_:
+            self._send(peer, type_, data)
+        else:
             link = f"{setting.name}>{peer.name}".encode()
             cached = setting.vault.cache(type_, setting.now(), link, data)
-            data = pack(CachedParcel(setting.name, cached))
-        self.send_on(peer, peer.outgoing.add(setting.name, self.boot, data, bool(type_)))
+            self._send(peer, type_, pack(CachedParcel(setting.name, cached)), Kind.CACHED)
         self._counts.forwarded += len(parcel.events)
+
+    def _send(self, peer: Peer, type_: str, data: bytes, kind: Kind = Kind.PARCEL) -> None:
+        """Send something now, or, if its type travels at a steady pace, with the next box."""
+        if type_ and self._setting.vault.plan(type_).pace:
+            self._waiting[peer.name, type_].append((kind, data))
+        else:
+            self.send_on(peer, peer.outgoing.add(self._setting.name, self.boot, data, kind))
+
+    def tick(self, now: float, held: bool = False) -> float:
+        """Send the boxes that are due, and say when the next is. While held, what waits goes on waiting."""
+        vault = self._setting.vault
+        paced = {type_: plan for type_ in vault.sealed if (plan := vault.plan(type_)).pace}
+        for type_, plan in paced.items():
+            if now >= self._next.get(type_, 0.0):
+                self._next[type_] = (now // plan.pace + 1) * plan.pace
+                self._send_boxes(type_, held)
+        return min((self._next[type_] for type_ in paced), default=math.inf)
+
+    def _send_boxes(self, type_: str, held: bool) -> None:
+        for peer in self._peers.values():
+            if type_ in peer.served and peer.secret:
+                messages = [] if held else self._waiting.pop((peer.name, type_), [])
+                for part in boxfuls(messages):
+                    box = seal_box(peer.secret, self._setting.name, part)
+                    self.send_on(peer, peer.outgoing.add(self._setting.name, self.boot, box, Kind.BOX))
+        gone = [key for key in self._waiting if key[1] == type_ and not self._serves(*key)]
+        for key in gone:
+            del self._waiting[key]
+
+    def _serves(self, name: str, type_: str) -> bool:
+        return name in self._peers and type_ in self._peers[name].served
 
     def send_on(self, peer: Peer, message: Numbered) -> None:
         """Send a message on the line to another broker."""
-        subject = peer.cached_subject if message.cached else peer.subject
+        subject = peer.cached_subject if message.kind is Kind.CACHED else peer.subject
         self._setting.send(subject, pack(message.tagged(peer.secret)))

@@ -8,6 +8,7 @@ longer has it.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 from collections import deque
@@ -20,6 +21,16 @@ KEPT = 1024
 KEPT_BYTES = 32 * 1024 * 1024
 
 
+class Kind(enum.IntEnum):
+    """What a message on a line holds."""
+
+    PARCEL = 0
+    CACHED = 1
+    """A parcel in clear, for a broker with the same keys, under one seal."""
+    BOX = 2
+    """Any number of the others, sent at a steady pace."""
+
+
 class Numbered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message on a line. `boot` grows each time the sender starts; it then begins to count again."""
 
@@ -27,8 +38,7 @@ class Numbered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     boot: int
     number: int
     data: bytes
-    cached: bool = False
-    """Which of two kinds of parcel it is."""
+    kind: Kind = Kind.PARCEL
     tag: bytes = b""
 
     def tagged(self, secret: bytes) -> Numbered:
@@ -39,7 +49,7 @@ class Numbered(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return bool(secret) and hmac.compare_digest(self.tag, self._tag(secret))
 
     def _tag(self, secret: bytes) -> bytes:
-        head = f"{self.sender} {self.boot} {self.number} {self.cached}\0".encode()
+        head = f"{self.sender} {self.boot} {self.number} {self.kind}\0".encode()
         return hashlib.blake2b(
             head + self.data, key=secret, digest_size=16, person=b"authfabric line"
         ).digest()
@@ -54,10 +64,10 @@ class Outgoing:
     _kept: deque[Numbered] = field(default_factory=deque)
     _bytes: int = 0
 
-    def add(self, sender: str, boot: int, data: bytes, cached: bool = False) -> Numbered:
+    def add(self, sender: str, boot: int, data: bytes, kind: Kind = Kind.PARCEL) -> Numbered:
         """Number a message, and keep it."""
         self.number += 1
-        message = Numbered(sender, boot, self.number, data, cached)
+        message = Numbered(sender, boot, self.number, data, kind)
         self._kept.append(message)
         self._bytes += len(data)
         while len(self._kept) > KEPT or self._bytes > KEPT_BYTES:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 
 from authz import Identity
 from bus.connection import Connection
@@ -20,6 +21,8 @@ from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.vault import Vault
 
 RETRY_SECONDS = 1.0
+REVIEW_SECONDS = 30.0
+"""How often those who have the keys of a type ask whether plan and manager are still the same."""
 
 _log = logging.getLogger("authfabric.events")
 
@@ -28,7 +31,11 @@ class Sealing:
     """Joins the key groups of all types that are sealed, and tells when what can be read has changed."""
 
     def __init__(
-        self, bus: Connection, identity: Identity, catalogue: Catalogue, sealed: Mapping[str, bytes]
+        self,
+        bus: Connection,
+        identity: Identity,
+        catalogue: Catalogue,
+        sealed: Mapping[str, bytes],
     ) -> None:
         """`sealed` are the types, by name, each with the capability by which its keys are asked for."""
         self._sealed = sealed
@@ -66,13 +73,17 @@ class Sealing:
             await on_change()
 
     async def _join_groups(self) -> None:
-        """Ask for the keys of all types that are sealed, until they are there."""
-        waiting, problems = set(self._sealed), dict[str, str]()
-        while waiting:
-            for name in sorted(waiting):
+        """Ask for the keys of all types that are sealed, and ask again: plans, managers and capabilities change."""
+        problems: dict[str, str] = {}
+        due = dict.fromkeys(self._sealed, 0.0)
+        while self._sealed:
+            now = monotonic()
+            for name in [name for name, at in due.items() if at <= now]:
+                due[name] = now + RETRY_SECONDS
                 try:
                     await self._join_group(name)
-                    waiting.discard(name)
+                    due[name] = now + REVIEW_SECONDS
+                    problems.pop(name, None)
                 except (UnknownType, BusError):
                     continue  # the definition, or the manager, is not there yet
                 except (AdmissionRefused, ManagerUntrusted) as error:
@@ -84,5 +95,5 @@ class Sealing:
     async def _join_group(self, name: str) -> None:
         keyed = KeyedType.of(self._catalogue, name)
         plan = await self.keys.join(keyed, self._sealed[name])
-        self.vault.learn(keyed.id, plan)
-        self._changed.set()
+        if self.vault.learn(keyed.id, plan):
+            self._changed.set()

@@ -96,6 +96,13 @@ def serve(
     pad: Annotated[
         str, typer.Option("--pad", metavar="SIZES", help="Size classes to pad to, such as 32,128,512.")
     ] = "",
+    pace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Brokers pass events on in boxes, one every so often, empty if there is nothing to say.",
+        ),
+    ] = 0.0,
     period: Annotated[str, typer.Option(help="No key is used for longer.")] = "1d",
     delay: Annotated[str, typer.Option(help="Old keys are kept for so long.")] = "10m",
     revoked: Annotated[
@@ -117,7 +124,7 @@ def serve(
             async with connect(find_url(url), name="keys") as bus:
                 keyed = await _find(bus, type_, secret)
                 with _errors():
-                    plan = _plan(keyed, whole, together or [], clear or [], sizes)
+                    plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
                 manager = KeyManager(bus, KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word))
                 for notice in notices:
                     manager.accept(notice)
@@ -168,7 +175,12 @@ async def _find(bus: Connection, name: str, network: bytes) -> KeyedType:
 
 
 def _plan(
-    keyed: KeyedType, whole: bool, together: list[str], clear: list[str], sizes: tuple[int, ...]
+    keyed: KeyedType,
+    whole: bool,
+    together: list[str],
+    clear: list[str],
+    sizes: tuple[int, ...],
+    pace: float,
 ) -> Plan:
     ids = {name: id_ for id_, name in keyed.names.items()}
     unknown = [name for text in (*together, *clear) for name in text.split(",") if name not in ids]
@@ -176,10 +188,10 @@ def _plan(
         raise InvalidPlan(f"must name attributes of the type, and `{unknown[0]}` is none")
     sealed = {id_ for name, id_ in ids.items() if name not in clear}
     if whole:
-        return Plan.whole(keyed.id, sealed, sizes)
+        return Plan(Plan.whole(keyed.id, sealed).groups, sizes, pace)
     parts = [[ids[name] for name in text.split(",")] for text in together]
     alone = sealed - {id_ for part in parts for id_ in part}
-    return Plan.shared([*parts, *([id_] for id_ in alone)], sizes)
+    return Plan(Plan.shared([*parts, *([id_] for id_ in alone)]).groups, sizes, pace)
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -145,7 +145,6 @@ class Opened(Mapping[str, object]):
         "_nonce",
         "_opener",
         "_sealed",
-        "_silent",
         "_values",
         "broken",
     )
@@ -161,7 +160,6 @@ class Opened(Mapping[str, object]):
         self._nonce = _counted(sealed)
         self._values = values
         self._done: set[int] = set()
-        self._silent = False
         self.broken = 0
 
     def __getitem__(self, attribute: str) -> object:
@@ -177,12 +175,6 @@ class Opened(Mapping[str, object]):
 
     def __len__(self) -> int:
         return len(self.all())
-
-    @property
-    def dummy(self) -> bool:
-        """Whether this is no event at all, as far as can be known here: nothing in it is said."""
-        self.all()
-        return self._silent
 
     def all(self) -> dict[str, object]:
         """Everything that can be opened."""
@@ -208,9 +200,7 @@ class Opened(Mapping[str, object]):
         if not ciphers.kept:
             self._opener.keep(self._sealed, ciphers)
         for name, content in zip(ciphers.names, opened, strict=True):
-            if len(content) != 1:
-                self._silent = True
-            elif content[0] is not None:
+            if len(content) == 1 and content[0] is not None:
                 self._values[name] = content[0]
         return True
 
@@ -237,7 +227,6 @@ class Opened(Mapping[str, object]):
             if values[0] is not None:
                 self._values[names[0]] = values[0]
             return
-        self._silent = self._silent or not values
         self._values.update(
             (name, value) for name, value in zip(names, values, strict=False) if value is not None
         )
@@ -248,7 +237,7 @@ def _open(
 ) -> tuple[object, ...]:
     try:
         plain = decrypt(counted, data, bound)
-        return _decode(unpad(plain, sizes) if sizes else plain)
+        return _decode(unpad(plain) if sizes else plain)
     except (InvalidTag, ValueError, msgspec.DecodeError, RecursionError):
         raise CannotOpen from None
 

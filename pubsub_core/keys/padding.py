@@ -22,6 +22,6 @@ def pad(data: bytes, classes: tuple[int, ...]) -> bytes:
     return (data + _END).ljust(padded_size(len(data) + 1, classes), b"\0")
 
 
-def unpad(data: bytes, classes: tuple[int, ...]) -> bytes:
+def unpad(data: bytes) -> bytes:
     """What was padded. Only what was authenticated is given here, so nothing can be learned from how it fails."""
-    return data.rstrip(b"\0")[:-1] if classes else data
+    return data.rstrip(b"\0")[:-1]

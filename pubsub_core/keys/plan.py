@@ -18,6 +18,9 @@ from pubsub_core.event_type import check_id
 from pubsub_core.keys.errors import InvalidPlan
 
 MAX_GROUPS = 256
+MIN_PACE = 0.01
+MAX_PACE = 10.0
+"""Seconds; a proof that travels with events is not taken much later."""
 
 _SHARED = uuid.UUID("6a3f0c5e-9d0f-5b57-9f0b-8f0e3a6d1c42")
 """The name space of groups of several attributes."""
@@ -43,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, dict=True):
     groups: tuple[Group, ...]
     sizes: tuple[int, ...] = ()
     """What is sealed is padded to the next of these sizes; beyond the last, to its multiples. None: no padding."""
+    pace: float = 0.0
+    """Seconds between two boxes to each broker that wants the type, empty if need be. 0: what comes goes at once."""
 
     def __post_init__(self) -> None:
         attributes = [attribute for group in self.groups for attribute in group.attributes]
@@ -52,6 +57,8 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, dict=True):
             raise InvalidPlan(f"must have at most {MAX_GROUPS} groups, with an id for each")
         if list(self.sizes) != sorted(set(self.sizes)) or any(size < 1 for size in self.sizes):
             raise InvalidPlan("must list its size classes from the smallest to the largest")
+        if not 0 <= self.pace <= MAX_PACE or 0 < self.pace < MIN_PACE:
+            raise InvalidPlan(f"must have a pace of {MIN_PACE:g} to {MAX_PACE:g} seconds, or 0 for none")
 
     @classmethod
     def whole(cls, type_id: str, attributes: Iterable[str], sizes: tuple[int, ...] = ()) -> Plan:

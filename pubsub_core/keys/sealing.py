@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pubsub_core.keys.errors import CannotOpen, InvalidPlan, KeyMissing
+from pubsub_core.keys.errors import CannotOpen, KeyMissing
 from pubsub_core.keys.numbers import Numbers, nonce
 from pubsub_core.keys.padding import pad
 from pubsub_core.keys.plan import Plan
@@ -140,13 +140,6 @@ class Sealer:
             elif any(value is not None for value in column):
                 raise KeyMissing(slot.group)
         return Sealed(self._numbers.salt, number, self._layout, tuple(parts))
-
-    def seal_dummy(self, binding: Binding) -> Sealed:
-        """What looks like an event and says nothing. Raises InvalidPlan if it would be told apart by its size."""
-        if not self._plan.sizes:
-            raise InvalidPlan("must have size classes, or dummy events could be told from others")
-        held = [group.id for group in self._plan.groups if self._ring.sealing(group.id, binding.time)]
-        return self._seal_all(binding, [(group, ()) for group in held])
 
     def seal_for(self, group: str, binding: Binding, content: tuple[object, ...]) -> Sealed:
         """Something else than an event, for one group; `binding.purpose` says what. Raises KeyMissing."""

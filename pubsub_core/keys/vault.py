@@ -43,15 +43,17 @@ class Vault:
         self._caches: dict[str, CacheSealer] = {}
         self._opener = CacheOpener(ring)
 
-    def learn(self, type_: str, plan: Plan) -> None:
-        """Seal a type by this plan from now on."""
-        if self._plans.get(type_) != plan:
-            self.sealed.add(type_)
-            self._plans[type_] = plan
-            self._sealers[type_] = Sealer(plan, self.ring)
-            self._openers[type_] = Opener(plan, self.ring)
-            self._revision = -1
-            self._caches[type_] = CacheSealer(self.ring, plan.by_id)
+    def learn(self, type_: str, plan: Plan) -> bool:
+        """Seal a type by this plan from now on; whether that is another than before."""
+        if self._plans.get(type_) == plan:
+            return False
+        self.sealed.add(type_)
+        self._plans[type_] = plan
+        self._sealers[type_] = Sealer(plan, self.ring)
+        self._openers[type_] = Opener(plan, self.ring)
+        self._revision = -1
+        self._caches[type_] = CacheSealer(self.ring, plan.by_id)
+        return True
 
     def lacks(self, type_: str, values: Mapping[str, object]) -> str | None:
         """An attribute among these that cannot be sealed here; None if all can."""
@@ -90,8 +92,8 @@ class Vault:
         clear = {each: values[each] for each in plan.clear(values)}
         return Event(event.type, event.version, event.publisher, event.time, event.sequence, clear, sealed)
 
-    def open(self, event: Event) -> Event | None:
-        """The event with all that can be read here; None for a dummy. Raises CannotOpen if it is not rightly sealed."""
+    def open(self, event: Event) -> Event:
+        """The event with all that can be read here. Raises CannotOpen if it is not rightly sealed."""
         if event.sealed is None:
             if event.type in self.sealed:
                 raise CannotOpen
@@ -103,8 +105,6 @@ class Vault:
         values = opened.all()
         if opened.broken:
             raise CannotOpen
-        if opened.dummy:
-            return None
         return Event(event.type, event.version, event.publisher, event.time, event.sequence, values)
 
     def seal_many(self, events: Sequence[Event]) -> bytes | None:
@@ -127,10 +127,9 @@ class Vault:
         plan, opener = self._plans.get(columns.type, NOTHING), self._openers.get(columns.type)
         return open_columns(columns, plan, opener or Opener(NOTHING, self.ring))
 
-    def dummy(self, like: Event) -> Event:
-        """An event that says nothing, with this one's heading."""
-        sealed = self._sealers[like.type].seal_dummy(_binding(like))
-        return msgspec.structs.replace(like, attributes={}, sealed=sealed)
+    def plan(self, type_: str) -> Plan:
+        """How a type is sealed; if it is not, a plan without key groups."""
+        return self._plans.get(type_, NOTHING)
 
     def equal(self, type_: str, groups: Collection[str]) -> bool:
         """Whether whoever holds the keys of these groups can read whatever we seal of a type, as we can."""

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubsub_core.line import KEPT, Incoming, Numbered, Outgoing
+from pubsub_core.line import KEPT, Incoming, Kind, Numbered, Outgoing
 
 fates = st.lists(st.sampled_from(["arrive", "lose", "twice", "late"]), max_size=40)
 
@@ -75,5 +75,5 @@ def test_only_who_shares_the_secret_can_say_something():
     assert message.authentic(b"s" * 32)
     assert not message.authentic(b"t" * 32)
     assert not message.authentic(b"")
-    for change in ({"sender": "b"}, {"boot": 8}, {"number": 2}, {"data": b"y"}, {"cached": True}):
+    for change in ({"sender": "b"}, {"boot": 8}, {"number": 2}, {"data": b"y"}, {"kind": Kind.CACHED}):
         assert not msgspec.structs.replace(message, **change).authentic(b"s" * 32)

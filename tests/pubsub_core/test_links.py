@@ -11,7 +11,8 @@ from pubsub_core.broker import Broker
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credentials
 from pubsub_core.enforcement import Enforcement
-from pubsub_core.line import Outgoing
+from pubsub_core.keys.plan import Plan
+from pubsub_core.line import Kind, Numbered, Outgoing
 from pubsub_core.links import HELLO, MAX_SKEW, PEER_TTL, Links
 from pubsub_core.messages import Hello, Parcel, unpack_numbered
 from pubsub_core.proof import Proof, Scrutiny
@@ -244,3 +245,45 @@ def test_nobody_else_can_speak_on_the_line_between_two_brokers(monkeypatch):
         receiver.hear(forged.tagged(secret))
     receiver.hear(forged)
     assert receiver.counts.untrusted == 3
+
+
+def boxes(made: Net) -> list[Numbered]:
+    sent = [unpack_numbered(data) for _, subject, data in made.log if subject.endswith(".events")]
+    assert all(each.kind is Kind.BOX for each in sent)
+    return sent
+
+
+def test_at_a_steady_pace_one_box_goes_out_at_each_tick_whatever_there_is_to_say(monkeypatch):
+    made = net("a", "b")
+    sender, taken = made.brokers["a"].forwarding, []
+    monkeypatch.setattr(made.brokers["b"], "receive", lambda each, trusted=False: taken.append(each))
+    made.want("b")
+    made.brokers["a"].setting.vault.learn(KIND.id, Plan(Plan.each([KIND.attributes[0].id]).groups, pace=2.0))
+    peer, sizes = made.brokers["a"].peers["b"], set()
+    for said in (0, 3, 0, 1, 0):
+        made.log.clear()
+        for number in range(said):
+            sender._send(peer, KIND.id, pack(parcel(number)))
+        assert not boxes(made)
+        assert sender.tick(made.now) > made.now
+        sizes |= {len(each.data) for each in boxes(made)}
+        assert len(boxes(made)) == 1
+        sender.tick(made.now + 0.1)
+        assert len(boxes(made)) == 1
+        made.now += 2.0
+    assert len(sizes) == 1
+    assert len(taken) == 4
+
+
+def test_while_a_broker_is_held_its_boxes_are_empty_and_nothing_is_lost(monkeypatch):
+    made = net("a", "b")
+    sender, taken = made.brokers["a"].forwarding, []
+    monkeypatch.setattr(made.brokers["b"], "receive", lambda each, trusted=False: taken.append(each))
+    made.want("b")
+    made.brokers["a"].setting.vault.learn(KIND.id, Plan(Plan.each([KIND.attributes[0].id]).groups, pace=2.0))
+    sender._send(made.brokers["a"].peers["b"], KIND.id, pack(parcel(1)))
+    sender.tick(made.now, held=True)
+    assert len(boxes(made)) == 1
+    assert not taken
+    sender.tick(made.now + 2.0)
+    assert len(taken) == 1

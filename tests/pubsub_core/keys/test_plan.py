@@ -50,10 +50,16 @@ def test_size_classes_must_grow():
         Plan.each([A], sizes=(64, 32))
 
 
+@pytest.mark.parametrize("pace", [0.001, -1.0, float("nan"), 11.0])
+def test_a_pace_is_one_that_can_be_kept(pace):
+    with pytest.raises(InvalidPlan):
+        Plan(Plan.each([A]).groups, pace=pace)
+
+
 @given(
     st.binary(max_size=300), st.sets(st.integers(1, 200), min_size=1).map(lambda sizes: tuple(sorted(sizes)))
 )
 def test_padding_comes_off_again_and_leaves_only_size_classes(data, classes):
     padded = pad(data, classes)
-    assert unpad(padded, classes) == data
+    assert unpad(padded) == data
     assert len(padded) in classes or (len(padded) > classes[-1] and len(padded) % classes[-1] == 0)

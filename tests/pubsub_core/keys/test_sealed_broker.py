@@ -12,10 +12,13 @@ import pytest
 
 from bus.envelope import pack
 from bus.subjects import link_to
+from pubsub_core import sealing_service
 from pubsub_core.client import CallRefused
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.event import Event, encode
-from pubsub_core.messages import Parcel
+from pubsub_core.keys import Plan
+from pubsub_core.line import Kind, Numbered
+from pubsub_core.messages import Parcel, unpack_numbered
 from pubsub_core.proof import Proof, all_digests
 from pubsub_core.type_signature import SignedType
 from tests.pubsub_core.keys.police import NAME, police
@@ -134,6 +137,38 @@ async def test_brokers_with_the_same_keys_pass_on_plaintext_under_one_seal(netwo
     assert cached
     assert not parcels
     assert PLATES[0].encode() not in b"".join(cached)
+
+
+async def test_at_a_steady_pace_nobody_sees_when_something_was_published(network):
+    network.plan = Plan(network.plan.groups, pace=0.05)
+    met, ccs, _ = await started(network)
+    seen: list[Numbered] = []
+    await network.bus.listen(
+        link_to(None, ccs._serving.name, "events"), lambda s, r, data, h: seen.append(unpack_numbered(data))
+    )
+    await network.bus.flush()
+    camera, billing = await network.town.client("camera", "met"), await network.town.client("billing", "ccs")
+    subscriber = await billing.subscriber(NAME)
+    publisher = await camera.publisher(NAME)
+    await eventually(lambda: publisher.interested)
+    await eventually(lambda: len(seen) >= 5)
+    silent = len(seen)
+    await publish(publisher)
+    assert await take(subscriber, 2) == [{"numberplate": plate, "sighted": SIGHTED} for plate in PLATES]
+    await eventually(lambda: len(seen) >= silent + 5)
+    assert {each.kind for each in seen} == {Kind.BOX}
+    assert len({len(each.data) for each in seen}) == 1
+    assert met.broker.counts.forwarded == 2
+
+
+async def test_a_broker_that_was_dropped_joins_again_when_it_may(network, monkeypatch):
+    monkeypatch.setattr(sealing_service, "REVIEW_SECONDS", 0.1)
+    await network.begin()
+    met = await network.broker("met")
+    await eventually(lambda: met.sealing.vault.ring.groups)
+    await met.sealing.keys.leave(network.kind.id)
+    assert not met.sealing.vault.ring.groups
+    await eventually(lambda: met.sealing.vault.ring.groups)
 
 
 async def test_a_client_needs_its_own_authority_and_that_of_its_broker(network):

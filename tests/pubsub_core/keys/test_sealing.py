@@ -11,7 +11,6 @@ from pubsub_core.keys import (
     Binding,
     CannotOpen,
     DataKey,
-    InvalidPlan,
     KeyMissing,
     KeyRing,
     Opener,
@@ -264,19 +263,6 @@ def test_a_key_in_use_is_followed_by_the_next_when_it_begins():
     assert [epoch_at(time) for time in (999.9, 1000.0, 999.9)] == [1, 2, 1]
     ring.add(DataKey(plan.groups[0].id, 3, 1002.0, b"3" * 32))
     assert [epoch_at(time) for time in (1001.0, 1002.0)] == [2, 3]
-
-
-def test_a_dummy_looks_like_an_event_and_says_nothing():
-    plan = PLANS["padded"]
-    ring = ring_for(plan)
-    sealer = Sealer(plan, ring)
-    dummy, event = sealer.seal_dummy(BINDING), sealer.seal(BINDING, {NAMES[0]: "AE05 XYZ"})
-    assert _shape(dummy) == _shape(event)
-    assert Opener(plan, ring).open(BINDING, dummy).dummy
-    assert not Opener(plan, ring).open(BINDING, event).dummy
-    assert not Opener(plan, ring).open(BINDING, sealer.seal(BINDING, {})).dummy
-    with pytest.raises(InvalidPlan):
-        Sealer(PLANS["each"], ring_for(PLANS["each"])).seal_dummy(BINDING)
 
 
 def _shape(sealed: Sealed) -> tuple[object, ...]:

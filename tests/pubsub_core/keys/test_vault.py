@@ -148,8 +148,3 @@ def test_filters_of_another_broker_than_the_one_that_sends_them_are_not_heeded()
     sealed = sender.seal_filters(TYPE, [wanted], b"p" * 32, 1000.0)
     assert receiver.open_filters(TYPE, sealed, b"p" * 32) == (wanted,)
     assert receiver.open_filters(TYPE, sealed, b"q" * 32) == ()
-
-
-def test_a_dummy_is_nobodys_event():
-    sender = vault(PLANS["padded"])
-    assert vault(PLANS["padded"]).open(sender.dummy(event({}))) is None
