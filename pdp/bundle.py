@@ -6,6 +6,7 @@ What a file means goes by its name:
 | --- | --- |
 | `bundle.yaml` | the manifest |
 | `*.oasis` | role rules |
+| `*.rules` | rules of interaction control |
 | `labels.yaml`, `*.labels.yaml` | a label policy |
 | `entities.yaml`, `*.entities.yaml` | known subjects, objects and actions |
 | `cases.yaml`, `*.cases.yaml`, all below `tests/` | test cases, which are not packed |
@@ -50,6 +51,7 @@ class FileKind(enum.Enum):
     MANIFEST = "manifest"
     ABAC = "attribute policies"
     ROLES = "role rules"
+    RULES = "rules of interaction control"
     LABELS = "label policy"
     ENTITIES = "entities"
     CASES = "test cases"
@@ -60,8 +62,8 @@ class FileKind(enum.Enum):
         pure = PurePosixPath(path)
         if any(part.startswith(".") for part in pure.parts):
             return None
-        if pure.suffix == ".oasis":
-            return cls.ROLES
+        if by_suffix := _SUFFIXES.get(pure.suffix):
+            return by_suffix
         if pure.suffix not in (".json", ".yaml", ".yml"):
             return None
         if pure.parts[0] == "tests":
@@ -71,6 +73,7 @@ class FileKind(enum.Enum):
         return _KINDS.get(pure.stem.rpartition(".")[2], cls.ABAC)
 
 
+_SUFFIXES = {".oasis": FileKind.ROLES, ".rules": FileKind.RULES}
 _KINDS = {"labels": FileKind.LABELS, "entities": FileKind.ENTITIES, "cases": FileKind.CASES}
 
 

@@ -21,7 +21,7 @@ def read_folder(folder: Path) -> Bundle:
     bundle = Bundle.of(_files(folder))
     if not bundle.files:
         raise BundleRefused(
-            f"`{folder}` has no policies: they are in files that end in .yaml, .json or .oasis"
+            f"`{folder}` has no policies: they are in files that end in .yaml, .json, .oasis or .rules"
         )
     return bundle
 

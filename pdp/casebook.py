@@ -151,6 +151,7 @@ def _listed(policies: tuple[str, ...]) -> str:
 def _names(policies: PolicySet) -> Iterator[str]:
     """Every policy and rule that can decide, by the name it has in decisions."""
     yield from (each.id for each in policies.policies)
+    yield from policies.interaction.sources
     if policies.roles is not None:
         yield from (rule.name for rule in policies.roles.everything().authorisations)
 

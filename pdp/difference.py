@@ -63,7 +63,7 @@ class Difference:
 
 def _named(policies: PolicySet) -> dict[str, object]:
     """Everything that can be named in a decision, with all of it that bears on one."""
-    named: dict[str, object] = {each.id: (*_said(each), each.condition) for each in policies.policies}
+    named: dict[str, object] = {each.id: (*_said(each), each.condition) for each in policies.every_policy}
     if policies.roles is not None:
         named |= {rule.name: rule for rule in policies.roles.everything().authorisations}
     for name, labels in policies.labels.items():
@@ -75,7 +75,7 @@ def _named(policies: PolicySet) -> dict[str, object]:
 def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:
     hidden = old.provided | new.provided
     unseen = attributes(hidden)
-    before, after = ({each.id: each for each in several.policies} for several in (old, new))
+    before, after = ({each.id: each for each in several.every_policy} for several in (old, new))
     for name in (*before, *after):
         forms = [each for each in (before.get(name), after.get(name)) if each is not None]
         if len(forms) == 1 or _differ(*forms):

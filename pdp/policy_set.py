@@ -14,7 +14,7 @@ from authz.predicate import TRUE, In, Path, Predicate
 from pdp.abac.conditions import ROOTS
 from pdp.abac.document import Document, Place
 from pdp.abac.path import parse_path
-from pdp.abac.policy import Policy
+from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reader import read_policies
 from pdp.abac.source import AbacSource
 from pdp.bundle import Bundle, File, FileKind
@@ -23,10 +23,11 @@ from pdp.entities import Entities
 from pdp.label_reader import read_label_policy
 from pdp.labels import LabelPolicy, LabelSource
 from pdp.manifest import Manifest
-from pdp.oasis import Domains, RoleSource, RuleSet
+from pdp.oasis import Domains, RoleSource, Rulebook, RuleSet
 from pdp.oasis import parse as parse_rules
 from pdp.oasis.constraint import paths
-from pdp.oasis.difference import reach
+from pdp.oasis.difference import holders, reach
+from pdp.rules import Interaction, read_rule_file
 from pdp.source import Effect, PolicySource
 
 T = TypeVar("T")
@@ -55,6 +56,8 @@ class PolicySet:
     entities: Entities = field(default_factory=Entities)
     files: Mapping[str, File] = field(default_factory=dict)
     """The file that each attribute policy is in, by the policy's id."""
+    interaction: Interaction = field(default_factory=Interaction)
+    """Who receives which events, and in which form."""
 
     @classmethod
     def read(cls, bundle: Bundle) -> PolicySet:
@@ -70,11 +73,18 @@ class PolicySet:
         governed = self.roles is not None and bool(self.roles.everything().activations)
         return self.manifest.provided_paths | ({ROLES} if governed else set())
 
+    @property
+    def every_policy(self) -> tuple[Policy, ...]:
+        """The attribute policies, and those that rules are; each has an id of its own."""
+        return (*self.policies, *self.interaction.policies)
+
     def sources(self) -> tuple[PolicySource, ...]:
         """What judges requests, compiled."""
         found: list[PolicySource] = []
         if self.policies:
             found.append(AbacSource(self.policies, self.manifest.algorithm))
+        if self.interaction.policies:
+            found.append(AbacSource(self.interaction.policies, Algorithm.ALLOW_OVERRIDES, "rules"))
         if self.roles is not None:
             found.append(RoleSource(self.roles.everything()))
         sole = len(self.labels) == 1
@@ -82,14 +92,14 @@ class PolicySet:
 
     def allowing(self) -> Iterator[Predicate]:
         """Conditions of which each request that is allowed meets at least one."""
-        yield from (each.condition for each in self.policies if each.effect is Effect.ALLOW)
+        yield from (each.condition for each in self.every_policy if each.effect is Effect.ALLOW)
         if self.roles is not None:
             yield from map(reach, self.roles.everything().authorisations)
         yield from (In(Path("action"), tuple(each.actions)) for each in self.labels.values() if each.permits)
 
     def uses(self) -> Iterator[tuple[Predicate, frozenset[Path]]]:
         """What looks at which attributes: where something may apply, and the attributes it then depends on."""
-        for policy in self.policies:
+        for policy in self.every_policy:
             yield policy.condition, _tops(paths(policy.condition))
         for rule in self.roles.everything().authorisations if self.roles is not None else ():
             yield (
@@ -128,10 +138,32 @@ class _Reader:
         labels = dict(self._each(FileKind.LABELS, self._labels))
         entities = Entities.merge(self._each(FileKind.ENTITIES, self._entities))
         roles = self._together(rule_sets) if rule_sets else None
+        interaction = self._interaction(roles)
         if self._problems:
             raise InvalidPolicies(tuple(self._problems))
         manifest = manifests[0] if manifests else Manifest()
-        return PolicySet(manifest, tuple(policies), roles, tuple(rule_sets), labels, entities, self._files)
+        return PolicySet(
+            manifest, tuple(policies), roles, tuple(rule_sets), labels, entities, self._files, interaction
+        )
+
+    def _interaction(self, roles: Domains | None) -> Interaction:
+        files = self._each(FileKind.RULES, read_rule_file)
+        try:
+            interaction = Interaction.of(
+                files, holders(roles.everything() if roles is not None else Rulebook())
+            )
+            for name, (source, rule) in interaction.sources.items():
+                if other := self._files.get(name):
+                    problem = (
+                        f"there is a policy `{name}` in {other.path} already: give the rule another label"
+                    )
+                    raise InvalidSyntax(problem, *rule.place, source)
+        except InvalidSyntax as error:
+            # What one file overrides may stand in another, which could not be read.
+            if not self._problems:
+                self._problems.append(error)
+            return Interaction()
+        return interaction
 
     def _each(self, kind: FileKind, parse: Callable[[str, str], T]) -> list[T]:
         found: list[T] = []

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from authz import Decision, Request
 from pdp import reference
 from pdp.abac.oracle import Oracle, OracleError
+from pdp.abac.policy import Algorithm
 from pdp.abac.source import AbacSource
 from pdp.policy_set import PolicySet
 from pdp.source import Effect, PolicySource
@@ -35,7 +36,8 @@ class Judge:
         algorithm = policies.manifest.algorithm
         others = [each for each in policies.sources() if not isinstance(each, AbacSource)]
         self._abac = reference.Reference(policies.policies, algorithm)
-        self._sources: list[PolicySource] = [self._abac, *others]
+        rules = reference.Reference(policies.interaction.policies, Algorithm.ALLOW_OVERRIDES, "rules")
+        self._sources: list[PolicySource] = [self._abac, rules, *others]
         self._oracle: Oracle | None = None
         try:
             self._oracle = Oracle(policies.written(), algorithm)

@@ -39,7 +39,8 @@ from authz.syntax import Language, constant, place
 EVENT = "event"
 PARAMETER = "parameter"
 """The root of paths that stand for parameters."""
-ROOTS = frozenset({EVENT, "user", "sub", "context"})
+USER = "user"
+ROOTS = frozenset({EVENT, USER, "sub", "context", "subject"})
 """Words that rules begin a path with; a filter knows events only."""
 
 Operand: TypeAlias = Scalar | Path
@@ -60,7 +61,6 @@ class FilterReader(Transformer[Token, Predicate]):
     prefix = Prefix
     suffix = Suffix
     contains = Contains
-    exists = Exists
 
     def everything(self) -> Predicate:
         return TRUE
@@ -86,11 +86,15 @@ class FilterReader(Transformer[Token, Predicate]):
     def among(self, path: Path, *values: Scalar) -> Predicate:
         return In(path, values)
 
-    def missing(self, path: Path) -> Predicate:
+    def exists(self, path: Path, _: Token | None = None) -> Predicate:
+        return Exists(path)
+
+    def missing(self, path: Path, _: Token | None = None) -> Predicate:
         return Not(Exists(path))
 
     def path(self, *names: Token) -> Path:
-        return Path(EVENT, tuple(map(str, names)))
+        words = tuple(map(str, names))
+        return Path(EVENT, words[1:] if words[0] == EVENT and len(words) > 1 else words)
 
     def parameter(self, token: Token) -> Path:
         return Path(PARAMETER, (token[1:],))
@@ -188,9 +192,11 @@ def _path(path: Path) -> str:
         return str(path)
     if path.root == PARAMETER:
         return f"${path.keys[0]}"
-    names = [str(key) for key in path.keys] or ["id"]
-    bare = path.root == EVENT and (len(names) == 1 or names[0] not in ROOTS)
-    return ".".join(names if bare else [path.root, *names])
+    names = [str(key) for key in path.keys]
+    if path.root != EVENT:
+        return ".".join([path.root, *(names or ["id"])] if names or path.root != USER else [USER])
+    bare = names[0] != USER if len(names) == 1 else names[0] not in ROOTS
+    return ".".join(names if bare else [EVENT, *names])
 
 
 def _order(path: Path, op: OrderName, operand: Operand, token: Token | None = None) -> Predicate:

@@ -1,7 +1,12 @@
-"""Rules from text: what is wrong with it is said with line and column."""
+"""Rules from text: what is wrong with it is said with line and column.
+
+What can be said in two ways is read as one: `prescribe.drug_id` in a rule about `prescribe` is its `drug_id`,
+`fluent(treating, x)` is `treating(x)`, and `subject.x` is `user.x`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path as FilePath
 
@@ -10,8 +15,8 @@ from lark.tree import Meta
 from lark.visitors import merge_transformers
 
 from authz.errors import InvalidSyntax
-from authz.predicate import TRUE, Path, Predicate, Scalar
-from authz.predicate.filter import EVENT, ROOTS, WORDS, FilterReader, read_constant
+from authz.predicate import TRUE, And, Not, Or, Path, Predicate, Scalar
+from authz.predicate.filter import EVENT, ROOTS, USER, WORDS, FilterReader, read_constant
 from authz.rules.syntax import (
     Allow,
     Asking,
@@ -20,6 +25,7 @@ from authz.rules.syntax import (
     During,
     FluentRule,
     Point,
+    Rate,
     Restrict,
     Rule,
     Scope,
@@ -27,14 +33,24 @@ from authz.rules.syntax import (
     Trigger,
     When,
 )
-from authz.rules.terms import Argument, Call, Moment, read_interval
+from authz.rules.terms import FLUENT, Argument, Call, Moment, map_arguments, map_paths, read_interval
 from authz.syntax import Language, place
 
 Names = tuple[str, ...]
 
+MOST_TEXT = 1_000_000
+"""So many characters a file of rules may have."""
+MOST_DEPTH = 30
+"""So deep conditions may be nested: what a PDP adds to them still fits."""
+MOST_CALLS = 8
+"""So deep calls may be nested."""
+
 
 def parse_rules(text: str, source: str = "") -> tuple[Rule, ...]:
     """The rules that the text stands for. Raises InvalidSyntax, with `source` as the file's name."""
+    if len(text) > MOST_TEXT:
+        problem = f"there are more than {MOST_TEXT} characters: split the rules into several files"
+        raise InvalidSyntax(problem, 1, 1, source)
     return _RULES.parse(text, source)
 
 
@@ -52,18 +68,30 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
 
     @v_args(inline=True, meta=True)
     def statement(self, meta: Meta, label: str | None, body: Body) -> Rule:
+        if max(map(_depth, conditions_of(body))) > MOST_DEPTH:
+            problem = f"the condition is nested deeper than {MOST_DEPTH} levels: flatten it"
+            raise InvalidSyntax(problem, meta.line, meta.column)
         return Rule(body, label or "", (meta.line, meta.column))
 
     def label(self, name: Token) -> str:
         return str(name)
 
-    def allow(self, asking: Token, type_: str, where: Predicate | None) -> Allow:
-        return Allow(type_, Asking(" ".join(asking.lower().split())), where or TRUE)
+    def allow(self, asking: Token, type_: str, where: Predicate | None, rate: Rate | None) -> Allow:
+        kind = Asking(" ".join(asking.lower().split()))
+        if rate is not None and kind is not Asking.REPLAY:
+            raise InvalidSyntax("`AT MOST` limits replay only: write `ALLOW REPLAY OF`", *place(asking))
+        return Allow(type_, kind, _within(type_, where), rate)
+
+    def rate(self, count: Token, span: Token) -> Rate:
+        number = read_constant(count)
+        if not isinstance(number, int) or number < 1:
+            raise InvalidSyntax(f"{count} must be a whole number, at least 1", *place(count))
+        return Rate(number, _seconds(span))
 
     def restrict(
         self, type_: str, where: Predicate | None, filter_: Predicate, overrides: Names | None
     ) -> Restrict:
-        return Restrict(type_, filter_, where or TRUE, overrides or ())
+        return Restrict(type_, _within(type_, filter_), _within(type_, where), overrides or ())
 
     def transformation(
         self,
@@ -74,7 +102,8 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         where: Predicate | None,
         overrides: Names | None,
     ) -> Transform:
-        return Transform(type_, to, Point(point.lower()), steps, where or TRUE, overrides or ())
+        own = tuple(map_arguments(each, _relative(type_)) for each in steps)
+        return Transform(type_, to, Point(point.lower()), own, _within(type_, where), overrides or ())
 
     def auto_replay(
         self,
@@ -87,9 +116,8 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         trigger: str,
         trigger_where: Predicate | None,
     ) -> AutoReplay:
-        return AutoReplay(
-            type_, trigger, start, end, during, where or TRUE, filter_ or TRUE, trigger_where or TRUE
-        )
+        own = (_within(type_, where), _within(type_, filter_), _within(trigger, trigger_where))
+        return AutoReplay(type_, trigger, start, end, during, *own)
 
     @v_args(inline=True, meta=True)
     def fluent(
@@ -110,7 +138,7 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         return FluentRule(str(name), parameters or (), initiated, terminated, chosen)
 
     def trigger(self, type_: str, arguments: Names | None, where: Predicate | None) -> Trigger:
-        return Trigger(type_, arguments or (), where or TRUE)
+        return Trigger(type_, arguments or (), _within(type_, where))
 
     def triggers(self, *triggers: Trigger) -> tuple[Trigger, ...]:
         return triggers
@@ -158,29 +186,97 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         return Moment(call, shift or 0)
 
     def shift(self, sign: Token, text: Token) -> int:
-        try:
-            seconds = read_interval(str(read_constant(text)))
-        except (ValueError, KeyError):
-            raise InvalidSyntax(f"{text} must be a span such as '2 hours'", *place(text)) from None
-        return -seconds if sign == "-" else seconds
+        return -_seconds(text) if sign == "-" else _seconds(text)
 
     def call(self, name: Token, *arguments: Argument | None) -> Call:
-        return Call(str(name), tuple(each for each in arguments if each is not None))
+        given = tuple(each for each in arguments if each is not None)
+        if name == FLUENT:
+            name, given = name.update(value=_fluent_name(name, given)), given[1:]
+        call = Call(str(name), given)
+        if _nesting(call) > MOST_CALLS:
+            raise InvalidSyntax(f"calls are nested deeper than {MOST_CALLS} levels", *place(name))
+        return call
 
     def path(self, *names: Token) -> Path:
         words = tuple(map(str, names))
+        if words == (USER,):
+            return Path(USER)
         if words[0] not in ROOTS or len(words) == 1:
             return Path(EVENT, words)
-        if words[0] != EVENT and words[1:] == ("id",):
-            return Path(words[0])
-        return Path(words[0], words[1:])
+        root = USER if words[0] == "subject" else words[0]
+        return Path(root) if root == USER and words[1:] == ("id",) else Path(root, words[1:])
 
     def value(self, token: Token) -> Scalar:
         return read_constant(token)
 
 
+class _Conditions(FilterReader):
+    """Conditions of rules: filters in which nothing is left open."""
+
+    @v_args(inline=True)
+    def parameter(self, token: Token) -> Path:
+        problem = f"rules have no parameters: write `{USER}.{token[1:]}` for what is known of the user"
+        raise InvalidSyntax(problem, *place(token))
+
+
+def conditions_of(body: Body) -> tuple[Predicate, ...]:
+    """Every condition in a rule."""
+    match body:
+        case Restrict():
+            return body.where, body.filter
+        case AutoReplay():
+            return body.where, body.filter, body.trigger_where
+        case FluentRule():
+            return tuple(each.where for each in (*body.initiated, *body.terminated))
+    return (body.where,)
+
+
+def _relative(type_: str) -> Callable[[Path], Path]:
+    """Takes the type's own name from the front of attributes, also within terms."""
+    words = tuple(type_.split("."))
+
+    def relative(path: Path) -> Path:
+        if not path.root and f"{type_}." in (text := str(path.keys[0])):
+            term = parse_term(text)
+            return Moment(map_arguments(term.base, relative), term.shift).path
+        own = path.root == EVENT and path.keys[: len(words)] == words and len(path.keys) > len(words)
+        return Path(EVENT, path.keys[len(words) :]) if own else path
+
+    return relative
+
+
+def _within(type_: str, where: Predicate | None) -> Predicate:
+    return TRUE if where is None else map_paths(where, _relative(type_))
+
+
+def _fluent_name(token: Token, arguments: tuple[Argument, ...]) -> str:
+    match arguments:
+        case (Path(root=root, keys=(str(name),)), *_) if root == EVENT:
+            return name
+        case (str(name), *_) if name.isidentifier():
+            return name
+    raise InvalidSyntax("`fluent` needs the name of one: `fluent(treating, patient_id)`", *place(token))
+
+
+def _seconds(span: Token) -> int:
+    try:
+        return read_interval(str(read_constant(span)))
+    except (ValueError, KeyError):
+        raise InvalidSyntax(f"{span} must be a span such as '2 hours'", *place(span)) from None
+
+
+def _depth(predicate: Predicate) -> int:
+    if isinstance(predicate, And | Or):
+        return 1 + max(map(_depth, predicate.terms), default=0)
+    return 1 + _depth(predicate.term) if isinstance(predicate, Not) else 1
+
+
+def _nesting(call: Call) -> int:
+    return 1 + max((_nesting(each) for each in call.arguments if isinstance(each, Call)), default=0)
+
+
 _HERE = FilePath(__file__).with_name("rules.lark")
-_READER = merge_transformers(_Reader(), filter=FilterReader())  # type: ignore[no-untyped-call]
+_READER = merge_transformers(_Reader(), filter=_Conditions())  # type: ignore[no-untyped-call]
 _WORDS = {
     **WORDS,
     "NAME": "a name",
@@ -206,6 +302,8 @@ _WORDS = {
     "ON": "`ON`",
     "DURING": "`DURING`",
     "INTERVAL": "`interval`",
+    "AT_MOST": "`AT MOST`",
+    "PER": "`PER`",
 }
 _RULES: Language[tuple[Rule, ...]] = Language(_HERE, "start", _READER, _WORDS)
 _TERMS: Language[Moment] = Language(_HERE, "computed", _READER, _WORDS)

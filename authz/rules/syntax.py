@@ -37,12 +37,22 @@ class Scope(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """At most so many events in so many seconds."""
+
+    count: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Allow:
     """Who may subscribe to events of a type, or have past ones replayed. Without such a rule nobody may."""
 
     type: str
     asking: Asking
     where: Predicate = TRUE
+    rate: Rate | None = None
+    """How fast past events may come; None if as fast as they can."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ whoever evaluates them says what each term is worth there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from authz.predicate import And, Equal, Not, Or, Path, Predicate, Relate, Scalar
+from msgspec import structs
+
+from authz.predicate import And, AnyComparison, Equal, Not, Or, Path, Predicate, Relate, Scalar
 from authz.predicate.filter import write_operand
 
 Argument: TypeAlias = "Path | Scalar | Call"
@@ -17,6 +20,8 @@ Argument: TypeAlias = "Path | Scalar | Call"
 UNITS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 NOW = "now"
 CREDENTIALS = "credentials"
+LOOKUP = "lookup"
+FLUENT = "fluent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,46 @@ def read_interval(text: str) -> int:
     return seconds
 
 
+def comparisons(predicate: Predicate) -> Iterator[AnyComparison]:
+    """Every comparison in a condition."""
+    if isinstance(predicate, And | Or):
+        for term in predicate.terms:
+            yield from comparisons(term)
+    elif isinstance(predicate, Not):
+        yield from comparisons(predicate.term)
+    else:
+        yield predicate
+
+
+def paths(predicate: Predicate) -> Iterator[Path]:
+    """Every path in a condition, terms among them."""
+    for test in comparisons(predicate):
+        yield test.path
+        if isinstance(test, Relate):
+            yield test.other
+
+
 def term_texts(predicate: Predicate) -> set[str]:
     """The texts of all terms that a condition speaks of."""
+    return {str(path.keys[0]) for path in paths(predicate) if not path.root}
+
+
+def map_paths(predicate: Predicate, change: Callable[[Path], Path]) -> Predicate:
+    """The same condition about other paths."""
     if isinstance(predicate, And | Or):
-        return set().union(*map(term_texts, predicate.terms))
+        return type(predicate)(tuple(map_paths(term, change) for term in predicate.terms))
     if isinstance(predicate, Not):
-        return term_texts(predicate.term)
-    paths = [predicate.path, predicate.other] if isinstance(predicate, Relate) else [predicate.path]
-    return {str(path.keys[0]) for path in paths if not path.root}
+        return Not(map_paths(predicate.term, change))
+    changed: AnyComparison = structs.replace(predicate, path=change(predicate.path))
+    return structs.replace(changed, other=change(changed.other)) if isinstance(changed, Relate) else changed
+
+
+def map_arguments(call: Call, change: Callable[[Path], Path]) -> Call:
+    """The same call about other paths."""
+    return Call(call.name, tuple(_changed(each, change) for each in call.arguments))
+
+
+def _changed(argument: Argument, change: Callable[[Path], Path]) -> Argument:
+    if isinstance(argument, Call):
+        return map_arguments(argument, change)
+    return change(argument) if isinstance(argument, Path) else argument

@@ -18,6 +18,7 @@ from authz.rules.syntax import (
     Trigger,
     When,
 )
+from authz.rules.terms import write_interval
 
 
 def write_rules(rules: Iterable[Rule]) -> str:
@@ -34,9 +35,11 @@ def write_rule(rule: Rule) -> str:
 
 def _clauses(rule: Rule) -> Iterator[str]:
     match rule.body:
-        case Allow(type=type_, asking=asking, where=where):
+        case Allow(type=type_, asking=asking, where=where, rate=rate):
             yield f"ALLOW {asking.upper()} {type_}"
             yield from _where(where)
+            if rate is not None:
+                yield f"AT MOST {rate.count} PER '{write_interval(rate.seconds)}'"
         case Restrict(type=type_, filter=filter_, where=where, overrides=overrides):
             yield f"RESTRICT DELIVERY OF {type_}"
             yield from _where(where)

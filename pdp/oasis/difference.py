@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from authz import Entity, Request
 from authz.change import ROLES, Effect, Granted, Revoked, Touched
@@ -25,6 +25,12 @@ def hierarchy(rulebook: Rulebook) -> dict[str, tuple[str, ...]]:
     return {senior: tuple(sorted(set(juniors))) for senior, juniors in sorted(below.items())}
 
 
+def holders(rulebook: Rulebook) -> Callable[[str], tuple[str, ...]]:
+    """From the text of a role to it and all roles above it, as far as those have no parameters."""
+    known = _Holders(rulebook)
+    return lambda role: known.of(Atom(role)) or (role,)
+
+
 def seniorities_differ(old: Rulebook, new: Rulebook) -> bool:
     """Whether some role implies other roles than before."""
     return {name: set(edges) for name, edges in old.seniorities.items()} != {
@@ -40,10 +46,10 @@ def role_effects(old: Rulebook, new: Rulebook, roles_sent: bool) -> Iterator[Eff
     before, after = ({rule.name: rule for rule in book.authorisations} for book in (old, new))
     gone = [rule for name, rule in before.items() if after.get(name) != rule]
     come = [rule for name, rule in after.items() if before.get(name) != rule]
-    holders = _Holders(new)
+    known = _Holders(new)
     for rules, kind, otherwise in ((gone, Revoked, _Side(new)), (come, Granted, _Side(old))):
         for rule in rules:
-            yield from _effects(rule, kind, otherwise, holders.of(rule.role) if roles_sent else None)
+            yield from _effects(rule, kind, otherwise, known.of(rule.role) if roles_sent else None)
 
 
 class _Side:

@@ -31,6 +31,7 @@ from authz.rules import (
     FluentRule,
     Moment,
     Point,
+    Rate,
     Restrict,
     Rule,
     Scope,
@@ -56,7 +57,7 @@ AUTO REPLAY EVENT TYPE physical_status FROM now() - interval '2 hours' TO now()
 FLUENT underInvestigation(nurse) INITIATED BY opened(nurse_id) OR BY suspected(who) WHERE level > 2
     TERMINATED BY closed(nurse_id) SHARED
 """
-AUDITOR = Call("credentials", (Path("event", ("user",)), Path("event", ("auditor",))))
+AUDITOR = Call("credentials", (Path("user"), Path("event", ("auditor",))))
 PATIENT = Equal(Path("event", ("patient_id",)), "p4122")
 
 
@@ -155,7 +156,7 @@ conditions: st.SearchStrategy[Predicate] = st.recursive(
     ),
     max_leaves=6,
 )
-types = st.lists(names, min_size=1, max_size=3).map(".".join)
+types = st.lists(names, max_size=2).map(lambda more: ".".join(["t", *more]))
 labels = st.lists(names, max_size=2).map(tuple)
 whens = st.none() | moments | st.integers(0, 4 * 10**9).map(float)
 triggers = st.lists(
@@ -163,6 +164,10 @@ triggers = st.lists(
 )
 bodies = st.one_of(
     st.builds(Allow, types, st.sampled_from(Asking), st.just(TRUE) | conditions),
+    st.builds(
+        Allow, types, st.just(Asking.REPLAY), conditions,
+        st.builds(Rate, st.integers(1, 10**6), st.integers(1, 10**6)),
+    ),
     st.builds(Restrict, types, conditions, st.just(TRUE) | conditions, labels),
     st.builds(
         Transform, types, types, st.sampled_from(Point), st.lists(calls, min_size=1, max_size=3).map(tuple),

@@ -1,0 +1,149 @@
+"""Rules of interaction control as policies: who may receive events, and what brokers are obliged to in return.
+
+Singh, Eyers and Bacon, Controlling historical information dissemination in publish/subscribe (2008), let each broker
+hold its rules. Here decision points do, and judge of each what they can know; see docs/design/interaction-control.md.
+Invariant: a type that rules speak of is received only where an ALLOW lets it be, and then every rule that may apply is
+among the obligations.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from authz.errors import InvalidSyntax
+from authz.predicate import FALSE, And, Equal, Path, Predicate
+from authz.rules import (
+    Allow,
+    Asking,
+    AutoReplay,
+    FluentRule,
+    Point,
+    Restrict,
+    Rule,
+    Transform,
+    write_rule,
+)
+from pdp.abac.policy import Policy
+from pdp.rules.rule_file import RuleFile, check_labels
+from pdp.rules.split import both, either, split
+from pdp.rules.translation import Holders, translate
+from pdp.source import Effect
+
+SUBSCRIBE, REPLAY, TRANSFORM, OBSERVE = "subscribe", "replay", "transform", "observe"
+CONTEXT = "/context"
+"""What brokers ask to observe."""
+ACTIONS: Mapping[Asking, str] = {Asking.SUBSCRIPTION: SUBSCRIBE, Asking.REPLAY: REPLAY}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One alternative of a rule: what a decision point judges of it, and the rule with what is left."""
+
+    rule: Rule
+    judged: Predicate
+    left: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """All rules of a bundle, and the policies that they are."""
+
+    files: tuple[RuleFile, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    sources: Mapping[str, tuple[str, Rule]] = field(default_factory=dict)
+    """By policy, the file and the rule that it came from."""
+
+    @classmethod
+    def of(cls, files: Sequence[RuleFile], holders: Holders = lambda role: (role,)) -> Interaction:
+        """Raises InvalidSyntax for rules that cannot stand together."""
+        check_labels(files)
+        return _Compiler(holders).compile(files)
+
+
+class _Compiler:
+    def __init__(self, holders: Holders) -> None:
+        self._holders = holders
+        self._policies: list[Policy] = []
+        self._sources: dict[str, tuple[str, Rule]] = {}
+        self._gates: dict[tuple[str, str], list[Predicate]] = defaultdict(list)
+        """What must be so for an ALLOW to apply, by type and action: one of these."""
+        self._governed: dict[tuple[str, str], None] = {}
+
+    def compile(self, files: Sequence[RuleFile]) -> Interaction:
+        parts = [(file, rule, self._parts(file, rule)) for file in files for rule in file.rules]
+        for _, rule, several in parts:
+            if isinstance(rule.body, Allow):
+                self._gates[rule.body.type, ACTIONS[rule.body.asking]] += [each.judged for each in several]
+        for file, rule, several in parts:
+            self._add(file, rule, several)
+        self._policies += [_closed(type_, action) for type_, action in self._governed]
+        return Interaction(tuple(files), tuple(self._policies), self._sources)
+
+    def _parts(self, file: RuleFile, rule: Rule) -> list[Part]:
+        body = rule.body
+        if isinstance(body, FluentRule):
+            return [Part(rule, And(()), rule)]
+        try:
+            return [
+                Part(
+                    rule,
+                    translate(each.judged, self._holders, rule.place),
+                    replace(rule, body=replace(body, where=each.left)),
+                )
+                for each in split(body.where, rule.place)
+            ]
+        except InvalidSyntax as error:
+            raise error.within(file.source) from None
+
+    def _add(self, file: RuleFile, rule: Rule, parts: Sequence[Part]) -> None:
+        name = file.name(rule)
+        for number, part in enumerate(parts, 1):
+            own = name if len(parts) == 1 else f"{name}/{number}"
+            obligation: dict[str, object] = {"interaction": write_rule(part.left), "rule": name}
+            condition = self._condition(part)
+            if condition != FALSE:
+                self._policies.append(Policy(own, Effect.ALLOW, condition, obligations=(obligation,)))
+                self._sources[own] = file.source, rule
+
+    def _condition(self, part: Part) -> Predicate:
+        match part.rule.body:
+            case FluentRule():
+                return And((_OBSERVED, Equal(Path("action"), OBSERVE)))
+            case Transform(type=type_, point=Point.PUBLISH):
+                return both([*_asked(type_, TRANSFORM), part.judged])
+            case Allow(type=type_, asking=asking):
+                self._governed[type_, ACTIONS[asking]] = None
+                return both([*_asked(type_, ACTIONS[asking]), part.judged])
+            case AutoReplay(type=type_):
+                return self._where_allowed(type_, (SUBSCRIBE,), part.judged)
+            case Restrict(type=type_) | Transform(type=type_):
+                return self._where_allowed(type_, (SUBSCRIBE, REPLAY), part.judged)
+
+    def _where_allowed(self, type_: str, actions: Sequence[str], judged: Predicate) -> Predicate:
+        """Where a rule binds: it lets nobody in, so an ALLOW must."""
+        self._governed |= dict.fromkeys((type_, each) for each in actions)
+        ways = [
+            both([Equal(Path("action"), each), either(self._gates[type_, each])])
+            for each in actions
+            if self._gates[type_, each]
+        ]
+        return both([Equal(Path("object"), f"/types/{type_}"), either(ways), judged])
+
+
+_OBSERVED = Equal(Path("object"), CONTEXT)
+
+
+def _asked(type_: str, action: str) -> tuple[Predicate, Predicate]:
+    return Equal(Path("object"), f"/types/{type_}"), Equal(Path("action"), action)
+
+
+def _closed(type_: str, action: str) -> Policy:
+    """Rules cannot be got round: where none of them allows, other policies do not either."""
+    return Policy(
+        f"rules:{type_}:{action}",
+        Effect.DENY,
+        And(_asked(type_, action)),
+        description=f"rules speak of `{type_}`, and none of them allows this",
+    )

@@ -1,0 +1,65 @@
+"""Conditions of rules as conditions about requests: `user.x` is `subject.x`, `sub.x` is `context.sub.x`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from authz.change import ROLES
+from authz.errors import InvalidSyntax
+from authz.predicate import And, Equal, Not, Or, Overlaps, Path, Predicate, Relate
+from authz.rules import Call, parse_term
+from authz.rules.syntax import Place
+from authz.rules.terms import map_paths, write_argument
+from pdp.oasis import Instance
+from pdp.oasis.errors import InvalidTerm
+
+Holders: TypeAlias = Callable[[str], tuple[str, ...]]
+"""From a role to it and the roles whose members count as being in it."""
+
+USAGE = "`credentials` needs the user and a role: `credentials(user, auditor)`, or `credentials(user, nurse('ward7'))`"
+
+
+def translate(judged: Predicate, holders: Holders, place: Place) -> Predicate:
+    """What a decision point judges, about requests. Raises InvalidSyntax at the place of the rule."""
+    if isinstance(judged, And | Or):
+        return type(judged)(tuple(translate(each, holders, place) for each in judged.terms))
+    if isinstance(judged, Not):
+        return Not(translate(judged.term, holders, place))
+    if judged.path.root and not (isinstance(judged, Relate) and not judged.other.root):
+        return map_paths(judged, _about_request)
+    if not isinstance(judged, Equal) or judged.value is not True:
+        raise InvalidSyntax(f"{USAGE}, and is compared with nothing", *place)
+    return Overlaps(ROLES, holders(role_of(parse_term(str(judged.path.keys[0])).base, place)))
+
+
+def role_of(call: Call, place: Place) -> str:
+    """The role that `credentials` speaks of, as subjects have it. Raises InvalidSyntax."""
+    match call.arguments:
+        case (Path(root="user", keys=()), Path(root="event", keys=keys)):
+            return ".".join(map(str, keys))
+        case (Path(root="user", keys=()), str(text)):
+            return text
+        case (Path(root="user", keys=()), Call(name=name, arguments=arguments)):
+            try:
+                return str(Instance(name, tuple(_parameter(each) for each in arguments)))
+            except InvalidTerm:
+                pass
+    raise InvalidSyntax(USAGE, *place)
+
+
+def _parameter(argument: object) -> str | int:
+    if isinstance(argument, Path) and argument.root == "event":
+        return write_argument(argument)
+    if isinstance(argument, str | int) and not isinstance(argument, bool):
+        return argument
+    raise InvalidTerm(f"`{argument}`")
+
+
+def _about_request(path: Path) -> Path:
+    match path.root:
+        case "user":
+            return Path("subject", path.keys)
+        case "sub":
+            return Path("context", ("sub", *path.keys))
+    return path
