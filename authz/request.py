@@ -104,7 +104,9 @@ def _entity(given: str | Entity) -> Entity:
     return Entity(str.__str__(given)) if isinstance(given, str) else given
 
 
-def _validate_entity(field: str, entity: Entity) -> None:
+def _validate_entity(field: str, entity: object) -> None:
+    if type(entity) is str:
+        raise InvalidRequest(field, "must be an Entity, not str: `Request.of` makes one of a string")
     if type(entity) is not Entity:
         raise InvalidRequest(field, f"must be a string or an Entity, not {type(entity).__name__}")
     name = entity.id

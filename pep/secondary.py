@@ -50,7 +50,7 @@ class Secondary:
         """The answer that may be given without asking. What cannot be asked is left for the asker to refuse."""
         try:
             return self._point.answer(request, time(), at_least)
-        except (InvalidRequest, TypeError, ValueError, OverflowError, RecursionError):
+        except InvalidRequest:
             return None
 
     def settle(self, request: Request, decision: Decision, stamp: int, at_least: int = 0) -> Decision:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from sys import getsizeof
 from typing import Protocol, TypeVar
 
 from cachetools import FIFOCache
+
+PLACE_BYTES = 1024
+"""An entry takes one place, and another for each so many bytes it holds: so a cache is bounded in memory, too."""
 
 
 class Usable(Protocol):
@@ -14,8 +18,16 @@ class Usable(Protocol):
     used: bool
 
 
+class Weighed(Usable, Protocol):
+    """What may be large: `weight` is the number of places it takes."""
+
+    @property
+    def weight(self) -> int: ...
+
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Usable)
+W = TypeVar("W", bound=Weighed)
 
 
 class SecondChance(FIFOCache[K, V | None]):
@@ -35,3 +47,26 @@ class SecondChance(FIFOCache[K, V | None]):
                 return key, entry
             entry.used = False
             self[key] = entry
+
+
+class WeighedChance(SecondChance[K, W]):
+    """The same for entries that may be large: those take several places, or are not kept at all."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, getsizeof=_weight)
+
+    def keep(self, key: K, entry: W) -> None:
+        """Put the entry in its place, unless it is larger than everything together may be."""
+        if entry.weight <= self.maxsize:
+            self[key] = entry
+        else:
+            self.pop(key, None)
+
+
+def places(held: Iterable[object]) -> int:
+    """How many places something takes that holds these texts and bytes."""
+    return 1 + sum(map(getsizeof, held)) // PLACE_BYTES
+
+
+def _weight(entry: Weighed | None) -> int:
+    return 1 if entry is None else entry.weight

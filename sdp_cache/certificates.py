@@ -13,12 +13,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from authz import Decision, Inference, Request
 from authz.errors import InvalidPredicate
 from authz.predicate import Literal, compile_predicate
-from sdp_cache.bounded import SecondChance
+from sdp_cache.bounded import WeighedChance, places
 from sdp_cache.change_log import ChangeLog
 from sdp_cache.shapes import Part, Place, Shape, file
 
@@ -27,36 +28,43 @@ MAX_SHAPES = 128
 MAX_TOGETHER = 32
 """How many certificates are kept in one place, differing only in what cannot be looked up."""
 
+MAX_BYTES = 4096
+"""A certificate that is longer, as it is written on the bus, says too much to be of use for other requests."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
 Test: TypeAlias = Callable[[Request], bool]
 
 
 class _Entry:
-    __slots__ = ("decision", "epoch", "tests", "until")
+    __slots__ = ("decision", "epoch", "tests", "until", "weight")
 
-    def __init__(self, decision: Decision, epoch: int, tests: tuple[Test, ...]) -> None:
+    def __init__(self, decision: Decision, epoch: int, tests: tuple[Test, ...], weight: int) -> None:
         self.decision = decision
         self.epoch = epoch
         self.tests = tests
         self.until = float("inf") if decision.expires is None else decision.expires
+        self.weight = weight
 
 
 class _Bucket:
-    __slots__ = ("entries", "used")
+    __slots__ = ("entries", "used", "weight")
 
-    def __init__(self) -> None:
-        self.entries: tuple[_Entry, ...] = ()
+    def __init__(self, entries: tuple[_Entry, ...]) -> None:
+        self.entries = entries
         self.used = False
+        self.weight = sum(each.weight for each in entries)
 
 
 class CertificateCache:
-    """Certificates by what they ask for, in at most `size` places; with too many shapes it starts anew."""
+    """Certificates by what they ask for, taking at most `size` places; with too many shapes it starts anew."""
 
     __slots__ = ("_buckets", "_log", "_shapes")
 
     def __init__(self, log: ChangeLog, size: int = 100_000) -> None:
         self._log = log
         self._shapes: dict[tuple[Part, ...], Shape] = {}
-        self._buckets: SecondChance[Place, _Bucket] = SecondChance(size)
+        self._buckets: WeighedChance[Place, _Bucket] = WeighedChance(size)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -76,19 +84,23 @@ class CertificateCache:
         """File the certificate of an answer given under the current epoch, if it holds of its own request."""
         if decision.certificate is None:
             return
+        written = _encode(decision.certificate)
+        if len(written) > MAX_BYTES:
+            return
         filing = file(decision.certificate)
         shape = self._shapes.get(filing.parts) or Shape(len(self._shapes), filing.parts)
-        places = set(map(shape.place, filing.places))
+        filed = set(map(shape.place, filing.places))
         try:
             tests = tuple(map(_test, filing.rest))
         except InvalidPredicate:
             return
-        if places.isdisjoint(shape.places(request)) or not all(test(request) for test in tests):
+        if filed.isdisjoint(shape.places(request)) or not all(test(request) for test in tests):
             return
         marked = replace(decision, certificate=None, inferred=Inference(METHOD, (answer,)))
-        entry = _Entry(marked, self._log.epoch, tests)
+        weight = places((written, decision.detail, *decision.policies, answer))
+        entry = _Entry(marked, self._log.epoch, tests, weight)
         self._shapes[filing.parts] = shape
-        for place in places:
+        for place in filed:
             self._add(place, entry)
         if len(self._shapes) > MAX_SHAPES:
             self.clear()
@@ -100,7 +112,7 @@ class CertificateCache:
     def _find(self, bucket: _Bucket, request: Request, now: float) -> Decision | None:
         epoch = self._log.epoch
         for entry in bucket.entries:
-            if now >= entry.until or not all(test(request) for test in entry.tests):
+            if not now < entry.until or not all(test(request) for test in entry.tests):
                 continue
             if entry.epoch == epoch:
                 bucket.used = True
@@ -112,11 +124,9 @@ class CertificateCache:
 
     def _add(self, place: Place, entry: _Entry) -> None:
         bucket = self._buckets[place]
-        if bucket is None:
-            bucket = self._buckets[place] = _Bucket()
         # Whatever is in this place satisfies what was filed, so entries that test alike say the same.
-        others = [each for each in bucket.entries if each.tests != entry.tests]
-        bucket.entries = (entry, *others[: MAX_TOGETHER - 1])
+        others = [each for each in bucket.entries if each.tests != entry.tests] if bucket is not None else []
+        self._buckets.keep(place, _Bucket((entry, *others[: MAX_TOGETHER - 1])))
 
 
 @lru_cache(maxsize=65536)

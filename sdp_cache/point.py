@@ -45,7 +45,7 @@ class SecondaryPoint:
     def answer(self, request: Request, now: float, at_least: int = 0) -> Decision | None:
         """The answer, if it may be given under a lease and by policies not older than `at_least`."""
         lease = self._lease
-        if now >= lease.fresh_until or at_least > lease.epoch:
+        if not now < lease.fresh_until or at_least > lease.epoch:
             return None
         return self._recycler.infer(request, now)
 

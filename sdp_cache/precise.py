@@ -1,27 +1,41 @@
 """Precise recycling: the same question is answered alike while nothing that decides about it has changed.
 
-Invariant: an entry stamped with an epoch holds a decision that is right for its request under that epoch.
+Invariant: an entry stamped with an epoch holds a decision that is right for its request under that epoch; nothing that
+a caller can alter is shared with it.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+import msgspec
 from msgspec.structs import replace
 
 from authz import Decision, Inference, Request
-from sdp_cache.bounded import SecondChance
+from sdp_cache.bounded import WeighedChance, places
 from sdp_cache.change_log import ChangeLog
 
 METHOD = "precise"
 
+Key: TypeAlias = bytes | tuple[str, str, str]
+
+_encode = msgspec.msgpack.Encoder().encode
+_duties = msgspec.msgpack.Decoder(tuple[dict[str, object], ...]).decode
+
 
 class _Entry:
-    __slots__ = ("decision", "epoch", "until", "used")
+    __slots__ = ("decision", "duties", "epoch", "until", "used", "weight")
 
-    def __init__(self, decision: Decision, epoch: int) -> None:
-        self.decision = decision
+    def __init__(self, key: Key, decision: Decision, answer: str, epoch: int) -> None:
+        inferred = Inference(METHOD, (answer,))
+        self.decision = replace(decision, certificate=None, obligations=(), inferred=inferred)
+        self.duties = _encode(decision.obligations) if decision.obligations else b""
+        """The obligations, which are dictionaries: whoever is given the decision gets a copy of its own."""
         self.epoch = epoch
         self.until = float("inf") if decision.expires is None else decision.expires
         self.used = False
+        asked = (key,) if isinstance(key, bytes) else key
+        self.weight = places((*asked, decision.detail, *decision.policies, self.duties, answer))
 
 
 class PreciseCache:
@@ -31,7 +45,7 @@ class PreciseCache:
 
     def __init__(self, log: ChangeLog, size: int = 100_000) -> None:
         self._log = log
-        self._entries: SecondChance[bytes | tuple[str, str, str], _Entry] = SecondChance(size)
+        self._entries: WeighedChance[Key, _Entry] = WeighedChance(size)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -39,17 +53,17 @@ class PreciseCache:
     def infer(self, request: Request, now: float) -> Decision | None:
         """The decision last learned for this request, if it still holds."""
         entry = self._entries[request.key]
-        if entry is None or now >= entry.until:
+        if entry is None or not now < entry.until:  # nor is it before an end that is no number
             return None
         if entry.epoch != self._log.epoch and not self._renew(request, entry):
             return None
         entry.used = True
-        return entry.decision
+        return replace(entry.decision, obligations=_duties(entry.duties)) if entry.duties else entry.decision
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
         """Keep an answer given under the current epoch, allow or deny alike."""
-        marked = replace(decision, certificate=None, inferred=Inference(METHOD, (answer,)))
-        self._entries[request.key] = _Entry(marked, self._log.epoch)
+        key = request.key
+        self._entries.keep(key, _Entry(key, decision, answer, self._log.epoch))
 
     def clear(self) -> None:
         self._entries.clear()

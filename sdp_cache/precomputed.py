@@ -37,7 +37,7 @@ class Precomputed:
         subject, object_, action = request.subject, request.object, request.action
         if (
             snapshot is None
-            or now >= self._until
+            or not now < self._until
             or subject.attributes
             or object_.attributes
             or action.attributes

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Protocol
 
-from authz import Decision, Reason, Request
+from authz import Decision, InvalidRequest, Reason, Request
 from authz.change import PolicyChange
 from sdp_cache.certificates import CertificateCache
 from sdp_cache.change_log import ChangeLog
@@ -77,10 +77,14 @@ class Recycler:
 
     def infer(self, request: Request, now: float) -> Decision | None:
         """The answer, if one of the caches has it or can infer it. Raises InvalidRequest, as asking would."""
-        for exact in self._exact:
-            decision = exact.infer(request, now)
-            if decision is not None:
-                return decision
+        try:
+            for exact in self._exact:
+                decision = exact.infer(request, now)
+                if decision is not None:
+                    return decision
+        except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            request.validate()
+            raise InvalidRequest("request", f"must hold JSON values only: {error}") from None
         # The others look at parts only, and must not take `/docs/../hr` for something below `/docs/`.
         request.validate()
         if not _is_json(request):
@@ -138,16 +142,18 @@ _SCALARS = frozenset({str, int, float, bool, NoneType})
 
 def _is_json(request: Request) -> bool:
     """Whether the PDP saw the very values that are here: an enumeration's member, say, becomes a string on its way."""
-    return all(
-        _is_json_value(value)
-        for attributes in (
-            request.subject.attributes,
-            request.object.attributes,
-            request.action.attributes,
-            request.context,
+    subject, object_, action = request.subject, request.object, request.action
+    try:
+        return all(
+            _is_json_value(value)
+            for attributes in (subject.attributes, object_.attributes, action.attributes, request.context)
+            for value in attributes.values()
         )
-        for value in attributes.values()
-    )
+    except (
+        AttributeError,
+        RecursionError,
+    ):  # what there is instead of a dictionary, or within itself, is none
+        return False
 
 
 def _is_json_value(value: object) -> bool:

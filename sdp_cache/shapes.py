@@ -70,7 +70,8 @@ def _taken(part: Part, filed: Iterable[Part]) -> bool:
 
 def _asked(literal: Literal) -> tuple[Part, Sequence[object]] | None:
     """What the literal asks of a path, and the values of which a request must have one."""
-    if not literal.holds or literal.comparison.path.root not in _ROOTS:
+    asked = literal.comparison.path
+    if not literal.holds or asked.root not in (_ROOTS if asked.keys else REQUEST.names):
         return None
     match literal.comparison:
         case Equal(path, value, fold=False):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 import struct
 import sys
 from array import array
@@ -68,6 +69,10 @@ class NameTable(msgspec.Struct, frozen=True, array_like=True):
     slots: int
     modulus: int
 
+    def fits(self) -> bool:
+        """Whether the sizes are possible, and leave a slot empty, at which a search in vain ends."""
+        return 0 <= self.count < self.slots and self.text_bytes >= 0 and self.modulus > 0
+
 
 class Header(msgspec.Struct, frozen=True):
     """What a snapshot is about, and the sizes from which the place of every section follows."""
@@ -101,6 +106,21 @@ class Header(msgspec.Struct, frozen=True):
             yield f"{kind}.numbers", 4 * rows if masks < rows else 0
             yield f"{kind}.masks", self.width * masks
 
+    def misfit(self) -> str:
+        """What about the sizes cannot be; nothing if all is well."""
+        rows = self.objects.count * len(self.actions)
+        shares = ((self.subject_masks, self.subjects.count), (self.permission_masks, rows))
+        found = {
+            "its masks have no width": self.width < 1,
+            "its tables of names have impossible sizes": not (self.subjects.fits() and self.objects.fits()),
+            "an action is named twice": len(set(self.actions)) < len(self.actions),
+            "it has more masks than rows, or none": not all(bool(n) <= masks <= n for masks, n in shares),
+            "a tier is not as wide as a mask": any(len(each.mask) != self.width for each in self.tiers),
+            "it names more policies than a mask has bits": len(self.policies) > 8 * self.width,
+            "it ends at no time that can be told": self.expires is not None and math.isnan(self.expires),
+        }
+        return next((problem for problem, holds in found.items() if holds), "")
+
 
 def padded(length: int) -> int:
     return -(-length // 4) * 4
@@ -122,10 +142,15 @@ class Names:
     __slots__ = ("_ends", "_slots", "_table", "_text")
 
     def __init__(self, table: NameTable, kind: str, sections: dict[str, memoryview]) -> None:
+        """Raises SnapshotRefused if a search could lead out of the table, or have no end."""
         self._table = table
         self._ends = sections[f"{kind}.ends"].cast("I")
         self._text = sections[f"{kind}.text"]
         self._slots = sections[f"{kind}.slots"].cast("I")
+        ends, slots = self._ends.tolist(), self._slots.tolist()
+        whole = slots.count(0) == table.slots - table.count and max(slots) <= table.count
+        if not whole or ends != sorted(ends) or (ends[-1] if ends else 0) != table.text_bytes:
+            raise SnapshotRefused(f"its table of {kind}s does not fit together")
 
     def sections(self, names: Sequence[str]) -> tuple[NameTable, list[bytes]] | None:
         """The table as it lies, if it is of exactly these names in this order; None otherwise."""
@@ -157,6 +182,8 @@ class _Masks:
         self._width = width
         self._numbers = sections[f"{kind}.numbers"].cast("I")
         self._masks = sections[f"{kind}.masks"]
+        if max(self._numbers, default=-1) * width >= len(self._masks):
+            raise SnapshotRefused(f"a {kind} has a mask that is not there")
 
     def __getitem__(self, row: int) -> int:
         start = (self._numbers[row] if self._numbers else row) * self._width
@@ -167,6 +194,7 @@ class Snapshot:
     """A verified snapshot, ready to be asked."""
 
     def __init__(self, signer: PublicKey, header: Header, body: memoryview) -> None:
+        """Raises SnapshotRefused if its parts do not fit together."""
         sections = dict(_divide(header, body))
         self.header = header
         self.signer = signer
@@ -254,6 +282,14 @@ def _verify(data: memoryview, trusted: Collection[PublicKey]) -> tuple[PublicKey
 
 
 def _divide(header: Header, body: memoryview) -> Iterator[tuple[str, memoryview]]:
+    """Each section by name. A trusted key may have signed what was made wrongly, so it must be as long as it says."""
+    if problem := header.misfit():
+        raise SnapshotRefused(f"it does not fit together: {problem}")
+    expected = sum(padded(length) for _, length in header.sections())
+    if len(body) != expected:
+        raise SnapshotRefused(
+            f"it does not fit together: its sections take {expected} bytes, and it has {len(body)}"
+        )
     start = 0
     for name, length in header.sections():
         yield name, body[start : start + length]

@@ -77,6 +77,8 @@ def write_snapshot(computed: Precomputation, signer: Identity, previous: Snapsho
 
 
 def _check(computed: Precomputation) -> None:
+    if computed.width < 1 or any(len(each.mask) != computed.width for each in computed.tiers):
+        raise ValueError(f"masks and tiers must be of one width, at least 1: {computed.width} is said")
     rows = len(computed.objects) * len(computed.actions)
     for what, masks, expected in (
         ("subjects", computed.subject_masks, len(computed.subjects)),
@@ -86,7 +88,8 @@ def _check(computed: Precomputation) -> None:
             raise ValueError(
                 f"{expected} {what} need {expected * computed.width} bytes of masks, not {len(masks)}"
             )
-    for what, ids in (("subjects", computed.subjects), ("objects", computed.objects)):
+    named = (("subjects", computed.subjects), ("objects", computed.objects), ("actions", computed.actions))
+    for what, ids in named:
         if len(set(ids)) != len(ids):
             raise ValueError(f"the {what} are not distinct")
 

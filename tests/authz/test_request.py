@@ -112,6 +112,10 @@ class TestValidation:
         assert raised.value.field == field + where
         assert str(raised.value).startswith(f"`{field}{where}` ")
 
+    def test_a_string_in_the_place_of_an_entity_is_refused_with_what_to_do(self):
+        with pytest.raises(InvalidRequest, match=r"`subject` must be an Entity, not str: `Request\.of`"):
+            Request("alice", "/x", "read").validate()
+
     @pytest.mark.parametrize("field", ["subject", "object", "action"])
     def test_the_longest_names_are_counted_in_bytes(self, field):
         limit = MAX_BYTES[field]

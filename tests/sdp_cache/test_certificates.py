@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from authz import Decision, Entity, Request
 from authz.change import PolicyChange, Touched
-from authz.predicate import Equal, Glob, In, Literal, Overlaps, Path, Prefix, Regex, compile_predicate
-from sdp_cache.certificates import MAX_SHAPES, MAX_TOGETHER, CertificateCache
+from authz.predicate import Equal, Exists, Glob, In, Literal, Overlaps, Path, Prefix, Regex, compile_predicate
+from sdp_cache.certificates import MAX_BYTES, MAX_SHAPES, MAX_TOGETHER, CertificateCache
 from sdp_cache.change_log import ChangeLog
 from sdp_cache.shapes import MAX_PLACES, Shape, file
 from tests.authz.predicates import literals, requests
@@ -122,8 +122,20 @@ def test_a_certificate_that_does_not_hold_of_its_own_request_is_not_believed():
 
 
 def test_a_certificate_that_cannot_be_meant_is_ignored():
+    context = Path("context")  # which has no name
+    nameless = [
+        *(
+            Equal(context, "x"),
+            In(context, ("x",)),
+            Overlaps(context, ("x",)),
+            Prefix(context, "x"),
+            Glob(context, "x*"),
+        ),
+        *(Literal(Equal(context, "x"), holds=False), Exists(context)),
+    ]
     _, cache = cached(
-        (asking(), certified(Regex(OBJECT, "("))), (asking(), certified(Equal(Path("moon"), "x")))
+        *((asking(), certified(Regex(OBJECT, "("))), (asking(), certified(Equal(Path("moon"), "x")))),
+        *((asking(), certified(each)) for each in nameless),
     )
     assert cache.infer(asking(), 0.0) is None
 
@@ -137,6 +149,27 @@ def test_nothing_is_served_from_the_instant_it_expires():
     _, cache = cached((asking(), certified(Equal(ACTION, "read"), expires=10.0)))
     assert cache.infer(asking(), 9.9) is not None
     assert cache.infer(asking(), 10.0) is None
+
+
+def test_a_certificate_that_ends_at_no_time_that_can_be_told_is_not_used():
+    _, cache = cached((asking(), certified(Equal(ACTION, "read"), expires=float("nan"))))
+    assert cache.infer(asking(), 0.0) is None
+
+
+def test_a_certificate_that_is_large_takes_the_place_of_several():
+    def long(n):
+        return asking(object_=f"/{n}"), certified(Equal(OBJECT, f"/{n}"), detail="y" * 3000)
+
+    _, cache = cached(*map(long, range(50)), size=20)
+    assert 1 <= len(cache) <= 6
+    assert cache.infer(asking(object_="/49"), 0.0) is not None
+
+
+def test_a_certificate_that_says_too_much_is_not_kept():
+    for length, kept in ((1000, True), (MAX_BYTES, False)):
+        name = Request.of(Entity("s", {"x": "y" * length}), "/o", "read")
+        _, cache = cached((name, certified(Equal(Path("subject", ("x",)), "y" * length))))
+        assert (cache.infer(name, 0.0) is not None) is kept
 
 
 def test_a_change_silences_a_certificate_for_touched_requests_only():

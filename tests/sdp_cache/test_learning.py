@@ -9,6 +9,7 @@ from authz import Basis, Decision, Entity, Identity, Reason, Request
 from authz.change import Heartbeat
 from authz.deciders import Deciders
 from authz.introduction import Introduction
+from authz.predicate import Equal, Literal, Path
 from authz.spki import Capability, Validity, parse_authority
 from authz.statement import Statement, decision_hash
 from bus.lessons import Lesson, Taught
@@ -19,6 +20,7 @@ from sdp_cache.learning import Learner, Refusal
 ROOT, PDP, EVE = (Identity.generate() for _ in range(3))
 NOW = 100.0
 SALES = Request.of(Entity("ann", {"roles": ["clerk", "nurse"]}), "/sales/q1", "read")
+OTHER = Request.of("bob", "/sales/q2", "read")
 HR = Request.of("ann", "/hr/pay", "read")
 ALLOW = Decision(True, epoch=7)
 
@@ -50,6 +52,13 @@ def lesson(
 ) -> Lesson:
     statement, tree = Statement.sign(by, domain, at, [decision_hash(*each) for each in said])
     return Lesson(statement, [Taught(*each, n, tree.proof(n)) for n, each in enumerate(said)])
+
+
+def test_a_certificate_that_cannot_be_meant_stops_no_lesson(learner, point):
+    nameless = Decision(True, epoch=7, certificate=(Literal(Equal(Path("context"), "x")),))
+    learner.hear(lesson((SALES, nameless), (OTHER, ALLOW)), NOW)
+    assert point.answer(OTHER, NOW).allowed
+    assert point.answer(SALES, NOW).inferred.method == "precise"
 
 
 def test_a_signed_answer_is_recycled_and_named_as_the_source(learner, point):

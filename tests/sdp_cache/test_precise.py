@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from authz import Decision, Entity, Inference, Reason, Request
 from authz.change import PolicyChange, Touched
@@ -74,3 +75,45 @@ def test_it_holds_no_more_than_its_size_and_keeps_what_is_used():
         cache.learn(Request.of(f"s{n}", "/o", "read"), ALLOW, "x")
         assert cache.infer(Request.of("s0", "/o", "read"), 0.0) is not None
     assert len(cache) == 3
+
+
+def test_an_answer_that_ends_at_no_time_that_can_be_told_is_not_served():
+    _, cache = precise()
+    cache.learn(ASKED, Decision(True, epoch=3, expires=float("nan")), "1")
+    assert cache.infer(ASKED, 0.0) is None
+
+
+def test_whoever_alters_an_obligation_alters_it_for_nobody_else():
+    _, cache = precise()
+    given = Decision(True, epoch=3, obligations=({"log": {"to": ["audit"]}},))
+    cache.learn(ASKED, given, "1")
+    given.obligations[0]["log"] = "nowhere"
+    for _ in range(2):
+        (duty,) = cache.infer(ASKED, 0.0).obligations
+        assert duty == {"log": {"to": ["audit"]}}
+        duty["log"]["to"].append("eve")
+
+
+@pytest.mark.parametrize(
+    ("request_", "decision"),
+    [
+        (lambda n: Request.of(Entity(f"s{n}", {"x": "y" * 10_000}), "/o", "read"), ALLOW),
+        (lambda n: Request.of(f"s{n}", "/o", "read"), replace(ALLOW, detail="y" * 10_000)),
+        (lambda n: Request.of(f"s{n}", "/o", "read"), replace(ALLOW, policies=tuple(map(str, range(999))))),
+        (lambda n: Request.of(f"s{n}", "/o", "read"), replace(ALLOW, obligations=({"x": "y" * 10_000},))),
+    ],
+    ids=["attributes", "detail", "policies", "obligations"],
+)
+def test_what_is_large_takes_the_place_of_several(request_, decision):
+    _, cache = precise(size=100)
+    for n in range(100):
+        cache.learn(request_(n), decision, "x")
+    assert 1 <= len(cache) <= 10
+    assert cache.infer(request_(99), 0.0) is not None
+
+
+def test_what_is_larger_than_everything_may_be_is_not_kept_nor_what_it_would_replace():
+    _, cache = precise(size=5)
+    cache.learn(ASKED, ALLOW, "1")
+    cache.learn(ASKED, replace(ALLOW, detail="y" * 10_000), "2")
+    assert len(cache) == 0

@@ -280,6 +280,42 @@ def test_a_snapshot_opened_before_a_change_is_refused_after_it():
         recycler.load(opened)
 
 
+CYCLE: list[object] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (Request("a", "b", "c"), "subject"),
+        (Request.of("a", None, "c"), "object"),
+        (Request.of(Entity(["a"]), "b", "c"), "subject.id"),
+        (Request.of("a", Entity("b", [1]), "c"), "object.attributes"),
+        (Request.of("a", "b", "c", [1]), "context"),
+    ],
+)
+@pytest.mark.parametrize("ways", [Recycling(), Recycling(precise=0)])
+def test_what_is_no_request_is_refused_by_name(ways, request_, field):
+    with pytest.raises(InvalidRequest) as raised:
+        Recycler(ways).infer(request_, 0.0)
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    "value", [object(), "\ud800", CYCLE, 2**70], ids=["object", "half", "cycle", "large"]
+)
+def test_what_cannot_be_sent_to_a_pdp_is_refused(value):
+    asked = Request.of(Entity("s", {"x": value}), "/o", "read")
+    with pytest.raises(InvalidRequest, match="must hold JSON values only"):
+        Recycler().infer(asked, 0.0)
+    assert Recycler(Recycling(precise=0)).infer(asked, 0.0) is None
+
+
+@pytest.mark.parametrize("ways", [Recycling(), Recycling(precise=0)])
+def test_attributes_that_are_none_are_left_for_the_asker_to_refuse(ways):
+    assert Recycler(ways).infer(Request.of("a", Entity("b", None), "c"), 0.0) is None
+
+
 @pytest.mark.parametrize("ways", [Recycling(), Recycling(precise=0)])
 def test_what_no_pdp_could_be_asked_is_not_inferred(ways):
     recycler = Recycler(ways)

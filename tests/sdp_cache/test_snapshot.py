@@ -1,12 +1,24 @@
 import dataclasses
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz import Identity
-from sdp_cache.snapshot import MAGIC, PREAMBLE, Ruling, Snapshot, SnapshotRefused, Tier
+from sdp_cache.snapshot import (
+    MAGIC,
+    PREAMBLE,
+    SIGNATURE_BYTES,
+    Header,
+    Ruling,
+    Snapshot,
+    SnapshotRefused,
+    Tier,
+    message,
+    padded,
+)
 from sdp_cache.snapshot_writer import Precomputation, write_snapshot
 from sdp_cache.store import open_snapshot, save_snapshot
 
@@ -127,11 +139,103 @@ def test_a_snapshot_cut_short_anywhere_is_refused():
         ("subject_masks", b"\x03", "2 subjects need 2 bytes"),
         ("permission_masks", b"", "1 permissions need 1 bytes"),
         ("subjects", ["alice", "alice"], "subjects are not distinct"),
+        ("width", 0, "of one width"),
+        ("tiers", [Tier(Ruling.ALLOW, b"")], "of one width"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_not_written(field, value, message):
     with pytest.raises(ValueError, match=message):
         write_snapshot(dataclasses.replace(small(), **{field: value}), SPARK)
+
+
+def remade(body=lambda body: body, **fields):
+    """A snapshot with another header or body, signed by a trusted key all the same."""
+    written = write_snapshot(small(), SPARK)
+    length = PREAMBLE.unpack_from(written)[2]
+    header = msgspec.msgpack.decode(written[PREAMBLE.size : PREAMBLE.size + length], type=Header)
+    for name in ("subjects", "objects"):
+        if isinstance(fields.get(name), dict):
+            fields[name] = msgspec.structs.replace(getattr(header, name), **fields[name])
+    encoded = msgspec.msgpack.encode(msgspec.structs.replace(header, **fields))
+    start = PREAMBLE.pack(MAGIC, SPARK.public.raw, len(encoded)) + encoded
+    rest = body(written[padded(PREAMBLE.size + length) : -SIGNATURE_BYTES])
+    data = start.ljust(padded(len(start)), b"\0") + rest
+    return data + SPARK.sign(message(data))
+
+
+def test_a_snapshot_made_anew_with_nothing_altered_opens():
+    assert Snapshot.open(remade(), TRUSTED, 7).lookup("bob", "/o", "read")[0] is Ruling.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"width": 0}, "masks have no width"),
+        ({"width": -1}, "masks have no width"),
+        ({"width": 2}, "a tier is not as wide"),
+        ({"width": 9, "tiers": ()}, "its sections take"),
+        ({"subjects": {"slots": 0}}, "impossible sizes"),
+        ({"subjects": {"slots": 2}}, "impossible sizes"),
+        ({"objects": {"modulus": 0}}, "impossible sizes"),
+        ({"objects": {"text_bytes": -4}}, "impossible sizes"),
+        ({"subjects": {"count": -1}}, "impossible sizes"),
+        ({"subjects": {"count": 10**9, "slots": 10**10}}, "more masks than rows|its sections take"),
+        ({"subjects": {"text_bytes": 7}}, "table of subjects"),
+        ({"subject_masks": 3}, "more masks than rows, or none"),
+        ({"subject_masks": 0}, "more masks than rows, or none"),
+        ({"permission_masks": -1}, "more masks than rows, or none"),
+        ({"subject_masks": 1}, "its sections take"),
+        ({"actions": ()}, "more masks than rows"),
+        ({"actions": ("read", "read")}, "an action is named twice"),
+        ({"tiers": (Tier(Ruling.ALLOW, b""),)}, "a tier is not as wide"),
+        ({"policies": ("p",) * 9}, "more policies than a mask has bits"),
+        ({"expires": float("nan")}, "no time that can be told"),
+    ],
+    ids=str,
+)
+def test_a_snapshot_whose_sizes_cannot_be_is_refused_though_a_trusted_key_signed_it(fields, problem):
+    with pytest.raises(SnapshotRefused, match=problem):
+        Snapshot.open(remade(**fields), TRUSTED, 7)
+
+
+def test_a_snapshot_with_more_or_less_than_its_sections_is_refused_though_a_trusted_key_signed_it():
+    whole = len(remade())
+    for length in range(0, 60, 3):
+        data = remade(lambda body, length=length: body[:length])
+        if len(data) != whole:
+            with pytest.raises(SnapshotRefused, match="does not fit together"):
+                Snapshot.open(data, TRUSTED, 7)
+    with pytest.raises(SnapshotRefused, match="does not fit together"):
+        Snapshot.open(remade(lambda body: body + bytes(4)), TRUSTED, 7)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_snapshot_with_other_bytes_is_refused_or_read_whoever_signed_it(data):
+    """Whatever is in the sections, nothing but a refusal is raised, and every search ends."""
+
+    def altered(body):
+        at = data.draw(st.integers(0, len(body) - 1))
+        return body[:at] + data.draw(st.binary(min_size=1, max_size=4)) + body[at + 1 :]
+
+    try:
+        snapshot = Snapshot.open(remade(altered), TRUSTED, 7)
+    except SnapshotRefused:
+        return
+    for subject in ("alice", "bob", "zoe"):
+        snapshot.lookup(subject, "/o", "read")
+
+
+def test_numbers_of_masks_that_are_not_there_are_refused():
+    shared = dataclasses.replace(
+        small(), width=32, subject_masks=bytes(64 * 32), subjects=[str(n) for n in range(64)],
+        permission_masks=bytes(32), tiers=[],
+    )  # fmt: skip
+    written = write_snapshot(shared, SPARK)
+    numbers = written.rindex(bytes(4 * 64 + 32 + 32))
+    data = written[:numbers] + b"\1" + written[numbers + 1 : -SIGNATURE_BYTES]
+    with pytest.raises(SnapshotRefused, match="a subject has a mask that is not there"):
+        Snapshot.open(data + SPARK.sign(message(data)), TRUSTED, 7)
 
 
 def test_masks_that_many_rows_have_are_stored_once():
@@ -141,6 +245,7 @@ def test_masks_that_many_rows_have_are_stored_once():
         subjects=[str(n) for n in range(1000)],
         subject_masks=(b"\x01" + bytes(31)) * 1000,
         permission_masks=b"\x01" + bytes(31),
+        tiers=[Tier(Ruling.ALLOW, b"\x01" + bytes(31))],
     )
     written = write_snapshot(many, SPARK)
     assert len(written) < 1000 * 32
