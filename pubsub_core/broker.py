@@ -16,7 +16,7 @@ from authz.agreement import AgreementKey
 from pubsub_core.arrivals import Arrivals
 from pubsub_core.event import Event
 from pubsub_core.forwarding import Forwarding
-from pubsub_core.intake import Intake
+from pubsub_core.intake import Admitted, Intake
 from pubsub_core.line import Kind, Numbered
 from pubsub_core.mail import Mail
 from pubsub_core.messages import (
@@ -34,6 +34,9 @@ from pubsub_core.switchboard import Switchboard
 
 MAX_HELD = 10_000
 """So many messages wait while the broker is held; those who send more are told to try again."""
+
+MAX_UNKEPT = 1024
+"""More bundles than a client has under way."""
 
 
 class Broker:
@@ -81,15 +84,45 @@ class Broker:
         if session is None:
             answer(Taken(bundle.number, problem="there is no such session"))
         elif not self.held:
-            answer(self._publish(session, bundle))
+            self._publish(session, bundle, answer)
         elif len(self._waiting) < MAX_HELD:
             self._waiting.append(lambda: self.publish(bundle, answer))
 
-    def _publish(self, session: Session, bundle: Bundle) -> Taken:
+    def _publish(self, session: Session, bundle: Bundle, answer: Callable[[Taken], None]) -> None:
+        recorder = self.setting.recorder
+        if recorder is not None and (recorder.full or bundle.number in session.recording):
+            return  # it is sent again
         admitted = self._intake.take(session, bundle)
+        if recorder is None or not admitted.events:
+            self._pass_on(admitted, answer)
+            return
+        session.recording.add(bundle.number)
+        done = partial(self._recorded, session, admitted, answer)
+        recorder.record([(event, raw) for _, raw, event in admitted.events], done)
+
+    def _recorded(
+        self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str
+    ) -> None:
+        """Pass on what is kept now; what is not kept is not passed on."""
+        number = admitted.taken.number
+        if problem:
+            self.counts.refused += len(admitted.events)
+            self.counts.published -= len(admitted.events)
+            taken = session.unkept[number] = Taken(number, problem=problem, unkept=True)
+            session.unkept.pop(number - MAX_UNKEPT, None)
+            session.recording.discard(number)
+            answer(taken)
+        elif self.held:
+            self._waiting.append(partial(self._recorded, session, admitted, answer, ""))
+        else:
+            session.recording.discard(number)
+            self._pass_on(admitted, answer)
+
+    def _pass_on(self, admitted: Admitted, answer: Callable[[Taken], None]) -> None:
+        """Route events, and only then say that they were taken: what was not routed is sent again."""
         self._deliver((raw, event) for _, raw, event in admitted.events)
         self.forwarding.forward(admitted)
-        return admitted.taken
+        answer(admitted.taken)
 
     def hear(self, message: Numbered) -> None:
         """Take what comes on the line from another broker; ask for what is missing before it."""

@@ -22,6 +22,8 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.claims import Claims
 from pubsub_core.credential import Credentials
 from pubsub_core.door_service import Door
+from pubsub_core.history.errors import INSTALL, HistoryUnavailable
+from pubsub_core.history.setting import HistorySetting
 from pubsub_core.links import Links
 from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
@@ -85,7 +87,9 @@ class BrokerService:
         )
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
-        """Load what there is, then listen."""
+        """Load what there is, then listen. Raises HistoryUnavailable."""
+        if self._serving.history is not None:
+            await self._record(stack, self._serving.history)
         self._kept = await self._bus.has_jetstream()
         if self._kept:
             await self.types.listen(self._types_news.set)
@@ -105,6 +109,16 @@ class BrokerService:
             task = asyncio.create_task(work)
             stack.callback(task.cancel)
         stack.callback(self.links.leave)
+
+    async def _record(self, stack: contextlib.AsyncExitStack, history: HistorySetting) -> None:
+        """Keep what is published from now on."""
+        try:
+            from pubsub_core.history.recorder_service import recording
+        except ImportError as error:
+            raise HistoryUnavailable(history.url, INSTALL) from error
+        self.broker.setting.recorder = await stack.enter_async_context(
+            recording(history, self._serving.name, self.catalogue)
+        )
 
     def _send(self, subject: str, data: bytes) -> None:
         try:

@@ -72,6 +72,14 @@ class Refused(EventError):
         self.problem = problem
 
 
+class NotKept(EventError):
+    """The broker keeps what it passes on, and cannot at the moment: nothing of it was published. `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"not published, since it cannot be kept: {problem}")
+        self.problem = problem
+
+
 class SessionLost(EventError):
     """The broker has ended a client's session: `problem` says why."""
 

@@ -45,7 +45,7 @@ class Intake:
         number, proof, now = bundle.number, bundle.proof, self._setting.now()
         session.heard = now
         if number <= session.published:
-            return Admitted(Taken(number), [], proof, b"")
+            return Admitted(session.unkept.get(number) or Taken(number), [], proof, b"")
         if number != session.published + 1:
             late = Taken(number, problem="it came out of order", expected=session.published + 1)
             return Admitted(late, [], proof, b"")

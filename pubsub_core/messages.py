@@ -147,6 +147,8 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Why the bundle as a whole was not taken."""
     expected: int = 0
     """The number that should have come, if this one came out of order."""
+    unkept: bool = False
+    """Whether the problem is that it cannot be kept in the history at the moment."""
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):

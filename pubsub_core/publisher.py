@@ -13,7 +13,7 @@ import msgspec
 from bus.envelope import pack
 from bus.errors import NotConnected
 from bus.subjects import broker as broker_subject
-from pubsub_core.errors import InvalidEvent, SessionLost
+from pubsub_core.errors import InvalidEvent, NotKept, SessionLost
 from pubsub_core.event import Event, Shape, encode
 from pubsub_core.event_type import EventType
 from pubsub_core.keys.errors import CannotOpen
@@ -49,7 +49,7 @@ class Publisher:
         self._outgoing.add(self.type, self._shape.by_id(values))
 
     async def flush(self) -> None:
-        """Return when the broker has taken everything. Raises InvalidEvent for the first that it refused."""
+        """Return when the broker has taken everything. Raises InvalidEvent or NotKept for the first that it did not."""
         await self._outgoing.flush()
 
     async def unadvertise(self) -> None:
@@ -168,7 +168,8 @@ class Outgoing:
             for number in sorted(self._in_flight):
                 if number >= taken.expected:
                     self._transmit(number)
-        elif taken.number in self._in_flight and "session" not in taken.problem:
+        elif taken.number in self._in_flight and (taken.unkept or "session" not in taken.problem):
             del self._in_flight[taken.number]
-            self._problem = self._problem or SessionLost(taken.problem)
+            problem = NotKept(taken.problem) if taken.unkept else SessionLost(taken.problem)
+            self._problem = self._problem or problem
             self._changed.set()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from authz import Identity, PublicKey
 from authz.spki import Owners
 from pubsub_core.enforcement import GENERIC, Generic
+from pubsub_core.history.setting import HistorySetting
 
 LEASE_SECONDS = 10.0
 """Seconds without the policy feed after which nothing is delivered until it is heard again."""
@@ -40,5 +41,7 @@ class Serving:
     """The types whose events are sealed, by name, each with the capability by which their keys are asked for."""
     network: bytes = b""
     """A secret that all brokers of the network share: then definitions travel, and are stored, under it."""
+    history: HistorySetting | None = None
+    """Where what its clients publish is kept, if anywhere."""
     home: str = ""
     """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from pubsub_core.keys.channel import Channel
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.vault import Vault
 from pubsub_core.line import Incoming, Outgoing
+from pubsub_core.messages import Taken
 from pubsub_core.outbox import Outbox
 from pubsub_core.proof import Proof, Scrutiny
 from pubsub_core.rights import Holder
@@ -52,6 +53,10 @@ class Session:
     """What of it is granted, for each of them by the types concerned."""
     published: int = 0
     """The number of the last bundle taken."""
+    recording: set[int] = field(default_factory=set)
+    """Bundles that are being kept, and not passed on yet."""
+    unkept: dict[int, Taken] = field(default_factory=dict)
+    """What was said of the last bundles that could not be kept."""
     channel: Channel | None = None
     """By which the client is told things that nobody else is to hear."""
 
@@ -92,6 +97,19 @@ class Peer:
     """The number from which on it was last asked to send again."""
 
 
+class Recorder(Protocol):
+    """Keeps what is published."""
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more can be recorded for the moment."""
+        ...
+
+    def record(self, events: Sequence[tuple[Event, msgspec.Raw]], done: Callable[[str], None]) -> None:
+        """Keep events, then call back: with the problem, if they could not be kept."""
+        ...
+
+
 class Counts:
     """What a broker has done so far."""
 
@@ -114,6 +132,8 @@ class Setting:
     nonce: Callable[[], bytes]
     scrutiny: Scrutiny
     vault: Vault = field(default_factory=lambda: Vault(KeyRing()))
+    recorder: Recorder | None = None
+    """Keeps what is published, before it is passed on; None if there is no history."""
 
     def vouch(self, proof: Proof, digests: bytes) -> Proof:
         """A proof of this broker's own for what it has changed."""

@@ -18,6 +18,7 @@ import typer
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, read_owners, write_new
+from authfabric.history_files import Database, HistoryKey, KeepFile, history_setting
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
@@ -95,14 +96,18 @@ def serve(
             help="The server of its own domain, with PDPs and policies, if it is not the network's."
         ),
     ] = "",
+    history: Database = None,
+    history_key: HistoryKey = None,
+    keep: KeepFile = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
+    name = name or socket.gethostname()
     with _errors():
         serving = Serving(
             find_url(url),
-            name or socket.gethostname(),
+            name,
             domain,
             load_key(key, passphrase.known),
             read_keys(clients),
@@ -114,6 +119,7 @@ def serve(
             share,
             sealed=dict(_sealed(text) for text in sealed or []),
             network=read_network_key(network_key),
+            history=history_setting(history, history_key, keep, name),
             home=home,
         )
     run(_serve(serving, json))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pubsub_core.errors import EventError
 
+INSTALL = "its database needs packages that are not there: run `pip install 'authfabric[history]'`"
+
 
 class HistoryUnavailable(EventError):
     """The database cannot be used: `problem` says why."""

@@ -30,6 +30,8 @@ class Keeping:
     """By the attribute's UUID."""
     seconds: float | None = None
     """How long events are kept; None: for ever."""
+    name: str = ""
+    """What people call the type."""
 
     def __post_init__(self) -> None:
         for attribute in self.searched:

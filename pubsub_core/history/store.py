@@ -5,26 +5,21 @@ One writer, any number of readers. Everything here blocks: a service calls it fr
 
 from __future__ import annotations
 
-import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeAlias
 
 import msgspec
 from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Engine,
-    Row,
     and_,
-    create_engine,
     delete,
-    event,
     false,
     func,
     or_,
@@ -32,20 +27,34 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from authz.predicate import TRUE, Predicate, compile_predicate
 from authz.predicate.compiler import EVENT
-from pubsub_core.event import Event, decode, encode
+from pubsub_core.event import Event, decode
 from pubsub_core.history.condition import Compiler, store
+from pubsub_core.history.database import Database, insertion
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
-from pubsub_core.history.tables import HEADS, VERSION, TypeTable, column_name, open_table, prepare
+from pubsub_core.history.tables import (
+    HEADS,
+    MARKS,
+    VERSION,
+    TypeTable,
+    claim,
+    column_name,
+    known,
+    open_table,
+    prepare,
+)
 from pubsub_core.history.vault import START, Vault
 
 PAGE = 512
+_FIXED = ("time", "publisher", "sequence", "body", "link")
+_MARK = b"mark"
+
+Body: TypeAlias = "bytes | msgspec.Raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +65,7 @@ class Span:
     end: float = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True, array_like=True):
     """How far a reader has come: everything at or before it has been seen."""
 
     time: float = float("-inf")
@@ -70,6 +78,8 @@ class Page:
 
     events: Sequence[Event]
     after: Position | None
+    damaged: Sequence[int] = ()
+    """The rows of events that do not open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +94,32 @@ class Stats:
 class HistoryStore:
     """Keeps events. Use as a context manager."""
 
-    def __init__(self, url: str, vault: Vault) -> None:
-        """`url` is SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`. Raises HistoryUnavailable."""
-        self.url = url
+    def __init__(self, url: str, vault: Vault, broker: str = "") -> None:
+        """`url` is SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`. Raises HistoryUnavailable.
+
+        `broker` is the one whose clients publish what is kept: a history belongs to one broker, for good.
+        """
         self._vault = vault
         self._tables: dict[str, TypeTable] = {}
-        self._heads: dict[str, bytes] = {}
         self._writing = threading.Lock()
+        self._database = Database(url)
         try:
-            self._engine = _connect(url)
-            with self._engine.begin() as connection:
-                version = prepare(connection)
-        except (SQLAlchemyError, OSError, ImportError) as error:
-            raise HistoryUnavailable(_shown(url), str(error).partition("\n")[0]) from None
-        if version > VERSION:
-            self._engine.dispose()
-            problem = f"it was made by a later version ({version}, here {VERSION})"
-            raise HistoryUnavailable(_shown(url), problem)
+            self._prepare(broker)
+        except HistoryUnavailable:
+            self._database.close()
+            raise
+
+    def _prepare(self, broker: str) -> None:
+        with self._database.writing() as connection:
+            version = prepare(connection)
+            if version > VERSION:
+                problem = f"it was made by a later version ({version}, here {VERSION})"
+                raise HistoryUnavailable(self._database.name, problem)
+            if broker and (owner := claim(connection, broker)) != broker:
+                problem = f"it is that of the broker `{owner}`: give each broker a database of its own"
+                raise HistoryUnavailable(self._database.name, problem)
+            for keeping in known(connection):
+                self._tables[keeping.type] = open_table(connection, keeping)
 
     def __enter__(self) -> Self:
         return self
@@ -108,83 +127,139 @@ class HistoryStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._engine.dispose()
+        self._database.close()
+
+    @property
+    def kept(self) -> Mapping[str, Keeping]:
+        """What is kept, by type."""
+        return {type_: each.keeping for type_, each in self._tables.items()}
 
     def keep(self, keeping: Keeping) -> None:
         """Be ready to store events of a type, by the attributes it is to be searched by."""
-        with self._writing, self._engine.begin() as connection:
+        with self._writing, self._database.writing() as connection:
             self._tables[keeping.type] = open_table(connection, keeping)
-            head = connection.execute(select(HEADS.c.head).filter_by(type=keeping.type)).scalar()
-            if head is None:
+            if connection.execute(select(HEADS.c.head).filter_by(type=keeping.type)).scalar() is None:
                 connection.execute(HEADS.insert().values(type=keeping.type, base=START, head=START))
-            self._heads[keeping.type] = START if head is None else bytes(head)
 
-    def append(self, type: str, events: Iterable[Event]) -> int:  # noqa: A002 - the word that people use
-        """Store events, all or none; those that are there already are passed over. How many were new."""
-        kept = self._tables[type]
-        with self._writing, self._engine.begin() as connection:
-            head, rows = self._heads[type], []
-            for each in self._fresh(connection, kept, events):
-                row, head = self._row(kept, each, head)
-                rows.append(row)
-            if rows:
-                connection.execute(kept.table.insert(), rows)
-                connection.execute(update(HEADS).filter_by(type=type).values(head=head))
-        self._heads[type] = head
+    def append(self, events: Iterable[tuple[Event, Body]]) -> int:
+        """Store events with their bytes, all or none; those that are there already are passed over. How many were new.
+
+        Raises HistoryUnavailable.
+        """
+        by_type = defaultdict[str, list[tuple[Event, Body]]](list)
+        for each in events:
+            by_type[each[0].type].append(each)
+        with self._writing:
+            try:
+                return self._append(by_type)
+            except _Known:
+                return self._append(by_type, look=True)
+
+    def _append(self, by_type: Mapping[str, list[tuple[Event, Body]]], look: bool = False) -> int:
+        new = 0
+        with self._database.writing() as connection:
+            for type_, events in by_type.items():
+                kept = self._tables[type_]
+                new += self._insert(
+                    connection, kept, _fresh(connection, kept, events) if look else events, look
+                )
+        return new
+
+    def _insert(
+        self, connection: Connection, kept: TypeTable, events: Sequence[tuple[Event, Body]], looked: bool
+    ) -> int:
+        if not events:
+            return 0
+        type_ = kept.keeping.type
+        query = select(HEADS.c.head).filter_by(type=type_).with_for_update()
+        link, rows = bytes(connection.execute(query).scalar_one()), []
+        for each, body in events:
+            row, link = self._row(kept, each, body, link)
+            rows.append(row)
+        columns = (*_FIXED, *(column_name(name, each.search) for name, each in kept.indexed.items()))
+        try:
+            connection.exec_driver_sql(insertion(connection, kept.table, columns), rows)
+        except IntegrityError:
+            if looked:
+                raise
+            raise _Known from None
+        connection.execute(update(HEADS).filter_by(type=type_).values(head=link))
         return len(rows)
 
     def read(
         self,
-        type: str,  # noqa: A002
+        type: str,  # noqa: A002 - the word that people use
         spans: Sequence[Span] = (Span(),),
         filter: Predicate = TRUE,  # noqa: A002
         after: Position | None = None,
         limit: int = PAGE,
     ) -> Page:
-        """The next events that lie in a span and pass the filter. Raises HistoryDamaged.
+        """The next events that lie in a span and pass the filter. Raises HistoryUnavailable.
 
-        A page may hold fewer events than `limit`, even none, while there is a next.
+        A page may hold fewer events than `limit`, even none, while there is a next. Nothing is kept of a type that was
+        never stored.
         """
-        kept, after = self._tables[type], after or Position()
+        kept, after = self._tables.get(type), after or Position()
+        if kept is None:
+            return Page((), None)
         columns = kept.table.c
         query = select(columns.id, columns.time, columns.publisher, columns.sequence, columns.body)
         query = query.where(_within(columns.time, spans), _beyond(columns, after))
         query = query.where(self._compiler(kept).compile(filter).sql).order_by(columns.time, columns.id)
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(query.limit(limit)).all()
+        last = Position(rows[-1].time, rows[-1].id) if len(rows) == limit else None
         passes = compile_predicate(filter, EVENT)
-        opened = (self._open(type, row) for row in rows)
-        events = [each for each in opened if passes(each.attributes)]
-        return Page(events, Position(rows[-1].time, rows[-1].id) if len(rows) == limit else None)
+        events, damaged = list[Event](), list[int]()
+        for row, time, publisher, sequence, body in rows:
+            each = self._open(_place(type, publisher, time, sequence), body)
+            if each is None:
+                damaged.append(row)
+            elif passes(each.attributes):
+                events.append(each)
+        return Page(events, last, damaged)
 
-    def prune(self, type: str, before: float) -> int:  # noqa: A002
-        """Forget events older than `before`; how many there were."""
+    def prune(self, type: str, before: float, most: int | None = None) -> int:  # noqa: A002
+        """Forget events older than `before`, at most so many; how many there were. Raises HistoryUnavailable."""
         table = self._tables[type].table
-        with self._writing, self._engine.begin() as connection:
+        with self._writing, self._database.writing() as connection:
             # The chain is by row, so only rows before the first that stays can go.
             stays = connection.execute(select(func.min(table.c.id)).where(table.c.time >= before)).scalar()
             gone = table.c.time < before if stays is None else table.c.id < stays
+            ends = select(table.c.id, table.c.link).where(gone).order_by(table.c.id)
             last = connection.execute(
-                select(table.c.link).where(gone).order_by(table.c.id.desc()).limit(1)
-            ).scalar()
+                ends.offset(most - 1).limit(1) if most else ends.order_by(None).order_by(table.c.id.desc())
+            ).first()
+            if last is None and most:
+                return self._prune_rest(connection, type, gone)
             if last is None:
                 return 0
-            connection.execute(update(HEADS).filter_by(type=type).values(base=bytes(last)))
-            return int(connection.execute(delete(table).where(gone)).rowcount)
+            return self._forget(connection, type, last.id, bytes(last.link))
+
+    def _prune_rest(self, connection: Connection, type_: str, gone: ColumnElement[bool]) -> int:
+        table = self._tables[type_].table
+        query = select(table.c.id, table.c.link).where(gone).order_by(table.c.id.desc()).limit(1)
+        last = connection.execute(query).first()
+        return 0 if last is None else self._forget(connection, type_, last.id, bytes(last.link))
+
+    def _forget(self, connection: Connection, type_: str, last: int, link: bytes) -> int:
+        table = self._tables[type_].table
+        connection.execute(update(HEADS).filter_by(type=type_).values(base=link))
+        return int(connection.execute(delete(table).where(table.c.id <= last)).rowcount)
 
     def verify(self, type: str) -> Iterator[int]:  # noqa: A002
         """Follow the chain and open every event; yields how many were seen so far. Raises HistoryDamaged."""
         table = self._tables[type].table
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             heads = connection.execute(select(HEADS).filter_by(type=type)).one()
             link, row, seen = bytes(heads.base), 0, 0
             while rows := connection.execute(
                 select(table).where(table.c.id > row).order_by(table.c.id).limit(PAGE)
             ).all():
                 for each in rows:
-                    self._open(type, each)
-                    link = self._vault.link(link, bytes(each.body), _place(type, each))
-                    if link != bytes(each.link):
+                    place = _place(type, each.publisher, each.time, each.sequence)
+                    link = self._vault.link(link, bytes(each.body), place)
+                    if link != bytes(each.link) or self._open(place, each.body) is None:
                         raise HistoryDamaged(type, each.id)
                 row, seen = rows[-1].id, seen + len(rows)
                 yield seen
@@ -192,89 +267,78 @@ class HistoryStore:
                 raise HistoryDamaged(type, row + 1)
 
     def stats(self) -> Mapping[str, Stats]:
-        """What is kept, by type."""
-        with self._engine.connect() as connection:
-            return {type_: self._stats(connection, kept) for type_, kept in self._tables.items()}
+        """What is kept, by type. Raises HistoryUnavailable."""
+        with self._database.reading() as connection:
+            return {type_: _stats(connection, kept) for type_, kept in self._tables.items()}
 
-    def _stats(self, connection: Connection, kept: TypeTable) -> Stats:
-        columns = kept.table.c
-        count, oldest, newest = connection.execute(
-            select(func.count(), func.min(columns.time), func.max(columns.time)).select_from(kept.table)
-        ).one()
-        return Stats(count, oldest, newest)
+    def note(self, marks: Iterable[bytes]) -> None:
+        """Store marks, sealed. Raises HistoryUnavailable."""
+        rows = [{"body": self._vault.seal(each, _MARK)} for each in marks]
+        if rows:
+            with self._writing, self._database.writing() as connection:
+                connection.execute(MARKS.insert(), rows)
+
+    def noted(self) -> list[bytes]:
+        """All marks, in the order in which they were stored; those that do not open are left out."""
+        with self._database.reading() as connection:
+            bodies = connection.execute(select(MARKS.c.body).order_by(MARKS.c.id)).scalars().all()
+        opened = (self._vault.open(bytes(each), _MARK) for each in bodies)
+        return [each for each in opened if each is not None]
 
     def _compiler(self, kept: TypeTable) -> Compiler:
         return Compiler(kept.table.c.id, kept.indexed, self._vault.blind)
 
-    def _fresh(self, connection: Connection, kept: TypeTable, events: Iterable[Event]) -> list[Event]:
-        """Those that are not there yet."""
-        columns = kept.table.c
-        named = {(each.publisher, each.sequence, each.time): each for each in events}
-        earliest = min((each.time for each in named.values()), default=0.0)
-        found = connection.execute(
-            select(columns.publisher, columns.sequence, columns.time).where(
-                columns.time >= earliest, columns.publisher.in_({each.publisher for each in named.values()})
-            )
-        )
-        for publisher, sequence, time in found:
-            named.pop((bytes(publisher), sequence, time), None)
-        return list(named.values())
-
-    def _row(self, kept: TypeTable, each: Event, head: bytes) -> tuple[dict[str, object], bytes]:
-        place = _place(kept.keeping.type, each)
-        sealed = self._vault.seal(encode(each), place)
-        link = self._vault.link(head, sealed, place)
-        row: dict[str, object] = {
-            "time": each.time,
-            "publisher": each.publisher,
-            "sequence": each.sequence,
-            "body": sealed,
-            "link": link,
-        }
+    def _row(self, kept: TypeTable, each: Event, body: Body, link: bytes) -> tuple[tuple[object, ...], bytes]:
+        place = _place(kept.keeping.type, each.publisher, each.time, each.sequence)
+        sealed = self._vault.seal(bytes(body), place)
+        link = self._vault.link(link, sealed, place)
+        shown = []
         for attribute, indexed in kept.indexed.items():
             value = each.attributes.get(attribute)
-            if indexed.search is Search.CLEAR:
-                shown = store(indexed.kind, value)
+            if value is not None and indexed.search is Search.BLIND:
+                shown.append(self._vault.blind(attribute, value))  # type: ignore[arg-type]
             else:
-                shown = None if value is None else self._vault.blind(attribute, value)  # type: ignore[arg-type]
-            row[column_name(attribute, indexed.search)] = shown
-        return row, link
+                shown.append(store(indexed.kind, value))  # type: ignore[arg-type]
+        return (each.time, each.publisher, each.sequence, sealed, link, *shown), link
 
-    def _open(self, type: str, row: Row[*tuple[Any, ...]]) -> Event:  # noqa: A002
-        body = self._vault.open(bytes(row.body), _place(type, row))
-        if body is None:
-            raise HistoryDamaged(type, row.id)
-        return decode(body)
+    def _open(self, place: bytes, sealed: bytes) -> Event | None:
+        body = self._vault.open(bytes(sealed), place)
+        return None if body is None else decode(body)
 
 
-def _connect(url: str) -> Engine:
-    given = make_url(url)
-    if given.get_backend_name() != "sqlite":
-        return create_engine(given)
-    if given.database:
-        Path(given.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(given)
-
-    @event.listens_for(engine, "connect")
-    def _(connection: sqlite3.Connection, _: object) -> None:
-        # Readers do not wait for the writer, and a crash of the machine loses at most the last moments.
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-
-    return engine
+class _Known(Exception):
+    """Some of the events are there already."""
 
 
-def _shown(url: str) -> str:
-    """The URL without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return url
+def _stats(connection: Connection, kept: TypeTable) -> Stats:
+    columns = kept.table.c
+    count, oldest, newest = connection.execute(
+        select(func.count(), func.min(columns.time), func.max(columns.time)).select_from(kept.table)
+    ).one()
+    return Stats(count, oldest, newest)
 
 
-def _place(type: str, row: Event | Row[*tuple[Any, ...]]) -> bytes:  # noqa: A002
+def _fresh(
+    connection: Connection, kept: TypeTable, events: Sequence[tuple[Event, Body]]
+) -> list[tuple[Event, Body]]:
+    """Those that are not there yet, each once."""
+    columns = kept.table.c
+    named = {(each.publisher, each.sequence, each.time): (each, body) for each, body in events}
+    for publisher in {each.publisher for each, _ in events}:
+        numbers = [each.sequence for each, _ in events if each.publisher == publisher]
+        found = connection.execute(
+            select(columns.sequence, columns.time).where(
+                columns.publisher == publisher, columns.sequence.in_(numbers)
+            )
+        )
+        for sequence, time in found:
+            named.pop((publisher, sequence, time), None)
+    return list(named.values())
+
+
+def _place(type: str, publisher: bytes, time: float, sequence: int) -> bytes:  # noqa: A002
     """What a sealed event is bound to."""
-    return _encode((type, bytes(row.publisher), row.time, row.sequence))
+    return _encode((type, bytes(publisher), time, sequence))
 
 
 def _within(time: ColumnElement[float], spans: Sequence[Span]) -> ColumnElement[bool]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -24,10 +25,12 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    delete,
     func,
     inspect,
     select,
     text,
+    update,
 )
 from sqlalchemy.schema import CreateColumn, CreateIndex
 from sqlalchemy.types import TypeEngine
@@ -36,8 +39,8 @@ from pubsub_core.event_type import AttributeType
 from pubsub_core.history.condition import Indexed
 from pubsub_core.history.keeping import Keeping, Search
 
-VERSION = 1
-"""Of what all tables have in common. A database of a later version is refused."""
+VERSION = 2
+"""Of what all tables have in common. An older database is brought up to it; a later one is refused."""
 
 _CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
     AttributeType.STRING: LargeBinary,
@@ -48,7 +51,27 @@ _CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
 }
 
 _metadata = MetaData()
-ABOUT = Table("history_about", _metadata, Column("version", Integer, nullable=False))
+ABOUT = Table(
+    "history_about",
+    _metadata,
+    Column("version", Integer, nullable=False),
+    Column("broker", String(256), nullable=False, server_default=""),
+)
+"""The broker is the one whose clients published what is kept: no other answers for it."""
+TYPES = Table(
+    "history_types",
+    _metadata,
+    Column("type", String(32), primary_key=True),
+    Column("keeping", LargeBinary, nullable=False),
+)
+"""What is kept of each type, as it was last said."""
+MARKS = Table(
+    "history_marks",
+    _metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""When fluents began and ended, each sealed."""
 COLUMNS = Table(
     "history_columns",
     _metadata,
@@ -78,18 +101,34 @@ class TypeTable:
 
 
 def prepare(connection: Connection) -> int:
-    """Make what all types share, if it is not there; the version of what is."""
+    """Make what all types share, or bring it up to date; the version that it has then."""
+    there = inspect(connection).has_table(ABOUT.name)
+    found = connection.execute(select(ABOUT.c.version)).scalar() if there else None
+    if found is not None and found > VERSION:
+        return int(found)
+    if found == 1:
+        _widen(connection, ABOUT, ABOUT.c.broker)
     _metadata.create_all(connection)
-    found = connection.execute(select(ABOUT.c.version)).scalar()
     if found is None:
         connection.execute(ABOUT.insert().values(version=VERSION))
-    return VERSION if found is None else int(found)
+    elif found < VERSION:
+        connection.execute(update(ABOUT).values(version=VERSION))
+    return VERSION
+
+
+def claim(connection: Connection, broker: str) -> str:
+    """Make the database this broker's, if it is nobody's yet; whose it is."""
+    owner = str(connection.execute(select(ABOUT.c.broker)).scalar() or "")
+    if not owner:
+        connection.execute(update(ABOUT).values(broker=broker))
+    return owner or broker
 
 
 def open_table(connection: Connection, keeping: Keeping) -> TypeTable:
     """The table of a type, made or widened as need be."""
     table = _table(keeping)
     table.create(connection, checkfirst=True)
+    _say(connection, keeping)
     there = {column["name"] for column in inspect(connection).get_columns(table.name)}
     for attribute, search in keeping.searched.items():
         if column_name(attribute, search) not in there:
@@ -160,3 +199,26 @@ def _register(connection: Connection, keeping: Keeping, table: Table, attribute:
         since = 0 if newest is None else int(newest) + 1
         kind = keeping.kinds[attribute].value
         connection.execute(COLUMNS.insert().values(**key, kind=kind, since=since))
+
+
+def known(connection: Connection) -> list[Keeping]:
+    """All types that are kept, as was last said; of a database that did not note it, what its columns tell."""
+    said = {row.type: _decode(bytes(row.keeping)) for row in connection.execute(select(TYPES))}
+    for (type_,) in connection.execute(select(HEADS.c.type)):
+        if type_ not in said:
+            rows = connection.execute(select(COLUMNS).where(COLUMNS.c.type == type_)).all()
+            said[type_] = Keeping(
+                type_,
+                {row.attribute: AttributeType(row.kind) for row in rows},
+                {row.attribute: Search(row.search) for row in rows},
+            )
+    return list(said.values())
+
+
+def _say(connection: Connection, keeping: Keeping) -> None:
+    connection.execute(delete(TYPES).where(TYPES.c.type == keeping.type))
+    connection.execute(TYPES.insert().values(type=keeping.type, keeping=_encode(keeping)))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Keeping).decode

@@ -1,0 +1,85 @@
+"""The database behind a history: how it is opened, named to people, and written to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from pubsub_core.history.errors import HistoryUnavailable
+
+BUSY_SECONDS = 10
+"""How long a writer waits for another, such as a command that prunes."""
+
+
+class Database:
+    """An engine whose failures are the history's own."""
+
+    def __init__(self, url: str) -> None:
+        """Raises HistoryUnavailable."""
+        self.name = _shown(url)
+        with self._errors():
+            self._engine = _connect(url)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Raises HistoryUnavailable."""
+        with self._errors(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction: all of it or nothing. Raises HistoryUnavailable."""
+        with self._errors(), self._engine.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                # From the start: whoever begins as a reader cannot always become a writer.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, OSError, ImportError) as error:
+            raise HistoryUnavailable(self.name, str(error).partition("\n")[0]) from error
+
+
+def insertion(connection: Connection, table: Table, columns: tuple[str, ...]) -> str:
+    """The statement by which rows go in by the thousand, as the driver itself takes it."""
+    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+    marks = ", ".join([mark] * len(columns))
+    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names are ours
+
+
+def _connect(url: str) -> Engine:
+    given = make_url(url)
+    if given.get_backend_name() != "sqlite":
+        return create_engine(given, pool_pre_ping=True)
+    if given.database:
+        Path(given.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = create_engine(given, connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def _(connection: sqlite3.Connection, _: object) -> None:
+        connection.isolation_level = None  # transactions begin where we say so
+        # Readers do not wait for the writer; what was committed is on the disk.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    return engine
+
+
+def _shown(url: str) -> str:
+    """The URL without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url

@@ -1,0 +1,193 @@
+"""Writing history behind a running broker: a thread stores what waits, many bundles in one transaction.
+
+Invariant: `done` is called, in the order of `record`, after what was recorded is on the disk, or with the problem that
+keeps it from being there. The event loop never waits for the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import time
+from typing import TypeVar
+
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.event import Event
+from pubsub_core.history.errors import HistoryUnavailable
+from pubsub_core.history.keeping import Keeping
+from pubsub_core.history.setting import HistorySetting
+from pubsub_core.history.store import Body, HistoryStore
+from pubsub_core.history.vault import Vault
+
+T = TypeVar("T")
+
+MAX_WAITING = 65_536
+"""So many events wait to be stored; more are not taken until there is room."""
+MAX_BATCH = 4_096
+READERS = 2
+PRUNE_SECONDS = 60.0
+"""How often what has been kept long enough is looked for."""
+PRUNE_ROWS = 5_000
+"""So many are forgotten at once, so that those who publish do not wait for it."""
+
+_log = logging.getLogger("authfabric.history")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    events: Sequence[tuple[Event, Body]]
+    keepings: Sequence[Keeping]
+    """Types, or versions of types, that were not stored before."""
+    done: Callable[[str], None]
+
+
+class Recorder:
+    """Stores what a broker's clients publish, and reads it again."""
+
+    def __init__(self, store: HistoryStore, setting: HistorySetting, catalogue: Catalogue) -> None:
+        self.store = store
+        self.problem = ""
+        """Why nothing can be stored at the moment."""
+        self.recorded = 0
+        self._setting = setting
+        self._catalogue = catalogue
+        self._kept: dict[str, bool] = {}
+        """By version: whether its events are kept."""
+        self._jobs: deque[_Job] = deque()
+        self._marks: deque[bytes] = deque()
+        self._waiting = 0
+        self._news = threading.Event()
+        self._ending = False
+        self._pruned = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._write, name="history", daemon=True)
+        self._readers = ThreadPoolExecutor(READERS, "history-reader")
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more can be recorded for the moment."""
+        return self._waiting > MAX_WAITING
+
+    def record(self, events: Sequence[tuple[Event, Body]], done: Callable[[str], None]) -> None:
+        """Store events, then call back with the problem, which is empty if there is none."""
+        new: list[Keeping] = []
+        kept = [each for each in events if self._keeps(each[0].version, new)]
+        self._waiting += len(kept)
+        self._jobs.append(_Job(kept, new, done))
+        self._news.set()
+
+    def note(self, mark: bytes) -> None:
+        """Store something about the context, soon."""
+        self._marks.append(mark)
+        self._news.set()
+
+    async def read(self, work: Callable[[HistoryStore], T]) -> T:
+        """Do something with the history that takes its time."""
+        return await self._loop.run_in_executor(self._readers, work, self.store)
+
+    def _keeps(self, version: str, new: list[Keeping]) -> bool:
+        kept = self._kept.get(version)
+        if kept is None:
+            definition = self._catalogue.version(version)
+            newest = self._catalogue.newest(definition.id)
+            keeping = self._setting.keeping(newest, self._catalogue.attributes(newest.version))
+            kept = self._kept[version] = keeping is not None
+            new += [keeping] if keeping is not None else []
+        return kept
+
+    def _write(self) -> None:
+        """The thread: store what waits, until told to end."""
+        while not self._ending or self._jobs:
+            self._news.wait(PRUNE_SECONDS)
+            self._news.clear()
+            while jobs := self._next():
+                problem = self._store(jobs)
+                self._loop.call_soon_threadsafe(self._finish, jobs, problem)
+            self._store_marks()
+            if time() - self._pruned > PRUNE_SECONDS and not self._ending:
+                self._prune()
+
+    def _next(self) -> list[_Job]:
+        jobs, size = list[_Job](), 0
+        while self._jobs and size < MAX_BATCH:
+            jobs.append(self._jobs.popleft())
+            size += len(jobs[-1].events)
+        return jobs
+
+    def _store(self, jobs: Sequence[_Job]) -> str:
+        """Try twice: a connection may have been lost since the last time."""
+        for attempt in range(2):
+            try:
+                for keeping in (each for job in jobs for each in job.keepings):
+                    self.store.keep(keeping)
+                self.store.append(each for job in jobs for each in job.events)
+                return ""
+            except HistoryUnavailable as error:
+                if attempt:
+                    return str(error)
+        return ""
+
+    def _finish(self, jobs: Sequence[_Job], problem: str) -> None:
+        """On the event loop again."""
+        if problem and not self.problem:
+            _log.error("nothing can be published: %s", problem)
+        elif self.problem and not problem:
+            _log.warning("events are kept again")
+        self.problem = problem
+        for job in jobs:
+            self._waiting -= len(job.events)
+            if problem:
+                self._kept.clear()  # what was to be made ready may not be
+            else:
+                self.recorded += len(job.events)
+            job.done(problem if job.events else "")
+
+    def _store_marks(self) -> None:
+        marks = [self._marks.popleft() for _ in range(len(self._marks))]
+        try:
+            self.store.note(marks)
+        except HistoryUnavailable as error:
+            _log.error("%d changes of context are not kept: %s", len(marks), error)
+
+    def _prune(self) -> None:
+        """Forget what has been kept long enough, a little at a time."""
+        self._pruned = now = time()
+        for type_, keeping in self.store.kept.items():
+            if keeping.seconds is None:
+                continue
+            try:
+                gone = self.store.prune(type_, now - keeping.seconds, PRUNE_ROWS)
+            except HistoryUnavailable as error:
+                _log.error("%s", error)
+                return
+            if gone == PRUNE_ROWS:  # there is more: go on after whoever is publishing
+                self._pruned = 0.0
+                self._news.set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._ending = True
+            self._news.set()
+            await asyncio.to_thread(self._thread.join)
+            self._readers.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.asynccontextmanager
+async def recording(setting: HistorySetting, broker: str, catalogue: Catalogue) -> AsyncIterator[Recorder]:
+    """Keep a broker's history for the length of the block. Raises HistoryUnavailable."""
+    opening = partial(HistoryStore, setting.url, Vault(setting.secret), broker)
+    with await asyncio.to_thread(opening) as store:
+        recorder = Recorder(store, setting, catalogue)
+        async with recorder.running():
+            yield recorder

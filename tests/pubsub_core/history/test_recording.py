@@ -1,0 +1,96 @@
+"""A broker with a history keeps what is published, before anybody sees it; on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from pubsub_core.errors import NotKept
+from pubsub_core.event import Event
+from pubsub_core.history.setting import HistorySetting, KeepRule
+from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.vault import Vault
+from tests.pubsub_core.conftest import place
+from tests.pubsub_core.history.databases import postgresql, url
+from tests.waiting import eventually
+
+__all__ = ["place", "postgresql", "url"]
+
+SECRET = b"h" * 32
+ATTRIBUTES = (("drug", "string"), ("amount", "integer"))
+
+
+def setting(url: str, *rules: KeepRule) -> HistorySetting:
+    return HistorySetting(url, SECRET, rules)
+
+
+def kept(url: str, type_: str) -> list[Event]:
+    with HistoryStore(url, Vault(SECRET)) as store:
+        return list(store.read(type_, limit=10_000).events)
+
+
+async def test_what_is_published_is_kept_before_a_subscriber_sees_it(url, place):
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=setting(url))
+    async with place.connected("nurse", "met") as nurse, place.connected("clerk", "met") as clerk:
+        subscriber = await clerk.subscriber(kind.name)
+        publisher = await nurse.publisher(kind.name)
+        for number in range(300):
+            await publisher.publish(drug="morphine", amount=number)
+        seen = await anext(subscriber)
+        assert seen.sequence in {each.sequence for each in kept(url, kind.id)}
+        await publisher.flush()
+    assert [list(each.attributes.values())[1] for each in kept(url, kind.id)] == list(range(300))
+
+
+async def test_a_type_that_is_not_to_be_kept_is_passed_on_and_not_kept(url, place):
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=setting(url, KeepRule(kind.name, keep=False)))
+    async with place.connected("nurse", "met") as nurse:
+        subscriber = await nurse.subscriber(kind.name)
+        publisher = await nurse.publisher(kind.name)
+        await publisher.publish(drug="morphine", amount=1)
+        assert (await anext(subscriber))["amount"] == 1
+    assert kept(url, kind.id) == []
+
+
+async def test_what_cannot_be_kept_is_not_passed_on_and_its_publisher_is_told(url, place):
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=setting(url))
+    async with place.connected("nurse", "met") as nurse:
+        subscriber = await nurse.subscriber(kind.name)
+        publisher = await nurse.publisher(kind.name)
+        await publisher.publish(drug="morphine", amount=1)
+        await publisher.flush()
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text(f"ALTER TABLE events_{kind.id} RENAME TO elsewhere"))
+        await publisher.publish(drug="morphine", amount=2)
+        with pytest.raises(NotKept):
+            await publisher.flush()
+        with engine.begin() as connection:
+            connection.execute(text(f"ALTER TABLE elsewhere RENAME TO events_{kind.id}"))
+        engine.dispose()
+        await publisher.publish(drug="morphine", amount=3)
+        await publisher.flush()
+        assert [(await anext(subscriber))["amount"] for _ in range(2)] == [1, 3]
+    assert [list(each.attributes.values())[1] for each in kept(url, kind.id)] == [1, 3]
+
+
+async def test_what_has_been_kept_long_enough_is_forgotten(url, place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_ROWS", 7)
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=setting(url, KeepRule(seconds=1e-6)))
+    async with place.connected("nurse", "met") as nurse:
+        publisher = await nurse.publisher(kind.name)
+        for number in range(20):
+            await publisher.publish(drug="morphine", amount=number)
+        await publisher.flush()
+        await eventually(lambda: not kept(url, kind.id))
+
+
+async def test_the_history_of_another_broker_is_refused(url, place):
+    await place.broker("met", history=setting(url))
+    with pytest.raises(Exception, match="is that of the broker `met-"):
+        await place.broker("city", history=setting(url))
