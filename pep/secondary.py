@@ -9,12 +9,14 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Collection, Sequence
+from functools import cache
 from pathlib import Path
 from time import time
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from bus.connection import Connection
 from pep.authenticity import Authenticity
+from pep.trust_store import TRUST_VARIABLE
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
 from sdp_cache.feed_service import FeedFollower, Following
 from sdp_cache.learning import Learner
@@ -78,6 +80,16 @@ class Secondary:
             _log.warning("%s; decisions are asked for instead", error)
 
 
+@cache
+def _warn_of_no_trust() -> None:
+    """Say what a service misses, once in its life."""
+    _log.warning(
+        "every decision is asked for, and whoever answers is believed: no key is trusted. Name whose word counts by"
+        " %s or `trust=`, such as the key that `authfabric up` prints; `recycling=None` says that this is meant",
+        TRUST_VARIABLE,
+    )
+
+
 @contextlib.asynccontextmanager
 async def secondary_point(
     connection: Connection,
@@ -89,7 +101,7 @@ async def secondary_point(
     """An SDP for the length of a block; None if it may answer nothing, since there is nobody whose releases count."""
     if recycling is None or not trusted:
         if recycling is not None:
-            _log.info("every decision is asked for: no key is trusted, so no policy feed could be followed")
+            _warn_of_no_trust()
         yield None
         return
     point = SecondaryPoint(recycling, rules)

@@ -18,10 +18,12 @@ from authfabric.link import connect
 from authfabric.settings import find_running, find_url
 from authfabric.terminal import Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
+from authz.errors import InvalidKey
 from bus.connection import URL_VARIABLE, Connection
 from bus.errors import ReplyTimeout
 from bus.server import find_binary
 from pep import Enforcer
+from pep.trust_store import TRUST_VARIABLE, configured_keys
 
 SLOW_MS = 20.0
 PROBE_SECONDS = 2.0
@@ -42,7 +44,7 @@ def doctor(
     probes: Annotated[int, typer.Option(min=1, help="Round trips to time.")] = 50,
 ) -> None:
     """Check this machine, the server and the replicas; say what is wrong and what to do."""
-    findings = [_python(), _nats_server(), _which_url(url)]
+    findings = [_python(), _nats_server(), _which_url(url), _whom_to_trust()]
     findings += run(_bus(find_url(url), probes))
     if json:
         print_json({"well": all(f.well for f in findings), "findings": findings})
@@ -76,6 +78,22 @@ def _which_url(given: str | None) -> Finding:
     if running is not None:
         return Finding("server to use", True, f"{running.url} (`authfabric up`, pid {running.pid})")
     return Finding("server to use", True, f"{find_url()} (the usual port: nothing else is configured)")
+
+
+def _whom_to_trust() -> Finding:
+    """Whether services started from here believe only some PDPs, and so may recycle what those answer."""
+    running = find_running()
+    set_it = f"export {TRUST_VARIABLE}={running.root if running is not None and running.root else 'KEY'}"
+    try:
+        keys = sorted(map(str, configured_keys()))
+    except InvalidKey as error:
+        return Finding("trust", False, f"{TRUST_VARIABLE}: {error}", set_it)
+    if keys:
+        return Finding("trust", True, f"{', '.join(keys)} (from {TRUST_VARIABLE})")
+    unset = (
+        f"{TRUST_VARIABLE} is not set: services that name no key believe whoever answers, and recycle nothing"
+    )
+    return Finding("trust", True, unset, set_it)
 
 
 async def _bus(url: str, probes: int) -> list[Finding]:

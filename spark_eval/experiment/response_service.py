@@ -175,7 +175,8 @@ class Fabrics(AsyncExitStack):
 
     async def pep(self, url: str, strategy: Strategy = Strategy.FLOOD) -> Variant:
         """Asks as services do."""
-        pep = await self.enter_async_context(Enforcer.connect(url, strategy=strategy, deadline=DEADLINE))
+        connecting = Enforcer.connect(url, strategy=strategy, deadline=DEADLINE, recycling=None)
+        pep = await self.enter_async_context(connecting)
         return await _warmed(Variant(pep.check))
 
     async def subscribing_pep(self, url: str, unsubscribes: bool) -> Variant:

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authfabric.settings import DEFAULT_POLICIES
+from authz import Identity
 from bus.server import free_ports
 
 pytestmark = pytest.mark.timeout(300)
@@ -197,6 +198,20 @@ class TestDoctor:
         assert result.exit_code == 1
         assert "✗ connection: not connected" in result.stdout
         assert "→ start one with `authfabric up`" in result.stdout
+
+    def test_it_says_whom_services_would_trust_and_how_to_set_that(self, monkeypatch):
+        def said():
+            result = CliRunner().invoke(app, ["doctor", "--json", "--url", "nats://127.0.0.1:1"])
+            return next(each for each in json.loads(result.stdout)["findings"] if each["about"] == "trust")
+
+        monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
+        assert "recycle nothing" in said()["found"]
+        assert said()["do"].startswith("export AUTHFABRIC_TRUST=")
+        key = str(Identity.generate().public)
+        monkeypatch.setenv("AUTHFABRIC_TRUST", key)
+        assert (said()["well"], said()["found"], said()["do"]) == (True, f"{key} (from AUTHFABRIC_TRUST)", "")
+        monkeypatch.setenv("AUTHFABRIC_TRUST", "nonsense")
+        assert not said()["well"]
 
     def test_without_a_probe_there_is_nothing_to_say(self):
         assert CliRunner().invoke(app, ["doctor", "--probes", "0"]).exit_code == 2

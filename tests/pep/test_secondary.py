@@ -11,6 +11,7 @@ import pytest
 from authz import Entity, Reason, Request
 from bus import NatsServer
 from pep import Enforcer, LeaseRules, Recycling, SyncEnforcer
+from pep.secondary import _warn_of_no_trust
 from sdp_cache import SnapshotRefused
 from sdp_cache.snapshot import Ruling, Tier
 from sdp_cache.snapshot_writer import Precomputation, write_snapshot
@@ -77,14 +78,25 @@ async def test_at_least_waits_for_the_policies_that_the_caller_has_seen(here):
         assert decision.epoch == second.epoch
 
 
-async def test_without_trusted_keys_everything_is_asked_and_the_log_says_so_once(here, caplog):
+async def test_without_trusted_keys_everything_is_asked_and_a_warning_says_so_once(here, caplog):
+    _warn_of_no_trust.cache_clear()
     await here.push(only("bob"))
-    caplog.set_level(logging.INFO, "authfabric")
-    async with here.replica(), Enforcer.connect(here.server.url, deadline=10.0) as pep:
-        for _ in range(3):
-            assert (await pep.check(QUESTION)).inferred is None
-        assert here.asked == 3
-    assert [each.message for each in caplog.records if "no key is trusted" in each.message] != []
+    async with here.replica():
+        for _ in range(2):
+            async with Enforcer.connect(here.server.url, deadline=10.0) as pep:
+                for _ in range(3):
+                    assert (await pep.check(QUESTION)).inferred is None
+        assert here.asked == 6
+    (said,) = [each for each in caplog.records if "no key is trusted" in each.message]
+    assert said.levelno == logging.WARNING
+    assert "AUTHFABRIC_TRUST" in said.message
+
+
+async def test_whoever_wants_nothing_recycled_is_not_warned(here, caplog):
+    _warn_of_no_trust.cache_clear()
+    async with Enforcer.connect(here.server.url, recycling=None):
+        pass
+    assert not caplog.records
 
 
 async def test_the_environment_can_say_whom_to_trust(here, monkeypatch, tmp_path):
