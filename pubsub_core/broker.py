@@ -93,12 +93,12 @@ class Broker:
         if recorder is not None and (recorder.full or bundle.number in session.recording):
             return  # it is sent again
         admitted = self._intake.take(session, bundle)
-        if recorder is None or not admitted.events:
+        if recorder is None or not admitted.published:
             self._pass_on(admitted, answer)
             return
         session.recording.add(bundle.number)
         done = partial(self._recorded, session, admitted, answer)
-        recorder.record([(event, raw) for _, raw, event in admitted.events], done)
+        recorder.record(admitted.published, done)
 
     def _recorded(
         self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str

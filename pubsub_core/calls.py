@@ -153,7 +153,8 @@ class Calls:
         if call.number in session.subscriptions:
             raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
         subscription = Subscription(session.token, call.number, definition.id, call.filter)
-        claim = Claim(session, Ask(session.holder, Right.SUBSCRIBE, definition.id), subscription)
+        ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
+        claim = Claim(session, ask, subscription)
         granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused("subscribe", call.type, granted.detail)

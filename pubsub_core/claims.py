@@ -19,6 +19,10 @@ from pubsub_core.enforcement import Enforcement, Generic
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Granted, Rights
+from pubsub_core.rules.condition import without
+from pubsub_core.rules.judge import Judge
+from pubsub_core.rules.production import altered
+from pubsub_core.rules.wanted import Wanted
 from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
 
@@ -107,7 +111,7 @@ class Claims:
         holder = session.holder
         return [
             *(
-                Claim(session, Ask(holder, Right.SUBSCRIBE, s.type), s)
+                Claim(session, Ask(holder, Right.SUBSCRIBE, s.type, s.fixed), s)
                 for s in session.subscriptions.values()
             ),
             *(Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
@@ -145,7 +149,9 @@ class Claims:
                 asked = self.bound(subscription, left)
             except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
                 continue
-            parts[id_] = self._enforcement(subscription.granted.get(id_), left), asked
+            if left.rules is not None:
+                asked = without(asked, altered(left.rules.changes, self._broker.setting.catalogue, id_))
+            parts[id_] = self._enforcement(subscription.granted.get(id_), left, subscription), asked
         self._broker.switchboard.connect(subscription, parts)
 
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
@@ -157,7 +163,15 @@ class Claims:
             readable &= left.visible
         return bind_filter(parse_filter(subscription.filter), names, readable=readable)
 
-    def _enforcement(self, before: Enforcement | None, left: Restriction) -> Enforcement:
+    def _enforcement(
+        self, before: Enforcement | None, left: Restriction, subscription: Subscription | None = None
+    ) -> Enforcement:
         """The same as before, with all it has counted, if nothing changes."""
-        same = before is not None and before.restriction == left
-        return before if same and before is not None else Enforcement(left, self._generic)
+        if before is not None and before.restriction == left:
+            return before
+        if left.rules is None:
+            return Enforcement(left, self._generic)
+        wanted: Wanted | None = None
+        if subscription is not None:
+            wanted = Wanted(subscription.filter, subscription.type, self._broker.setting.catalogue)
+        return Enforcement(left, self._generic, Judge(left.rules, self._broker.setting.rules, wanted))

@@ -15,7 +15,8 @@ from authz.predicate import EVENT, TRUE, compile_predicate
 from authz.spki import UseRefused
 from authz.spki.use import Spent, Use, permit
 from pubsub_core.event import Event
-from pubsub_core.restriction import Check, Restriction
+from pubsub_core.restriction import Check, Restriction, widened
+from pubsub_core.rules.judge import Judge, Shown
 
 Values: TypeAlias = Mapping[str, object]
 
@@ -71,6 +72,8 @@ class Enforcement:
 
     restriction: Restriction
     generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
+    judge: Judge | None = None
+    """Applies the restriction's rules, if it has any."""
     _holds: Callable[[Values], bool] | None = field(init=False)
     _checks: tuple[tuple[Generic, Check], ...] = field(init=False)
     _spent: list[Spent] = field(init=False)
@@ -81,7 +84,10 @@ class Enforcement:
         self._holds = None if restriction.filter == TRUE else compile_predicate(restriction.filter, EVENT)
         self._checks = tuple((self.generic[each.name], each) for each in restriction.checks)
         self._spent = [{} for _ in restriction.metered]
-        self._pushed = restriction.pushed == restriction.filter
+        self._pushed = widened(restriction.filter) == restriction.filter
+        assert (self.judge is None) == (restriction.rules is None), (
+            "who has rules needs somebody to apply them"
+        )
 
     def publish(self, event: Event, size: int, now: float) -> Values | None:
         """The values under which the event may be published, the very same if nothing changes; None if it may not."""
@@ -110,6 +116,19 @@ class Enforcement:
         if visible is None or visible >= values.keys():
             return values
         return {id_: value for id_, value in values.items() if id_ in visible}
+
+    def show(self, event: Event, size: int, now: float, matched: bool = False) -> Shown | None:
+        """What the subscriber may see of an event under rules; None if nothing."""
+        assert self.judge is not None
+        if self._holds is not None and not (matched and self._pushed) and not self._holds(event.attributes):
+            return None
+        shown = self.judge.show(event, now, self.restriction.visible)
+        return shown if shown is not None and self._passes(event, size, now) else None
+
+    def transform(self, event: Event, now: float) -> tuple[Event, ...]:
+        """What rules make of an event that is published: the very same, or others in its place, or nothing."""
+        shown = self.judge.show(event, now) if self.judge is not None else None
+        return shown.events if shown is not None else () if self.judge is not None else (event,)
 
     def _passes(self, event: Event, size: int, now: float) -> bool:
         """Whether what only this broker can tell is well."""

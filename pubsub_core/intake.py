@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from authz.errors import InvalidSignature
+from pubsub_core.enforcement import Enforcement
 from pubsub_core.errors import InvalidEvent, UnknownType
 from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
 from pubsub_core.messages import Bundle, Taken
@@ -29,6 +30,15 @@ class Admitted:
     proof: Proof
     digests: bytes
     """Those of the whole bundle, in which each event has its place."""
+    originals: list[tuple[Event, msgspec.Raw]] | None = None
+    """The events before rules transformed them, if there are such rules."""
+
+    @property
+    def published(self) -> list[tuple[Event, msgspec.Raw]]:
+        """The events as they were published, before any transformation: what a history keeps."""
+        if self.originals is not None:
+            return self.originals
+        return [(event, raw) for _, raw, event in self.events]
 
 
 class Intake:
@@ -69,12 +79,12 @@ class Intake:
     def _admit_all(self, session: Session, bundle: Bundle, digests: bytes, now: float) -> Admitted:
         refused: list[tuple[int, str, str]] = []
         passed: list[tuple[int, msgspec.Raw, Event]] = []
-        changed = False
+        changed = ruled = False
         for place, raw in enumerate(bundle.events):
             try:
                 event = decode(raw)
-                size = len(memoryview(raw))
-                values = self._admit(session, event, size, now)
+                granted = session.may_publish(event.type)
+                values = self._admit(session, granted, event, len(memoryview(raw)), now)
             except InvalidEvent as error:
                 refused.append((place, error.attribute, error.problem))
                 continue
@@ -85,22 +95,46 @@ class Intake:
                 event = msgspec.structs.replace(event, attributes=dict(values))
                 raw, changed = msgspec.Raw(encode(event)), True
             passed.append((place, raw, event))
+            ruled |= granted is not None and granted.judge is not None
         self._counts.refused += len(refused)
         self._counts.published += len(passed)
+        published = [(event, raw) for _, raw, event in passed] if ruled else None
+        if ruled:
+            passed, altered = self._transform(session, passed, now)
+            changed |= altered
         proof = bundle.proof
         if changed:
             digests = all_digests(raw for _, raw, _ in passed)
             proof = self._setting.vouch(proof, digests)
             passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
-        return Admitted(Taken(bundle.number, refused), passed, proof, digests)
+        return Admitted(Taken(bundle.number, refused), passed, proof, digests, published)
 
-    def _admit(self, session: Session, event: Event, size: int, now: float) -> Mapping[str, object] | None:
+    def _transform(
+        self, session: Session, events: list[tuple[int, msgspec.Raw, Event]], now: float
+    ) -> tuple[list[tuple[int, msgspec.Raw, Event]], bool]:
+        """What rules make of events that are published, and whether that is anything else."""
+        made, altered = list[tuple[int, msgspec.Raw, Event]](), False
+        for place, raw, event in events:
+            granted = session.may_publish(event.type)
+            outputs = granted.transform(event, now) if granted is not None else ()
+            if outputs == (event,):
+                made.append((place, raw, event))
+                continue
+            altered = True
+            lacks = self._setting.vault.lacks
+            readable = [each for each in outputs if lacks(each.type, each.attributes) is None]
+            self._counts.withheld += len(outputs) - len(readable) if outputs else 1
+            made += [(place, msgspec.Raw(encode(each)), each) for each in readable]
+        return made, altered
+
+    def _admit(
+        self, session: Session, granted: Enforcement | None, event: Event, size: int, now: float
+    ) -> Mapping[str, object] | None:
         """The values under which an event is published; None if it is withheld. Raises InvalidEvent."""
         if event.publisher != session.key.raw:
             raise InvalidEvent("publisher", "must be the key of whoever sends it")
         if size > MAX_EVENT_BYTES:
             raise InvalidEvent("event", f"must have at most {MAX_EVENT_BYTES} bytes")
-        granted = session.may_publish(event.type)
         if granted is None:
             raise InvalidEvent("type", "must be one that was advertised, and that may be published")
         type_, shape = self._shape(event.version)

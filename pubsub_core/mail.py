@@ -5,6 +5,8 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from bus.envelope import pack
@@ -38,7 +40,8 @@ class Mail:
             items: list[tuple[int, msgspec.Raw] | None] = []
             for item in again[start : start + MAX_ITEMS]:
                 shown = self._shown(item)
-                items.append(None if shown is None else (item.subscription.number, shown))
+                lost = item.part >= len(shown)
+                items.append(None if lost else (item.subscription.number, shown[item.part]))
             self.post(session, Delivery(first + start, items))
 
     def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
@@ -51,23 +54,30 @@ class Mail:
         items: list[tuple[int, msgspec.Raw] | None] = []
         while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
             shown = self._shown(item)
-            if shown is None:
+            if not shown:
                 outbox.drop()
                 self._counts.withheld += 1
                 continue
-            outbox.send()
-            items.append((item.subscription.number, shown))
-            size += len(memoryview(shown))
+            if len(shown) > 1:
+                outbox.split([item._replace(part=part) for part in range(len(shown))])
+            for raw in shown:
+                outbox.send()
+                items.append((item.subscription.number, raw))
+                size += len(memoryview(raw))
         return items
 
-    def _shown(self, item: Item) -> msgspec.Raw | None:
-        """An event as its subscriber may see it now; None if it may not."""
-        subscription, event, raw, matched = item
+    def _shown(self, item: Item) -> Sequence[msgspec.Raw]:
+        """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
+        subscription, event, raw, matched, _ = item
         enforcement = subscription.granted.get(event.type)
         if enforcement is None:
-            return None
-        size = len(memoryview(raw))
-        values = enforcement.deliver(event, size, self._setting.now(), matched is enforcement)
+            return ()
+        size, now = len(memoryview(raw)), self._setting.now()
+        if enforcement.judge is not None:
+            shown = enforcement.show(event, size, now, matched is enforcement)
+            events = shown.events if shown is not None else ()
+            return [raw if each is event else msgspec.Raw(encode(each)) for each in events]
+        values = enforcement.deliver(event, size, now, matched is enforcement)
         if values is None or values is event.attributes:
-            return None if values is None else raw
-        return msgspec.Raw(encode(msgspec.structs.replace(event, attributes=dict(values))))
+            return () if values is None else (raw,)
+        return (msgspec.Raw(encode(msgspec.structs.replace(event, attributes=dict(values)))),)

@@ -8,6 +8,7 @@ A broker understands these obligations of policies, each an object with one or m
     filter       a filter, in which `$name` stands for the client's attribute of that name
     predicate    the name of a generic predicate; `with` binds its parameters to constants, to `event.<attribute>`, or
                  to `$name`
+    interaction  the text of a rule of interaction control, alone with `rule`, the name by which it is known
 
 What it does not understand it cannot fulfil, so the permission does not count.
 """
@@ -21,12 +22,15 @@ from msgspec import structs
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Equal, Predicate
 from authz.predicate.filter import EVENT, parse_filter
+from authz.rules import Point
 from authz.spki import Authority, Capability, Grant, Right
 from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
 from pubsub_core.restriction import UNRESTRICTED, Check, Metered, Restriction
+from pubsub_core.rules.interaction import About, read_interaction
 
+RULE = "interaction"
 _KEYS = frozenset({"attributes", "hidden", "values", "filter", "predicate", "with"})
 
 
@@ -39,19 +43,37 @@ class Reader:
         parameters: Mapping[str, object],
         right: Right,
         predicates: Iterable[str] = (),
+        version: str = "",
+        types: tuple[str, ...] = (),
+        fixed: Mapping[str, object] | None = None,
     ) -> None:
-        """`parameters` are the client's attributes; `predicates` the generic ones that there are."""
+        """`parameters` are the client's attributes; `predicates` the generic ones that there are.
+
+        `version` is that of the type whose attributes are named, `types` the names of those it extends and its own,
+        `fixed` the attributes that the request gives a value.
+        """
         self._names = names
         self._parameters = parameters
         self._right = right
         self._predicates = frozenset(predicates)
+        point = Point.PUBLISH if right is Right.PUBLISH else Point.NOTIFY
+        self._about = About(names, version, types, {"user": parameters, "sub": fixed or {}}, point)
 
     def obligations(self, obligations: Sequence[Mapping[str, object]]) -> Restriction:
         """All of these together. Raises InvalidObligation."""
         restriction = UNRESTRICTED
+        rules = [each for each in obligations if RULE in each]
         for each in obligations:
-            restriction &= self._obligation(each)
-        return restriction
+            if RULE not in each:
+                restriction &= self._obligation(each)
+        if rules and self._right is Right.PUBLISH:
+            raise InvalidObligation(RULE, "does not belong to this permission, but to `transform`")
+        return restriction & self.rules(rules) if rules else restriction
+
+    def rules(self, obligations: Sequence[Mapping[str, object]]) -> Restriction:
+        """The rules among these. Raises InvalidObligation."""
+        rules = [each for each in obligations if RULE in each]
+        return Restriction(rules=read_interaction(rules, self._about)) if rules else UNRESTRICTED
 
     def grant(self, capability: Capability, grant: Grant, name: str) -> Restriction:
         """What a grant leaves of a right. Raises InvalidObligation."""

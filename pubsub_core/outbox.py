@@ -7,6 +7,7 @@ number yet, so that it can still be withheld.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -53,6 +54,11 @@ class Outbox(Generic[T]):
     def drop(self) -> None:
         """Withhold what would be sent next."""
         self._unsent.popleft()
+
+    def split(self, parts: Sequence[T]) -> None:
+        """What would be sent next is several."""
+        self._unsent.popleft()
+        self._unsent.extendleft(reversed(parts))
 
     def send(self) -> int:
         """Send what would be next; returns its number."""

@@ -29,6 +29,7 @@ from authz.predicate import (
     conjunction,
 )
 from authz.spki import Capability, Right
+from pubsub_core.rules.interaction import Interaction
 
 _EXPRESSIBLE = (Equal, In, Order, Prefix, Exists, Cidr)
 """The comparisons whose coverage is known exactly, so that brokers can aggregate them."""
@@ -76,6 +77,8 @@ class Restriction:
     """What every event must meet. It binds also where its attributes may not be seen."""
     checks: tuple[Check, ...] = ()
     metered: tuple[Metered, ...] = ()
+    rules: Interaction | None = None
+    """Rules of interaction control; at most one side of `&` has them."""
 
     def __and__(self, other: Restriction) -> Restriction:
         """What both leave."""
@@ -86,17 +89,20 @@ class Restriction:
             FALSE if conflict else conjunction(self.filter, other.filter),
             (*self.checks, *(each for each in other.checks if each not in self.checks)),
             (*self.metered, *other.metered),
+            self.rules or other.rules,
         )
 
     @property
     def pushed(self) -> Predicate:
         """The part that the event service can express, perhaps wider than the whole."""
-        return widened(self.filter)
+        ruled = TRUE if self.rules is None else widened(self.rules.pushed)
+        own = widened(self.filter)
+        return own if ruled == TRUE else ruled if own == TRUE else And((own, ruled))
 
     @property
     def local(self) -> bool:
         """Whether something is left for the client's own broker to look at."""
-        return bool(self.checks or self.metered) or self.pushed != self.filter
+        return bool(self.checks or self.metered or self.rules) or self.pushed != self.filter
 
     @property
     def kind(self) -> Class:

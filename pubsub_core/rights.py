@@ -28,7 +28,9 @@ ACTIONS: Mapping[Right, tuple[str, ...]] = {
     Right.PUBLISH: ("advertise", "publish"),
     Right.SUBSCRIBE: ("subscribe",),
 }
-"""What the PDPs are asked for each right."""
+"""What the PDPs are asked for each right: all of it must be permitted."""
+TRANSFORM = "transform"
+"""Asked for publishers besides: a permission says by which rules events are transformed as they are published."""
 
 
 def type_object(definition: EventType) -> Entity:
@@ -61,6 +63,14 @@ class Ask:
     right: Right
     type: str
     """The type's UUID."""
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    """The attributes, by name, that the client's filter gives a value: policies know them as `sub`."""
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """All that the PDPs are asked."""
+        needed = ACTIONS[self.right]
+        return (*needed, TRANSFORM) if self.right is Right.PUBLISH else needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +135,11 @@ class Rights:
 
     def _questions(self, ask: Ask) -> dict[tuple[str, str], Request]:
         subject = ask.holder.credential.entity
+        context: dict[str, object] | None = {"sub": dict(ask.fixed)} if ask.fixed else None
         return {
-            (each.id, action): Request.of(subject, type_object(each), action)
+            (each.id, action): Request.of(subject, type_object(each), action, context)
             for each in self._related(ask.type)
-            for action in ACTIONS[ask.right]
+            for action in ask.actions
         }
 
     def _granted(
@@ -137,7 +148,7 @@ class Rights:
         questions = self._questions(ask)
         effective: dict[tuple[str, str], Decision] = {}
         for each in self._related(ask.type):
-            for action in ACTIONS[ask.right]:
+            for action in ask.actions:
                 decision = decided[questions[each.id, action].key]
                 if decision.reason is Reason.NO_POLICY and each.parent is not None:
                     decision = effective.get((each.parent.id, action), decision)
@@ -145,12 +156,13 @@ class Rights:
         restrictions: dict[str, Restriction] = {}
         ends = [each.expires for each in effective.values() if each.expires is not None]
         for each in self._catalogue.family(ask.type):
-            decisions = [effective[each.id, action] for action in ACTIONS[ask.right]]
-            left = self._left(ask, each, decisions, now)
+            left = self._left(ask, each, {action: effective[each.id, action] for action in ask.actions}, now)
             if left is not None:
                 restrictions[each.id] = left.restriction
                 ends += [] if left.end is None else [left.end]
-        denials = [each for each in effective.values() if not each.allowed]
+        denials = [
+            each for (_, action), each in effective.items() if action != TRANSFORM and not each.allowed
+        ]
         return Granted(
             restrictions,
             min(ends, default=None),
@@ -159,20 +171,34 @@ class Rights:
         )
 
     def _left(
-        self, ask: Ask, definition: EventType, decisions: Sequence[Decision], now: float
+        self, ask: Ask, definition: EventType, decisions: Mapping[str, Decision], now: float
     ) -> _Left | None:
-        """What the decisions and the owner's capability leave of one type; None if nothing."""
-        if not all(each.allowed for each in decisions):
+        """What the decisions, by action, and the owner's capability leave of one type; None if nothing."""
+        needed = [decisions[action] for action in ACTIONS[ask.right]]
+        altered = decisions.get(TRANSFORM)
+        if not all(each.allowed for each in needed) or (altered is not None and not altered.decided):
             return None
-        names = self._catalogue.names(definition.version)
-        reader = Reader(names, ask.holder.parameters, ask.right, self._predicates)
+        reader = self._reader(ask, definition)
         try:
-            obliged = reader.obligations([duty for each in decisions for duty in each.obligations])
+            obliged = reader.obligations([duty for each in needed for duty in each.obligations])
+            if altered is not None and altered.allowed:
+                obliged &= reader.rules(altered.obligations)
             owned = self._capability(ask, definition, reader, now)
         except InvalidObligation as error:
             _log.warning("%s is not granted on `%s`: %s", ask.right, definition.name, error)
             return None
         return None if owned is None else _Left(obliged & owned.restriction, owned.end)
+
+    def _reader(self, ask: Ask, definition: EventType) -> Reader:
+        return Reader(
+            self._catalogue.names(definition.version),
+            ask.holder.parameters,
+            ask.right,
+            self._predicates,
+            definition.version,
+            tuple(each.name for each in self._catalogue.lineage(definition.id)),
+            ask.fixed,
+        )
 
     def _capability(self, ask: Ask, definition: EventType, reader: Reader, now: float) -> _Left | None:
         """What the owner's capability leaves; None if one is needed and there is none."""

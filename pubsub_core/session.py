@@ -22,6 +22,7 @@ from pubsub_core.messages import Taken
 from pubsub_core.outbox import Outbox
 from pubsub_core.proof import Proof, Scrutiny
 from pubsub_core.rights import Holder
+from pubsub_core.rules.judge import Rulebook
 from pubsub_core.switchboard import Subscription
 
 
@@ -33,6 +34,8 @@ class Item(NamedTuple):
     raw: msgspec.Raw
     matched: Enforcement
     """The restriction by which it was found to be for this subscription."""
+    part: int = 0
+    """Which of the events that rules make of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +137,10 @@ class Setting:
     vault: Vault = field(default_factory=lambda: Vault(KeyRing()))
     recorder: Recorder | None = None
     """Keeps what is published, before it is passed on; None if there is no history."""
+    rules: Rulebook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rules = Rulebook(self.catalogue, self.identity.derive("rules"))
 
     def vouch(self, proof: Proof, digests: bytes) -> Proof:
         """A proof of this broker's own for what it has changed."""

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from authz.predicate import And, Or, Predicate
+from authz.predicate.filter import parse_filter
 from pubsub_core.coverage import covering
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
 from pubsub_core.matching import Matcher
+from pubsub_core.rules.condition import fixed
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +30,11 @@ class Subscription:
     """As the client wrote it."""
     granted: Mapping[str, Enforcement] = field(default_factory=dict)
     """By type: the one asked for and its sub-types, as far as granted."""
+
+    @property
+    def fixed(self) -> dict[str, object]:
+        """The attributes that its filter gives a value, by name."""
+        return fixed(parse_filter(self.filter))
 
 
 class Switchboard:

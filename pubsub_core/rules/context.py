@@ -1,0 +1,179 @@
+"""What rules may ask about besides the event: fluents, tables, functions and the time.
+
+Whoever cannot be asked does not stand for no: what is unknown raises, and the event is withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from authz.predicate import Path, Scalar
+from authz.predicate.filter import EVENT
+from authz.rules import Call, Moment, parse_term
+from authz.rules.terms import NOW, Argument
+from pubsub_core.errors import EventError, InvalidFilter
+from pubsub_core.event import Event
+from pubsub_core.event_type import Attribute
+from pubsub_core.rules.condition import USER, Known, worth
+from pubsub_core.rules.fluents import Fluent, Fluents
+
+PUBLISHED = "published"
+"""When the event was published."""
+LOOKUP = "lookup"
+"""`lookup('table', key, 'column')`: from a context table."""
+HOLDS_AT = "holds_at"
+"""`holds_at(fluent(...), time)`: whether a fluent held then."""
+
+Row: TypeAlias = Mapping[str, Scalar]
+
+
+class Unknowable(EventError):
+    """Something that a rule asks and that nobody here can tell: what depends on it is withheld."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"`{name}` {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class Calling(Protocol):
+    """Functions that the broker was given."""
+
+    def __contains__(self, name: object) -> bool: ...
+
+    def call(self, name: str, arguments: Sequence[object]) -> object:
+        """Raises Unknowable."""
+
+
+class NoFunctions:
+    """A broker without functions of its own."""
+
+    def __contains__(self, name: object) -> bool:
+        return False
+
+    def call(self, name: str, arguments: Sequence[object]) -> object:
+        raise Unknowable(name, "is no function that this broker has")
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of affairs at one broker. It changes while rules are at work, and they see it as it is."""
+
+    fluents: Fluents = field(default_factory=Fluents)
+    defined: Mapping[str, int] = field(default_factory=dict)
+    """The fluents that are followed here, with how many things each is about."""
+    tables: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
+    """Rows by their keys, as text, in tables by their names."""
+    functions: Calling = field(default_factory=NoFunctions)
+
+    def holds(self, name: str, arguments: Sequence[object], at: float) -> bool:
+        """Whether a fluent holds; of something that is missing it does not. Raises Unknowable."""
+        if self.defined.get(name) != len(arguments):
+            count = len(arguments)
+            raise Unknowable(name, f"is no fluent of {count} thing{'s' * (count != 1)} that is followed here")
+        things = tuple(each for each in arguments if isinstance(each, str | int | float | bool))
+        return len(things) == len(arguments) and self.fluents.holds_at(Fluent(name, things), at)
+
+    def look_up(self, table: str, key: Scalar) -> Row | None:
+        """The row of a table. Raises Unknowable if there is no such table."""
+        if table not in self.tables:
+            raise Unknowable(table, "is no context table that this broker has")
+        return self.tables[table].get(str(key))
+
+
+@dataclass(slots=True, eq=False)
+class Case:
+    """One event before the rules."""
+
+    event: Event
+    now: float
+    known: Known
+    terms: Mapping[str, Term]
+    values: Mapping[str, object] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.values = self.event.attributes
+
+    def get(self, text: str) -> object:
+        """What a term is worth. Raises Unknowable."""
+        return self.terms[text](self)
+
+
+Term: TypeAlias = Callable[[Case], object]
+
+
+def read_term(text: str, names: Mapping[str, Attribute], context: Context) -> Term:
+    """What finds out the worth of a term. Raises InvalidFilter."""
+    return _moment(parse_term(text), names, context)
+
+
+def _moment(moment: Moment, names: Mapping[str, Attribute], context: Context) -> Term:
+    base, shift = _call(moment.base, names, context), moment.shift
+    if not shift:
+        return base
+
+    def shifted(case: Case) -> object:
+        start = base(case)
+        return start + shift if isinstance(start, int | float) else None
+
+    return shifted
+
+
+def _call(call: Call, names: Mapping[str, Attribute], context: Context) -> Term:
+    match call:
+        case Call(name, ()) if name == NOW:
+            return lambda case: case.now
+        case Call(name, ()) if name == PUBLISHED:
+            return lambda case: case.event.time
+        case Call(name, (str() as table, key, str() as column)) if name == LOOKUP:
+            return _lookup(table, _argument(key, names, context), column, context)
+        case Call(name, (Call() as fluent, at)) if name == HOLDS_AT:
+            return _holds(fluent, _argument(at, names, context), names, context)
+    arguments = [_argument(each, names, context) for each in call.arguments]
+
+    def fact(case: Case) -> object:
+        found = [each(case) for each in arguments]
+        if call.name in context.functions:
+            return context.functions.call(call.name, found)
+        return context.holds(call.name, found, case.now)
+
+    return fact
+
+
+def _lookup(table: str, key: Term, column: str, context: Context) -> Term:
+    def cell(case: Case) -> object:
+        found = key(case)
+        row = context.look_up(table, found) if isinstance(found, str | int | float | bool) else None
+        return row.get(column) if row is not None else None
+
+    return cell
+
+
+def _holds(fluent: Call, at: Term, names: Mapping[str, Attribute], context: Context) -> Term:
+    arguments = [_argument(each, names, context) for each in fluent.arguments]
+
+    def held(case: Case) -> object:
+        moment = at(case)
+        if not isinstance(moment, int | float):
+            return False
+        return context.holds(fluent.name, [each(case) for each in arguments], moment)
+
+    return held
+
+
+def _argument(argument: Argument, names: Mapping[str, Attribute], context: Context) -> Term:
+    if isinstance(argument, Call):
+        return _call(argument, names, context)
+    if not isinstance(argument, Path):
+        return lambda case: argument
+    if argument.root != EVENT or argument.keys == (USER,):
+        path = Path(USER) if argument.root == EVENT else argument
+        return lambda case: worth(path, case.known)
+    name = str(argument.keys[0])
+    if len(argument.keys) != 1 or name not in names:
+        there = ", ".join(f"`{each}`" for each in names)
+        raise InvalidFilter(name, f"is not an attribute of this type: it has {there}")
+    id_ = names[name].id
+    return lambda case: case.values.get(id_)

@@ -1,0 +1,191 @@
+"""Rules at work on each event: whether a client gets it, and what it gets.
+
+Rules are found by what their conditions say of the event, in an index, so that an event is tried against those that
+could apply to it. Invariant: whatever cannot be found out, or cannot be done, leads to nothing being let through.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from authz.predicate import Predicate, compile_predicate
+from authz.predicate.compiler import Layout
+from authz.predicate.filter import EVENT
+from authz.rules.terms import term_texts
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.errors import EventError
+from pubsub_core.event import Event
+from pubsub_core.matching import Matcher
+from pubsub_core.rules.condition import event_part, is_about_event
+from pubsub_core.rules.context import Case, Context, Term, read_term
+from pubsub_core.rules.interaction import Bar, Change, Interaction, Permit
+from pubsub_core.rules.production import Production
+from pubsub_core.rules.wanted import Wanted
+
+_log = logging.getLogger("authfabric.rules")
+
+LAYOUT: Layout[Case] = Layout({EVENT: "it.values", "": "it"})
+Test: TypeAlias = Callable[[Case], bool]
+MOST_SAID = 100
+
+
+class Shown(NamedTuple):
+    """What a client gets of an event, and by which rules."""
+
+    events: tuple[Event, ...]
+    """The event itself, the very same, if nothing is altered."""
+    rules: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class RuleCounts:
+    """What rules have done so far."""
+
+    passed: int = 0
+    transformed: int = 0
+    restricted: int = 0
+    """Held back as rules say."""
+    failed: int = 0
+    """Held back because something could not be found out, or done."""
+
+
+@dataclass(slots=True)
+class Rulebook:
+    """What a broker judges by rules with."""
+
+    catalogue: Catalogue
+    secret: bytes = b""
+    """Noise and pseudonyms are drawn from it."""
+    context: Context = field(default_factory=Context)
+    counts: RuleCounts = field(default_factory=RuleCounts)
+
+
+class Judge:
+    """The rules about one client and one type, ready to be applied."""
+
+    def __init__(self, interaction: Interaction, book: Rulebook, wanted: Wanted | None = None) -> None:
+        """`wanted` is what the client asked for, of what it gets to see."""
+        self._interaction = interaction
+        self._book = book
+        self._wanted = wanted if interaction.changes else None
+        names = book.catalogue.names(interaction.version)
+        self._terms: Mapping[str, Term] = {
+            text: read_term(text, names, book.context) for text in _texts(interaction)
+        }
+        self._permits = _Index(_Ready.of(each) for each in interaction.permits)
+        others: list[Bar | Change] = [*interaction.bars, *interaction.changes]
+        self._others = _Index(map(_Ready.of, others))
+        self._production = Production(book.catalogue, book.secret, book.context)
+        self._said = set[str]()
+
+    def show(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
+        """What comes of an event, of which these attributes may be seen; None if nothing does."""
+        counts = self._book.counts
+        try:
+            shown = self._show(event, now, visible)
+        except EventError as error:
+            counts.failed += 1
+            self._say(error)
+            return None
+        if shown is None:
+            counts.restricted += 1
+        else:
+            counts.passed += 1
+        return shown
+
+    def _show(self, event: Event, now: float, visible: frozenset[str] | None) -> Shown | None:
+        case = Case(event, now, self._interaction.known, self._terms)
+        rules = self._in_force(case)
+        if rules is None or not all(each.passes(case) for each in rules):
+            return None
+        if visible is not None and not visible >= event.attributes.keys():
+            seen = {id_: value for id_, value in event.attributes.items() if id_ in visible}
+            event = msgspec.structs.replace(event, attributes=seen)
+        events: tuple[Event, ...] = (event,)
+        if changes := [each.change for each in rules if each.change is not None]:
+            events = self._production.produce(event, changes)
+            self._book.counts.transformed += 1
+        if self._wanted is not None:
+            events = tuple(filter(self._wanted.holds, events))
+        return Shown(events, tuple(each.id for each in rules)) if events else None
+
+    def _in_force(self, case: Case) -> list[_Ready] | None:
+        """The rules that apply and are not overridden, after one that permits; None if none does."""
+        found = list[_Ready]()
+        if self._permits:
+            permit = next(self._permits.applicable(case), None)
+            if permit is None:
+                return None
+            found.append(permit)
+        applicable = list(self._others.applicable(case))
+        overridden = {id_ for each in applicable for id_ in each.overrides}
+        found += [each for each in applicable if each.id not in overridden]
+        return found
+
+    def _say(self, error: EventError) -> None:
+        """Say once what is wrong: many events may meet it."""
+        text = str(error)
+        if text not in self._said and len(self._said) < MOST_SAID:
+            self._said.add(text)
+            name = self._book.catalogue.version(self._interaction.version).name
+            _log.warning("events of `%s` are withheld: %s", name, text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ready:
+    """A rule, compiled."""
+
+    id: str
+    part: Predicate
+    """What its condition says of the event."""
+    rest: Test | None
+    """The condition, if that is not all of it."""
+    overrides: tuple[str, ...] = ()
+    filter: Test | None = None
+    change: Change | None = None
+
+    @classmethod
+    def of(cls, rule: Permit | Bar | Change) -> _Ready:
+        part = event_part(rule.where)
+        rest = None if is_about_event(rule.where) else compile_predicate(rule.where, LAYOUT)
+        match rule:
+            case Permit():
+                return cls(rule.id, part, rest)
+            case Bar():
+                return cls(rule.id, part, rest, rule.overrides, compile_predicate(rule.filter, LAYOUT))
+            case Change():
+                return cls(rule.id, part, rest, rule.overrides, change=rule)
+
+    def passes(self, case: Case) -> bool:
+        return self.filter is None or self.filter(case)
+
+
+class _Index:
+    """Rules by what their conditions say of the event."""
+
+    def __init__(self, rules: Iterable[_Ready]) -> None:
+        self._rules = list(rules)
+        self._matcher: Matcher[int] = Matcher()
+        for number, rule in enumerate(self._rules):
+            self._matcher.add(number, rule.part)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def applicable(self, case: Case) -> Iterator[_Ready]:
+        """The rules whose conditions hold, in their order."""
+        for number in sorted(self._matcher.match(case.values)):
+            rule = self._rules[number]
+            if rule.rest is None or rule.rest(case):
+                yield rule
+
+
+def _texts(interaction: Interaction) -> set[str]:
+    rules: list[Permit | Bar | Change] = [*interaction.permits, *interaction.bars, *interaction.changes]
+    conditions = [*(each.where for each in rules), *(each.filter for each in interaction.bars)]
+    return set[str]().union(*map(term_texts, conditions))

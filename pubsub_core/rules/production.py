@@ -1,0 +1,104 @@
+"""What becomes of an event under transformation rules: for each type that they name, one event that fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+import msgspec
+
+from authz.predicate import Path
+from authz.rules import Call
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.errors import UnknownType
+from pubsub_core.event import Event, Shape
+from pubsub_core.rules.context import Context
+from pubsub_core.rules.interaction import Change
+from pubsub_core.rules.library import LIBRARY, make_step
+from pubsub_core.rules.transformation import Scene, Step, Untransformable, reshape, transform
+from pubsub_core.type_mapping import Reader, reader
+
+MOST_PLANS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How events of one version become events of another type."""
+
+    read: Reader
+    steps: tuple[Step, ...]
+    type: str
+    version: str
+    shape: Shape
+
+
+_Key: TypeAlias = tuple[str, str, str, tuple[Call, ...]]
+
+
+class Production:
+    """Makes events of other types."""
+
+    def __init__(self, catalogue: Catalogue, secret: bytes, context: Context) -> None:
+        self._catalogue = catalogue
+        self._secret = secret
+        self._context = context
+        self._plans: dict[_Key, _Plan] = {}
+
+    def produce(self, event: Event, changes: Iterable[Change]) -> tuple[Event, ...]:
+        """The events that these rules, in their order, make of one, by the names of their types. Raises EventError."""
+        by_type = sorted(changes, key=lambda each: each.to)  # which keeps the order among those to one type
+        return tuple(self._made(event, to, list(some)) for to, some in groupby(by_type, lambda each: each.to))
+
+    def _made(self, event: Event, to: str, changes: Sequence[Change]) -> Event:
+        plan = self._plan(event.version, changes)
+        name = event.publisher + event.sequence.to_bytes(8, "big", signed=True)
+        scene = Scene(name, self._secret, self._context.look_up)
+        try:
+            values = transform(plan.steps, plan.read(event.attributes), scene)
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise Untransformable(to, f"cannot be made of this event: {error}") from None
+        return msgspec.structs.replace(
+            event, type=plan.type, version=plan.version, attributes=plan.shape.by_id(values)
+        )
+
+    def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
+        catalogue = self._catalogue
+        source, to = catalogue.named(changes[0].source), catalogue.named(changes[0].to)
+        calls = tuple(call for each in changes for call in each.steps)
+        key = version, source.version, to.version, calls
+        plan = self._plans.get(key)
+        if plan is None:
+            known = catalogue.attributes(source.version)
+            steps = tuple(make_step(call) for call in calls)
+            reshape(steps, {each.name: each.type for each in known.values()})
+            read = reader(catalogue.attributes(version), known)
+            plan = _Plan(read, steps, to.id, to.version, Shape(catalogue.attributes(to.version)))
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan
+
+
+def altered(changes: Iterable[Change], catalogue: Catalogue, id_: str) -> frozenset[str]:
+    """The attributes, by UUID, of a type that these rules do not all leave as they are."""
+    attributes = catalogue.attributes(catalogue.newest(id_).version)
+    kept = set(attributes)
+    for each in changes:
+        touched = {
+            str(path.keys[0]) for call in each.steps for path in call.arguments if isinstance(path, Path)
+        }
+        try:
+            names = catalogue.names(catalogue.named(each.to).version)
+        except UnknownType:
+            return frozenset(attributes)
+        whole = all(
+            call.name in LIBRARY for call in each.steps
+        )  # of other functions nobody knows what they touch
+        kept = {
+            id_ for id_ in kept
+            if whole and (name := attributes[id_].name) not in touched
+            and name in names and names[name].type is attributes[id_].type
+        }  # fmt: skip
+    return frozenset(attributes.keys() - kept)

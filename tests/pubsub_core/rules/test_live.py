@@ -1,0 +1,156 @@
+"""Rules on a real server: they come from the PDPs as obligations, and bind each event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.pubsub_core.town import Town, town
+from tests.waiting import eventually
+
+PRESCRIBE = [("patient", "string"), ("prescriber", "string"), ("drug", "string"), ("amount", "integer")]
+PRESCRIPTION = [("patient", "string"), ("drug", "string"), ("amount", "integer")]
+AUTHORISED = [("prescriber", "string"), ("drug", "string")]
+
+
+@pytest.fixture
+async def place(jetstream_server, tmp_path):
+    async with town(jetstream_server, tmp_path) as place:
+        yield place
+
+
+def policy(uid: str, action: str, *rules: tuple[str, str], subject: str = "*") -> dict[str, object]:
+    """A policy that allows an action, with rules as its obligations."""
+    return {
+        "uid": uid,
+        "effect": "allow",
+        "rules": {},
+        "targets": {"action_id": action, "subject_id": subject},
+        "obligations": [{"interaction": text, "rule": id_} for id_, text in rules],
+    }
+
+
+PLAIN = [policy(each, each) for each in ("connect", "advertise", "publish", "inspect")]
+
+
+async def release(place: Town, *policies: dict[str, object]) -> int:
+    return await place.release(json.dumps([*PLAIN, *policies]))
+
+
+async def take(subscriber, count: int = 1) -> list[tuple[str, dict[str, object]]]:
+    """The next events: the last word of their type's name, and what they hold."""
+    events = [await asyncio.wait_for(anext(subscriber), 10) for _ in range(count)]
+    return [(each.type.name.rpartition(".")[2], dict(each.attributes)) for each in events]
+
+
+async def test_a_prescription_is_another_event_for_the_pharmacy_and_for_the_auditor(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    sold = await place.define("Prescription", *PRESCRIPTION)
+    seen = await place.define("Authorised", *AUTHORISED)
+    allow = ("all", f"ALLOW SUBSCRIPTION TO {kind.name}")
+    to = f"TRANSFORM EVENT {kind.name} TO"
+    await release(
+        place,
+        policy(
+            "pharmacy", "subscribe", allow,
+            ("sell", f"{to} {sold.name} ON notify EXECUTE drop(prescriber)"), subject="pat",
+        ),
+        policy(
+            "auditor", "subscribe", allow,
+            ("see", f"{to} {seen.name} ON notify EXECUTE drop(patient, amount)"),
+            ("controlled", f"RESTRICT DELIVERY OF {kind.name} FILTER drug IN ('morphine', 'codeine')"), subject="aud",
+        ),
+        policy("doctor", "subscribe", allow, subject="doc"),
+    )  # fmt: skip
+    await place.broker("north")
+    await place.broker("south")
+    doctor = await place.client("doc", "north")
+    pharmacy, auditor = await place.client("pat", "south"), await place.client("aud", "south")
+    sales, audit, own = [await each.subscriber(kind.name) for each in (pharmacy, auditor, doctor)]
+    publisher = await doctor.publisher(kind.name)
+    await eventually(lambda: publisher.interested)
+    first = {"patient": "p1", "prescriber": "doc", "drug": "aspirin", "amount": 2}
+    second = {"patient": "p2", "prescriber": "doc", "drug": "morphine", "amount": 1}
+    for each in (first, second):
+        await publisher.publish(**each)
+    await publisher.flush()
+    assert await take(own, 2) == [("Prescribe", first), ("Prescribe", second)]
+    assert await take(sales, 2) == [
+        ("Prescription", {"patient": "p1", "drug": "aspirin", "amount": 2}),
+        ("Prescription", {"patient": "p2", "drug": "morphine", "amount": 1}),
+    ]
+    assert await take(audit) == [("Authorised", {"prescriber": "doc", "drug": "morphine"})]
+    assert audit.unread == 0
+
+
+async def test_one_event_may_become_several_for_one_subscriber(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    sold = await place.define("Prescription", *PRESCRIPTION)
+    seen = await place.define("Authorised", *AUTHORISED)
+    to = f"TRANSFORM EVENT {kind.name} TO"
+    rules = [
+        ("sell", f"{to} {sold.name} ON notify EXECUTE drop(prescriber)"),
+        ("see", f"{to} {seen.name} ON notify EXECUTE drop(patient, amount) WHERE amount > 1"),
+    ]
+    await release(place, policy("both", "subscribe", *rules))
+    await place.broker("north")
+    client = await place.client("doc", "north")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+    for amount in (1, 2, 1):
+        await publisher.publish(patient="p", prescriber="d", drug="x", amount=amount)
+    await publisher.flush()
+    found = await take(subscriber, 4)
+    assert [name for name, _ in found] == ["Prescription", "Authorised", "Prescription", "Prescription"]
+    assert client._received == 4
+
+
+async def test_an_event_is_transformed_as_it_is_published_and_vouched_for_by_the_broker(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    seen = await place.define("Authorised", *AUTHORISED)
+    steps = "EXECUTE drop(patient, amount) WHERE drug = 'morphine'"
+    hide = f"TRANSFORM EVENT {kind.name} TO {seen.name} ON publish {steps}"
+    await release(place, policy("all", "subscribe"), policy("hide", "transform", ("hide", hide)))
+    north, south = await place.broker("north"), await place.broker("south")
+    doctor, reader = await place.client("doc", "north"), await place.client("ann", "south")
+    originals, others = await reader.subscriber(kind.name), await reader.subscriber(seen.name)
+    publisher = await doctor.publisher(kind.name)
+    await eventually(lambda: publisher.interested and len(north.broker.switchboard._remote) == 2)
+    for drug in ("morphine", "aspirin"):
+        await publisher.publish(patient="p1", prescriber="doc", drug=drug, amount=1)
+    await publisher.flush()
+    assert await take(others) == [("Authorised", {"prescriber": "doc", "drug": "morphine"})]
+    plain = {"patient": "p1", "prescriber": "doc", "drug": "aspirin", "amount": 1}
+    assert await take(originals) == [("Prescribe", plain)]
+    assert originals.unread == others.unread == 0
+    assert south.broker.counts.forged == 0
+
+
+async def test_what_the_request_fixes_is_told_to_the_pdps(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    named = policy("named", "subscribe")
+    named["rules"] = {"context": {"$.sub.prescriber": {"condition": "Exists"}}}
+    await release(place, named)
+    await place.broker("north")
+    client = await place.client("aud", "north")
+    with pytest.raises(Exception, match="not permitted"):
+        await client.subscriber(kind.name, "drug = 'x'")
+    await client.subscriber(kind.name, "drug = 'x' AND prescriber = 'n1'")
+
+
+async def test_a_changed_rule_binds_what_is_delivered_from_then_on(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    few = ("few", f"RESTRICT DELIVERY OF {kind.name} FILTER amount < 3")
+    await release(place, policy("all", "subscribe"))
+    north = await place.broker("north")
+    client = await place.client("doc", "north")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+    await publisher.publish(amount=5)
+    await publisher.flush()
+    epoch = await release(place, policy("all", "subscribe", few))
+    await eventually(lambda: north.claims.epoch == epoch)
+    for amount in (5, 1):
+        await publisher.publish(amount=amount)
+    await publisher.flush()
+    assert await take(subscriber, 2) == [("Prescribe", {"amount": 5}), ("Prescribe", {"amount": 1})]
