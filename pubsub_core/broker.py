@@ -106,8 +106,8 @@ class Broker:
         """Pass on what is kept now; what is not kept is not passed on."""
         number = admitted.taken.number
         if problem:
-            self.counts.refused += len(admitted.events)
-            self.counts.published -= len(admitted.events)
+            self.counts.refused += len(admitted.published)
+            self.counts.published -= len(admitted.published)
             taken = session.unkept[number] = Taken(number, problem=problem, unkept=True)
             session.unkept.pop(number - MAX_UNKEPT, None)
             session.recording.discard(number)
