@@ -27,6 +27,7 @@ COMMANDS = {
     "keys": "keys",
     "broker": "broker",
     "policy": "policy",
+    "rules": "rules",
     "roles": "roles",
     "audit": "audit",
     "search": "search",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ import msgspec
 
 from authfabric.capability_files import FileRefused, read, write_new
 from authz import AuthFabricError
+from pubsub_core.catalogue import Catalogue
 from pubsub_core.event_type import EventType
 from pubsub_core.type_signature import SignedType
 
@@ -28,6 +29,32 @@ def read_signed(path: Path) -> SignedType:
 
 def read_all_signed(paths: Iterable[Path]) -> list[SignedType]:
     return [read_signed(path) for path in paths]
+
+
+def read_types(folder: Path, now: float) -> Catalogue:
+    """The types defined in the files of a folder, verified. Raises FileRefused or TypeRefused."""
+    try:
+        waiting = read_all_signed(sorted(each for each in folder.iterdir() if each.is_file()))
+    except OSError as error:
+        raise FileRefused(folder, f"cannot be read: {error.strerror}") from None
+    catalogue = Catalogue()
+    while waiting:  # each after those it builds on, in whatever order the files are
+        ready = [
+            each for each in waiting if _builds_on(each.definition) <= {*_versions(catalogue)}
+        ] or waiting
+        for each in ready:
+            catalogue.accept(each, now)
+        waiting = [each for each in waiting if each not in ready]
+    return catalogue
+
+
+def _builds_on(definition: EventType) -> set[str]:
+    parent = {definition.parent.version} if definition.parent is not None else set()
+    return parent | ({definition.previous} if definition.previous else set())
+
+
+def _versions(catalogue: Catalogue) -> Iterator[str]:
+    return (each.definition.version for each in catalogue)
 
 
 def write(path: Path, value: EventType | SignedType) -> None:

@@ -5,13 +5,10 @@ Sound, not complete: what is reported is so; some of what is so is not found.
 
 from __future__ import annotations
 
-import enum
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
-
-import msgspec
 
 from authz import PublicKey
 from authz.change import ROLES
@@ -21,6 +18,7 @@ from pdp.abac.policy import Algorithm, Policy
 from pdp.bundle import Bundle, FileKind
 from pdp.cover_index import CoverIndex
 from pdp.entities import Entities, keys_of
+from pdp.finding import Finding, Kind
 from pdp.oasis.domain import PRINCIPAL
 from pdp.oasis.syntax import (
     Activation,
@@ -32,52 +30,12 @@ from pdp.oasis.syntax import (
     RuleSet,
 )
 from pdp.policy_set import InvalidPolicies, PolicySet, places_of
+from pdp.rules.check import check_interaction
 from pdp.schema import Schema, misuses
 from pdp.source import Effect
 
 MOST_COMPARISONS = 200_000
 """So many pairs of policies are compared; where there are more, some shadowed policies are not found."""
-
-
-class Level(enum.StrEnum):
-    ERROR = "error"
-    WARNING = "warning"
-
-
-class Kind(enum.StrEnum):
-    """What can be found."""
-
-    SYNTAX = "syntax"
-    UNKNOWN_ATTRIBUTE = "unknown-attribute"
-    WRONG_TYPE = "wrong-type"
-    UNREACHABLE = "unreachable"
-    """It can never apply."""
-    SHADOWED = "shadowed"
-    """Wherever it applies, another overrides it."""
-    REDUNDANT = "redundant"
-    """Wherever it applies, another with the same effect does."""
-    DUPLICATE = "duplicate"
-
-
-ERRORS = frozenset({Kind.SYNTAX, Kind.UNKNOWN_ATTRIBUTE, Kind.WRONG_TYPE})
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """Something found, and where: lines and columns count from one."""
-
-    kind: Kind
-    file: str
-    line: int
-    column: int
-    text: str
-    policy: str = ""
-
-    @property
-    def level(self) -> Level:
-        return Level.ERROR if self.kind in ERRORS else Level.WARNING
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.level}: {self.text}"
 
 
 def check(bundle: Bundle) -> list[Finding]:
@@ -88,7 +46,12 @@ def check(bundle: Bundle) -> list[Finding]:
         return [
             Finding(Kind.SYNTAX, each.source, each.line, each.column, each.problem) for each in error.problems
         ]
-    found = [*_located(policies, _policies(policies)), *_roles(policies), *_keys(bundle, policies)]
+    found = [
+        *_located(policies, _policies(policies)),
+        *_roles(policies),
+        *_keys(bundle, policies),
+        *check_interaction(policies.interaction, policies.manifest.attributes),
+    ]
     return sorted(found, key=lambda each: (each.file, each.line, each.column))
 
 

@@ -13,8 +13,8 @@ from authz import AuthFabricError
 from pdp.bundle_store import read_cases, read_folder
 from pdp.casebook import Outcome, Report, run_cases
 from pdp.casebook import read_cases as parse_cases
-from pdp.check import Finding, Level
 from pdp.check import check as check_bundle
+from pdp.finding import Finding, Level
 from pdp.policy_set import PolicySet
 
 Folder = Annotated[Path, typer.Argument(help="The folder of policies.")]
@@ -37,9 +37,9 @@ def check(
         fail(error)
     wrong = [each for each in findings if strict or each.level is Level.ERROR]
     if json:
-        print_json({"ok": not wrong, "findings": [_document(each) for each in findings]})
+        print_json({"ok": not wrong, "findings": [finding_document(each) for each in findings]})
     else:
-        _show_findings(findings)
+        show_findings(findings)
     if wrong:
         raise typer.Exit(Exit.DENIED)
 
@@ -68,7 +68,7 @@ def run_tests(
         raise typer.Exit(Exit.DENIED)
 
 
-def _show_findings(findings: list[Finding]) -> None:
+def show_findings(findings: list[Finding]) -> None:
     for each in findings:
         out.print(
             f"{escape(each.file)}:{each.line}:{each.column}: [{_COLOURS[each.level]}]{each.level}[/]:"
@@ -80,7 +80,7 @@ def _show_findings(findings: list[Finding]) -> None:
         out.print("[green]nothing wrong[/]")
 
 
-def _document(finding: Finding) -> dict[str, object]:
+def finding_document(finding: Finding) -> dict[str, object]:
     return {
         "level": finding.level,
         "kind": finding.kind,

@@ -12,8 +12,9 @@ from authz import Identity
 from authz.predicate import compile_predicate, covers
 from pdp.abac.policy import Algorithm
 from pdp.bundle import Bundle, File
-from pdp.check import Finding, Kind, Level, check
+from pdp.check import check
 from pdp.cover_index import CoverIndex
+from pdp.finding import Finding, Kind, Level
 from pdp.policy_set import PolicySet
 from tests.pdp.cases import Cases
 
