@@ -6,7 +6,7 @@ UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip install --quiet --python $(
 N ?= 200000
 SECONDS ?= 60
 
-.PHONY: help demo test lint cluster bench difftest recycletest fuzz lock clean
+.PHONY: help demo test lint cluster bench difftest recycletest mutations fuzz lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -46,6 +46,9 @@ difftest: $(VENV)/full ## compare engine, reference and py-abac on N random case
 
 recycletest: $(VENV)/full ## compare what caches infer with the reference, N times, through random changes of policies
 	$(BIN)/python -m tests.sdp_cache.difftest $(N)
+
+mutations: $(VENV)/full ## take each defence of docs/security.md away, and see that its test fails; WORDS chooses some
+	$(BIN)/python -m tests.mutations $(WORDS)
 
 fuzz: $(VENV)/full ## send strangers' bytes to whatever reads certificates, for SECONDS (Linux)
 	$(UV) -e '.[fuzz]'

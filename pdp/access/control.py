@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -42,6 +43,7 @@ from bus.credentials import read_token
 from bus.permissions import Permissions, permissions
 
 _MINUTE = 60
+_MARK_BYTES = 16
 
 
 class NotAdmitted(AuthFabricError):
@@ -70,13 +72,14 @@ class Admitted:
     """Somebody let in, and what would unprove what they showed."""
 
     key: PublicKey
-    links: tuple[bytes, ...]
+    marks: tuple[bytes, ...]
+    """Of the certificates it rests on, each with every key that can take it back."""
     permissions: Permissions
     until: float
 
     @property
     def admission(self) -> Admission:
-        return Admission(write_label(self.key, self.links), self.permissions, self.until)
+        return Admission(write_label(self.key, self.marks), self.permissions, self.until)
 
 
 class AccessControl:
@@ -153,8 +156,9 @@ class AccessControl:
         if not allowed.publish:
             raise NotAdmitted(str(key), "is refused: nothing it presents lets it connect now")
         until = min(_ends(each, at, at + self.rules.session_seconds, self.verifier) for each in proved)
-        links = dict.fromkeys(link.id for each in proved for link in each.links)
-        return Admitted(key, tuple(links), allowed, until)
+        links = (link for each in proved for link in each.links)
+        marks = dict.fromkeys(mark(link.id, revoker) for link in links for revoker in link.revokers)
+        return Admitted(key, tuple(marks), allowed, until)
 
     def _permissions(self, proved: Reduced, at: float) -> Permissions:
         usable = [grant for grant in proved.capability.authority.grants if self._usable(proved, grant, at)]
@@ -175,16 +179,26 @@ class AccessControl:
         return True
 
 
-def write_label(key: PublicKey, links: Iterable[bytes]) -> str:
+def mark(certificate: bytes, revoker: PublicKey) -> bytes:
+    """What stands for the certificate of this id, taken back by this key: nobody else's word leads to it."""
+    return hashlib.blake2b(certificate + revoker.raw, digest_size=_MARK_BYTES).digest()
+
+
+def marks_of(notice: Notice) -> frozenset[bytes]:
+    """What a revocation takes from those who rest on it."""
+    return frozenset(mark(each.id, notice.issuer) for each in notice.revoked)
+
+
+def write_label(key: PublicKey, marks: Iterable[bytes]) -> str:
     """What a server shows of a connection to its operators: whose it is, and on which certificates it rests."""
-    return " ".join([str(key), *(base64.b64encode(link).decode() for link in links)])
+    return " ".join([str(key), *(base64.b64encode(each).decode() for each in marks)])
 
 
 def read_label(label: str) -> tuple[str, frozenset[bytes]]:
-    """The key and the certificates that a label names; no certificates if it is not one of ours."""
-    key, *links = label.split(" ")
+    """The key and the marks that a label has; no marks if it is not one of ours."""
+    key, *marks = label.split(" ")
     try:
-        return key, frozenset(base64.b64decode(link, validate=True) for link in links)
+        return key, frozenset(base64.b64decode(each, validate=True) for each in marks)
     except binascii.Error:
         return key, frozenset()
 

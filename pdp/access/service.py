@@ -32,7 +32,7 @@ from bus.security import ACCOUNT, ServiceKeys
 from bus.subjects import REVOKE
 from bus.system import Connected, System
 from pdp.access.census import Census
-from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
+from pdp.access.control import AccessControl, Admitted, NotAdmitted, marks_of, read_label
 
 START_SECONDS = 30.0
 WATCH_SECONDS = 1.0
@@ -153,16 +153,16 @@ class AccessService:
 
     def _heed(self, notice: Notice) -> None:
         self.control.accept(notice, self._clock())
-        revoked = frozenset(each.id for each in notice.revoked)
+        revoked = marks_of(notice)
         for _, arrival, admitted in self._recent:
-            if revoked.intersection(admitted.links):
+            if revoked.intersection(admitted.marks):
                 self._end(arrival.server, arrival.number, str(admitted.key))
         self._look(lambda page: self._end_those(page, revoked))
 
     def _end_those(self, page: list[Connected], revoked: frozenset[bytes]) -> None:
         for each in page:
-            key, links = read_label(each.label)
-            if revoked & links:
+            key, marks = read_label(each.label)
+            if revoked & marks:
                 self._end(each.server, each.number, key)
 
     def _end(self, server: str, number: int, key: str) -> None:
@@ -179,8 +179,8 @@ class AccessService:
     def _put_out(self, page: list[Connected]) -> None:
         now = self._clock()
         for each in self.census.look(page, now):
-            key, links = read_label(each.label)
-            if not links:
+            key, marks = read_label(each.label)
+            if not marks:
                 continue  # it is one of our own
             _log.warning("`%s` is disconnected: it takes more than its share", key)
             self.census.ban(key, now)

@@ -1,0 +1,237 @@
+"""The defences of answers: who is believed, about what, for which question, and what is learned and recorded of it."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Edit, Mutation, without
+
+_PEP = "tests/pep/test_authenticity.py::"
+_DECIDERS = "tests/authz/test_deciders.py::"
+_LEARNING = "tests/sdp_cache/test_learning.py::"
+_VOUCHERS = "tests/sdp_cache/test_audit_vouchers.py::"
+_AUDIT = "tests/sdp_cache/test_audit_service.py::"
+
+_TAGGED = "keyed.update(lengths + where + question + answer)"
+_ANY_QUESTION = Edit("authz/agreement.py", _TAGGED, "keyed.update(lengths + where + answer)")
+_ANY_TAG = Edit(
+    "pep/authenticity.py", "if not decider.mac.holds(tag, subject, question, answer):", "if False:"
+)
+
+TAGS = [
+    Mutation(f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken", (_ANY_TAG,)),
+    without(
+        f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken[plain]",
+        "pep/batch.py",
+        "elif authenticity is None:",
+        'elif authenticity is None or payload[:1] != b"\\xa1":',
+    ),
+    without(
+        f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken[by a stranger]",
+        "pep/authenticity.py",
+        "decider = self.deciders.get(sender, time())",
+        "decider = next(iter(self.deciders._known.values()))",
+        _ANY_TAG,
+    ),
+    without(
+        f"{_PEP}test_an_answer_that_was_altered_on_the_way_is_refused",
+        "authz/agreement.py",
+        _TAGGED,
+        "keyed.update(lengths + where + question)",
+    ),
+    Mutation(f"{_PEP}test_a_true_answer_cannot_be_replayed_to_the_same_question", (_ANY_QUESTION,)),
+    without(
+        f"{_PEP}test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant",
+        "pep/batch.py",
+        "authenticity.asker, asker.sent)",
+        "authenticity.asker, 0)",
+    ),
+    without(
+        f"{_PEP}test_an_answer_to_one_pep_is_of_no_use_to_another",
+        "authz/deciders.py",
+        "self._own = AgreementKey.generate()",
+        "self._own = AgreementKey.of(__import__('authz').Identity.from_seed(bytes(32)))",
+        _ANY_QUESTION,
+    ),
+    without(
+        f"{_PEP}test_a_question_cannot_be_moved_to_another_domain",
+        "authz/agreement.py",
+        "keyed, where = self._keyed.copy(), subject.encode()",
+        'keyed, where = self._keyed.copy(), b""',
+    ),
+    Mutation(
+        f"{_PEP}test_an_answer_that_is_held_back_beyond_the_deadline_is_good_for_nothing", (_ANY_QUESTION,)
+    ),
+    without(
+        "tests/authz/test_agreement.py::test_what_is_no_point_or_one_that_fixes_the_secret_is_refused",
+        "authz/agreement.py",
+        'raise InvalidKey("an agreement key must be a point of Curve25519, in 32 bytes") from None',
+        "return bytes(32)",
+    ),
+]
+
+SILENCE = [
+    without(
+        f"{_PEP}test_nobody_can_end_a_question_by_saying_that_nobody_listens[False]",
+        "pep/batch.py",
+        "elif self._asker.authenticity is not None:",
+        "elif False:",
+    ),
+    without(
+        f"{_PEP}test_nobody_can_end_a_question_by_saying_that_nobody_listens[True]",
+        "pep/batch.py",
+        "doubted, self._replies = self._replies, []",
+        "return []",
+    ),
+    without(
+        f"{_PEP}test_a_flood_of_such_words_makes_a_pep_ask_no_more_often",
+        "pep/batch.py",
+        "if self._asked_all or self._over:",
+        "if False:",
+    ),
+]
+
+AUTHORITY = [
+    without(
+        f"{_PEP}test_a_pdp_is_believed_only_about_what_it_may_decide",
+        "authz/deciders.py",
+        "self._everything = any(_is_everything(each) for each in self._plain)",
+        "self._everything = True",
+    ),
+    without(
+        f"{_PEP}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
+        "authz/spki/reduction.py",
+        "if validity.end is not None and at >= validity.end:",
+        "if False:",
+    ),
+    without(
+        f"{_PEP}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
+        "authz/deciders.py",
+        "        for verifier in self._verifiers:\n            try:\n",
+        "        from authz.spki.capability import decode_chain\n"
+        "        anybody = decode_chain(introduction.chain)[0].issuer\n"
+        '        everything = Resource.of(Kind.OBJECT, "*")\n'
+        "        for verifier in [*self._verifiers, Verifier(Owners([(everything, anybody)]))]:\n            try:\n",
+    ),
+    without(
+        f"{_PEP}test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on",
+        "pep/enforcer.py",
+        "RevocationFeed(bus, asker.authenticity.revoke)",
+        "RevocationFeed(bus, lambda notice: None)",
+    ),
+    without(
+        "tests/authfabric/test_answers.py::"
+        "test_a_replica_is_believed_as_far_as_its_capability_goes_and_until_it_is_revoked",
+        "bus/revocations.py",
+        "if record.data:",
+        "if record.data and self.read.is_set():",
+    ),
+    without(
+        f"{_PEP}test_a_stolen_chain_is_of_no_use_without_its_key",
+        "authz/introduction.py",
+        "if subject.raw != self.key:",
+        "if False:",
+    ),
+    without(
+        f"{_PEP}test_a_stolen_chain_is_of_no_use_without_its_key",
+        "authz/introduction.py",
+        "PublicKey(self.key).verify(self.signature, _DOMAIN + self.agreement)",
+        "pass",
+    ),
+    without(
+        f"{_DECIDERS}test_an_older_introduction_that_is_repeated_changes_nothing",
+        "authz/deciders.py",
+        "if known is None or until >= known.until:",
+        "if True:",
+    ),
+    without(
+        f"{_DECIDERS}test_there_is_room_for_so_many_and_no_more",
+        "authz/deciders.py",
+        "if len(self._known) >= self._most and key not in self._known:",
+        "if False:",
+    ),
+    without(
+        "tests/pdp/test_warrant.py::test_an_answer_is_authentic_to_its_asker_also_after_others_have_taken_its_place",
+        "pdp/warrant.py",
+        "if len(self._macs) >= self._most:",
+        "if False:",
+    ),
+    without(
+        f"{_PEP}test_refused_answers_are_reported_but_a_flood_of_them_fills_no_log",
+        "pep/authenticity.py",
+        "if now >= self._said_at + ALARM_SECONDS:",
+        "if True:",
+    ),
+]
+
+LEARNING = [
+    without(
+        f"{_LEARNING}test_a_decision_that_was_put_into_a_true_statement_is_not_learned",
+        "sdp_cache/learning.py",
+        "if not vouched:",
+        "if False:",
+    ),
+    without(
+        f"{_LEARNING}test_a_statement_that_was_altered_is_not_believed_even_after_the_true_one",
+        "sdp_cache/learning.py",
+        "if statement in self._verified:",
+        "if any(each.signer == statement.signer for each in self._verified):",
+    ),
+    without(
+        f"{_LEARNING}test_what_does_not_count_is_not_learned",
+        "sdp_cache/learning.py",
+        "if statement.domain != self._domain:",
+        "if False:",
+    ),
+    without(
+        f"{_LEARNING}test_what_does_not_count_is_not_learned",
+        "sdp_cache/learning.py",
+        "if not abs(now - statement.at) <= FRESH_SECONDS:",
+        "if False:",
+    ),
+    without(
+        f"{_LEARNING}test_what_does_not_count_is_not_learned",
+        "sdp_cache/learning.py",
+        "return None if decider.may_decide(taught.request, now) else Refusal.OUTSIDE",
+        "return None",
+    ),
+    without(
+        f"{_LEARNING}test_what_was_decided_under_another_epoch_is_not_kept",
+        "sdp_cache/recycler.py",
+        "if not asked_at_epoch == decision.epoch == self._log.epoch or decision.inferred is not None:",
+        "if decision.inferred is not None:",
+    ),
+]
+
+AUDIT = [
+    without(
+        f"{_VOUCHERS}test_a_decision_that_was_recorded_otherwise_than_signed_is_missing",
+        "authz/statement.py",
+        "merkle.leaf_hash(_encode((request, decision)))",
+        "merkle.leaf_hash(_encode((request,)))",
+    ),
+    without(
+        f"{_VOUCHERS}test_a_statement_that_does_not_hold_vouches_for_nothing",
+        "sdp_cache/audit_vouchers.py",
+        "if decider is None or decider.key.raw != statement.signer:",
+        "if decider is None:",
+    ),
+    without(
+        f"{_VOUCHERS}test_a_statement_that_does_not_hold_vouches_for_nothing",
+        "sdp_cache/audit_vouchers.py",
+        "if (Tree(vouched.leaves).root, len(vouched.leaves)) != (statement.root, statement.count):",
+        "if False:",
+    ),
+    without(
+        f"{_AUDIT}test_what_is_missing_at_the_end_shows_against_what_the_writer_said",
+        "sdp_cache/audit_verify.py",
+        "missing = None if known.broken else _missing(known.head, head)",
+        "missing = None",
+    ),
+    without(
+        f"{_AUDIT}test_nobody_else_can_say_where_a_chain_ends",
+        "sdp_cache/audit.py",
+        ' and writer.endswith("-" + str(signer)[_MARK])',
+        "",
+    ),
+]
+
+ANSWERS: list[Mutation] = [*TAGS, *SILENCE, *AUTHORITY, *LEARNING, *AUDIT]

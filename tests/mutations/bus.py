@@ -1,0 +1,309 @@
+"""The defences of the bus: who is let in, what they may say and hear there, and until when."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Edit, Mutation, without
+
+_SERVICE = "tests/pdp/access/test_service.py::"
+_CONTROL = "tests/pdp/access/test_control.py::"
+_ISSUING = "tests/pdp/access/test_issuing_service.py::"
+
+_LET_IN = "return Admitted(PublicKey.parse(arrival.key), (), Permissions(frozenset({'>'}), frozenset({'>'})), at + 60)"
+
+_CLIENT_WAITS = Edit("bus/connection.py", '"tls_handshake_first": True', '"tls_handshake_first": False')
+_ANY_TIME = Edit("authz/spki/use.py", "if not capability.validity.covers(use.at):", "if False:")
+
+STRANGERS = [
+    without(
+        f"{_SERVICE}TestStrangers::test_one_with_nothing_is_refused",
+        "bus/security.py",
+        ", handshake_first: true",
+        "",
+        _CLIENT_WAITS,
+    ),
+    without(
+        f"{_SERVICE}TestStrangers::test_one_without_a_certificate_of_the_domain_never_reaches_the_service",
+        "bus/security.py",
+        "verify: true",
+        "verify: false",
+    ),
+    without(
+        f"{_SERVICE}TestStrangers::test_one_with_a_certificate_and_no_capability_is_refused",
+        "pdp/access/control.py",
+        'raise NotAdmitted(arrival.key or "nobody", f"is refused: {error}") from None',
+        _LET_IN,
+    ),
+    without(
+        f"{_SERVICE}TestStrangers::test_a_server_that_the_domain_did_not_certify_is_refused_by_clients",
+        "bus/credentials_store.py",
+        "    context.minimum_version = ssl.TLSVersion.TLSv1_3\n",
+        "    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE\n",
+    ),
+    without(
+        f"{_SERVICE}TestStrangers::test_a_client_with_tls_does_not_speak_to_a_server_without",
+        "bus/security.py",
+        ", handshake_first: true",
+        "",
+        _CLIENT_WAITS,
+    ),
+    without(
+        f"{_SERVICE}TestClusters::test_a_server_without_a_certificate_of_the_domain_cannot_join",
+        "bus/security.py",
+        'return f"tls {{ {self._tls()} }}"',
+        'return ""',
+    ),
+]
+
+CHAINS = [
+    without(
+        f"{_SERVICE}TestChains::test_a_stolen_capability_and_link_without_its_key",
+        "pdp/access/control.py",
+        "if not self.rules.needs_certificate:",
+        "if True:",
+    ),
+    without(
+        f"{_SERVICE}TestChains::test_a_stolen_capability_without_its_key",
+        "pdp/access/control.py",
+        "if reduced.capability.subject != key:",
+        "if False:",
+    ),
+    without(
+        f"{_CONTROL}TestTheLoop::test_a_proof_for_another_challenge_does_not_count",
+        "pdp/access/control.py",
+        "    key.verify(signature, arrival.nonce.encode())\n",
+        "",
+    ),
+    without(
+        f"{_SERVICE}TestChains::test_an_expired_one_and_one_not_yet_valid",
+        "authz/spki/reduction.py",
+        "    if at < validity.start:",
+        "    if False:",
+        _ANY_TIME,
+    ),
+    without(  # the servers look at the end too
+        f"{_SERVICE}TestChains::test_an_expired_one_and_one_not_yet_valid",
+        "authz/spki/reduction.py",
+        "if validity.end is not None and at >= validity.end:",
+        "if False:",
+        _ANY_TIME,
+        Edit("bus/callout.py", 'claims["exp"] = int(admission.until)', "pass"),
+    ),
+    without(
+        f"{_SERVICE}TestChains::test_one_that_grants_itself_more",
+        "authz/spki/reduction.py",
+        "authority = held.authority.intersect(passed.authority)",
+        "authority = passed.authority",
+    ),
+    without(
+        f"{_CONTROL}TestChains::test_passed_on_by_someone_who_may_not",
+        "authz/spki/reduction.py",
+        "if not held.delegate:",
+        "if False:",
+    ),
+    without(
+        f"{_CONTROL}TestChains::test_cyclic",
+        "authz/spki/reduction.py",
+        "if capability.subject in met:",
+        "if False:",
+    ),
+    without(
+        f"{_CONTROL}TestChains::test_a_chain_of_ten_thousand_links_is_refused_at_a_glance",
+        "authz/spki/reduction.py",
+        "if len(chain) > max_links:",
+        "if False:",
+    ),
+    without(
+        f"{_CONTROL}TestChains::test_a_chain_of_ten_thousand_links_is_refused_at_a_glance",
+        "authz/spki/capability.py",
+        "if len(data) > limit:",
+        "if False:",
+    ),
+    without(
+        f"{_CONTROL}TestChains::test_a_certificate_with_a_flipped_bit_is_refused",
+        "authz/spki/capability.py",
+        "        self.issuer.verify(self.signature, DOMAIN + self.body)\n",
+        "",
+    ),
+    without(
+        "tests/bus/test_callout.py::test_claims_of_another_form_are_no_arrival",
+        "bus/callout.py",
+        "msgspec.json.Decoder(_Request).decode",
+        "msgspec.json.Decoder().decode",
+    ),
+]
+
+SUBJECTS = [
+    without(
+        f"{_SERVICE}TestSubjects::test_who_asks_may_not_listen_in",
+        "bus/callout.py",
+        '"sub": _rules(permissions.subscribe, permissions.subscribe_denied)',
+        '"sub": {"allow": [">"]}',
+    ),
+    without(
+        f"{_SERVICE}TestSubjects::test_who_asks_may_not_speak_elsewhere",
+        "bus/callout.py",
+        '"pub": _rules(permissions.publish, permissions.publish_denied)',
+        '"pub": {"allow": [">"]}',
+    ),
+    without(
+        f"{_SERVICE}TestSubjects::test_nobody_may_write_into_anothers_inbox",
+        "bus/subjects.py",
+        "digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()",
+        "digest = bytes(_INBOX_BYTES)",
+    ),
+    without(
+        f"{_SERVICE}TestSubjects::test_a_replica_hears_only_what_it_may_decide",
+        "bus/permissions.py",
+        'below = {f"{subject}.>" for subject in subscribe if subject.endswith(".*")}',
+        "below = set()",
+    ),
+    without(
+        f"{_SERVICE}TestSubjects::test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over",
+        "bus/callout.py",
+        'nats["resp"] = {"max": RESPONSES, "ttl": RESPONSE_SECONDS * 10**9}',
+        'nats["pub"] = {"allow": [">"]}',
+    ),
+    without(
+        f"{_SERVICE}TestSubjects::test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over",
+        "bus/callout.py",
+        '"max": RESPONSES',
+        '"max": -1',
+    ),
+    without(
+        "tests/bus/test_callout.py::test_nothing_granted_is_everything_denied",
+        "bus/callout.py",
+        'if allow else {"deny": [">"]}',
+        'if True else {"deny": [">"]}',
+    ),
+]
+
+LIMITS = [
+    without(
+        f"{_SERVICE}TestLimits::test_a_key_has_only_so_many_connections",
+        "pdp/access/service.py",
+        "if self.census.count(arrival.key) >= self.control.rules.connections:",
+        "if False:",
+    ),
+    without(
+        f"{_SERVICE}TestLimits::test_a_connection_has_only_so_many_subscriptions",
+        "bus/security.py",
+        'f"max_subscriptions: {limits.subscriptions}\\n"',
+        '""',
+    ),
+    without(
+        f"{_SERVICE}TestLimits::test_a_message_has_only_so_many_bytes",
+        "bus/server.py",
+        "max_payload: 1MB",
+        "max_payload: 8MB",
+    ),
+    without(
+        f"{_SERVICE}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
+        "pdp/access/service.py",
+        "for each in self.census.look(page, now):",
+        "for each in ():",
+    ),
+    without(
+        f"{_SERVICE}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
+        "pdp/access/service.py",
+        "            self.census.ban(key, now)\n",
+        "",
+    ),
+]
+
+REVOCATION = [
+    without(
+        f"{_SERVICE}TestRevocation::test_it_disconnects_at_once_and_for_good",
+        "pdp/access/service.py",
+        "            self._system.disconnect(server, number)\n",
+        "            pass\n",
+    ),
+    without(
+        f"{_SERVICE}TestRevocation::test_it_disconnects_at_once_and_for_good",
+        "pdp/access/service.py",
+        "        self.control.accept(notice, self._clock())\n",
+        "",
+    ),
+    without(
+        f"{_SERVICE}TestClusters::test_links_between_servers_are_verified_and_revocation_reaches_all_of_them",
+        "bus/system.py",
+        'f"$SYS.REQ.SERVER.{server}.KICK", msgspec.json.encode({"cid": number}), self._nowhere',
+        '"$SYS.REQ.SERVER.NEAREST.KICK", msgspec.json.encode({"cid": number}), self._nowhere',
+    ),
+    without(
+        f"{_SERVICE}TestRevocation::test_everything_below_a_revoked_certificate_falls_with_it",
+        "pdp/access/control.py",
+        "links = (link for each in proved for link in each.links)",
+        "links = (link for each in proved for link in each.links[-1:])",
+    ),
+    without(
+        f"{_SERVICE}TestRevocation::test_one_by_a_key_that_issued_nothing_changes_nothing",
+        "authz/spki/reduction.py",
+        "revocations.revoker(self.id, self.revokers)",
+        "revocations.revoker(self.id, revocations.revoked)",
+    ),
+    without(
+        f"{_SERVICE}TestRevocation::test_one_by_a_key_that_issued_nothing_changes_nothing",
+        "pdp/access/control.py",
+        "hashlib.blake2b(certificate + revoker.raw, digest_size=_MARK_BYTES)",
+        "hashlib.blake2b(certificate, digest_size=_MARK_BYTES)",
+    ),
+    without(
+        f"{_SERVICE}TestRevocation::test_a_forged_one_is_refused",
+        "authz/spki/revocation.py",
+        "        self.issuer.verify(self.signature, self._signed())\n",
+        "",
+    ),
+    without(
+        f"{_SERVICE}TestReplicas::test_one_that_starts_later_ends_what_was_revoked_meanwhile",
+        "pdp/access/service.py",
+        "RevocationFeed(self.member, self._heed)",
+        "RevocationFeed(self.member, lambda notice: None)",
+    ),
+    without(
+        f"{_SERVICE}TestReplicas::test_while_none_is_up_nobody_new_comes_in_and_those_inside_stay",
+        "bus/security.py",
+        '"accounts {\\n"',
+        '"" if True else "accounts {\\n"',
+    ),
+    without(
+        "tests/bus/test_renewal.py::test_without_anybody_to_renew_it_a_connection_lives_to_its_end_and_comes_back_after",
+        "bus/callout.py",
+        'claims["exp"] = int(admission.until)',
+        "pass",
+    ),
+]
+
+ENTITLEMENT = [
+    without(
+        f"{_ISSUING}test_whoever_is_struck_off_is_out_when_it_ends",
+        "pdp/access/entitlement.py",
+        'raise NotEntitledHere(f"`{key}` is no member of this domain, or is no longer")',
+        "return Entitlement(__import__('authz.spki').spki.parse_authority('network: *\\naction: connect'))",
+    ),
+    without(
+        f"{_ISSUING}test_an_active_role_becomes_a_capability_that_ends_with_the_session",
+        "pdp/access/issuing_service.py",
+        "if session in self._issued:",
+        "if False:",
+    ),
+    without(
+        f"{_ISSUING}test_a_session_is_of_no_use_to_another_key",
+        "pdp/access/entitlement.py",
+        "if view is None or view.key != str(key):",
+        "if view is None:",
+    ),
+    without(
+        "tests/bus/test_credentials_store.py::test_one_that_others_can_read_is_refused",
+        "bus/keystore.py",
+        'if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):',
+        "if False:",
+    ),
+    without(
+        "tests/bus/test_keystore.py::test_the_passphrase_alone_does_not_open_the_pem_inside",
+        "bus/keystore.py",
+        "    return stretched.hex().encode()\n",
+        "    return passphrase.encode()\n",
+    ),
+]
+
+BUS: list[Mutation] = [*STRANGERS, *CHAINS, *SUBJECTS, *LIMITS, *REVOCATION, *ENTITLEMENT]
