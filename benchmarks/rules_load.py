@@ -17,15 +17,18 @@ from pubsub_core.type_signature import SignedType
 
 _T = AttributeType
 OWNER = Identity.from_seed(b"o" * 32)
-_new = lambda numbers=count(1): UUID(int=next(numbers))  # noqa: E731
+_numbers = count(1)
 READING = EventType.new(
     "ward.reading",
     OWNER.public,
     [("patient", _T.STRING), ("nurse", _T.STRING), ("pulse", _T.INTEGER), ("bed", _T.INTEGER)],
-    _new,
+    lambda: UUID(int=next(_numbers)),
 )
 BLURRED = EventType.new(
-    "ward.blurred", OWNER.public, [("nurse", _T.STRING), ("pulse", _T.STRING), ("bed", _T.INTEGER)], _new
+    "ward.blurred",
+    OWNER.public,
+    [("nurse", _T.STRING), ("pulse", _T.STRING), ("bed", _T.INTEGER)],
+    lambda: UUID(int=next(_numbers)),
 )
 KINDS = (
     "ALLOW SUBSCRIPTION TO ward.reading WHERE patient = 'p{n}' AND treats(user, patient)",

@@ -7,7 +7,7 @@ the broker is held, because newer policies are known to exist, nothing is delive
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import msgspec
@@ -29,6 +29,7 @@ from pubsub_core.messages import (
     unpack_cached_parcel,
     unpack_parcel,
 )
+from pubsub_core.rules.observer import Observer
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Switchboard
 
@@ -57,6 +58,7 @@ class Broker:
         self._intake = Intake(setting, self.counts)
         self._arrivals = Arrivals(setting, self.counts, self.peers)
         self._mail = Mail(setting, self.counts)
+        self.observer = Observer(setting.catalogue, setting.rules.context)
         self._held = 0
         self._waiting: deque[Callable[[], object]] = deque()
 
@@ -120,6 +122,10 @@ class Broker:
 
     def _pass_on(self, admitted: Admitted, answer: Callable[[Taken], None]) -> None:
         """Route events, and only then say that they were taken: what was not routed is sent again."""
+        if self.observer.causes:
+            now = self.setting.now()
+            for event, _ in admitted.published:
+                self.observer.hear(event, now, local=True)
         self._deliver((raw, event) for _, raw, event in admitted.events)
         self.forwarding.forward(admitted)
         answer(admitted.taken)
@@ -158,11 +164,19 @@ class Broker:
     def receive(self, parcel: Parcel, trusted: bool = False) -> None:
         """Take what another broker passes on; while held, later. `trusted` says that it came under a common seal."""
         if not self.held:
-            self._deliver(self._arrivals.accept(parcel, trusted))
+            arrived = self._arrivals.accept(parcel, trusted)
+            self._deliver(self._heard(arrived) if self.observer.causes else arrived)
         elif len(self._waiting) < MAX_HELD:
             self._waiting.append(partial(self.receive, parcel, trusted))
         else:
             self.counts.overflowed += len(parcel.events)
+
+    def _heard(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> Iterator[tuple[msgspec.Raw, Event]]:
+        """Events of other brokers, each noted before it is passed on."""
+        now = self.setting.now()
+        for raw, event in events:
+            self.observer.hear(event, now, local=False)
+            yield raw, event
 
     def _deliver(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
         """Put events into the outboxes of those they are for, and send what can be sent."""

@@ -25,6 +25,7 @@ from pubsub_core.door_service import Door
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
 from pubsub_core.links import Links
+from pubsub_core.observation import Observation
 from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
 from pubsub_core.rights import Rights
@@ -61,6 +62,7 @@ class BrokerService:
         self.types = TypeStore(bus, self.catalogue, serving.network)
         self._kept = False
         self.claims = Claims(self.broker, rights, serving.generic, self._changed)
+        self.observation = Observation(self.broker, rights)
         self._calls = Calls(
             self.broker, rights, self.claims, self.types, lambda: secrets.token_hex(16), self._changed
         )
@@ -152,6 +154,7 @@ class BrokerService:
                 self.links.found_types = False
                 await self.evolve(self.claims.epoch)
             await self.claims.review()
+            await self.observation.review()
             await asyncio.sleep(TICK_SECONDS)
 
     async def _keep_pace(self) -> None:
@@ -193,6 +196,7 @@ class BrokerService:
         self.broker.hold()
         try:
             async with self._evolving:
+                await self.observation.evolve(max(epoch, self.claims.epoch))
                 await self.claims.evolve(max(epoch, self.claims.epoch), keep)
         finally:
             self.broker.release()

@@ -119,6 +119,10 @@ class Rights:
         """One plain question."""
         return await self._pep.check(holder.credential.entity, thing, action, at_least=at_least)
 
+    async def decide(self, subject: Entity, thing: Entity, action: str, at_least: int = 0) -> Decision:
+        """One plain question about anybody."""
+        return await self._pep.check(subject, thing, action, at_least=at_least)
+
     async def grants(self, asks: Sequence[Ask], now: float, at_least: int = 0) -> list[Granted]:
         """What each may, by policies of this epoch or newer; all are asked at once."""
         questions: dict[bytes | tuple[str, str, str], Request] = {}

@@ -15,6 +15,7 @@ from pubsub_core.coverage import covering
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
 from pubsub_core.matching import Matcher
+from pubsub_core.restriction import widened
 from pubsub_core.rules.condition import fixed
 
 
@@ -46,6 +47,8 @@ class Switchboard:
         self._remote: dict[str, Matcher[str]] = {}
         self._wants: dict[str, tuple[Predicate, ...]] = {}
         self._stale: set[str] = set()
+        self._observed: Mapping[str, tuple[Predicate, ...]] = {}
+        self._heard: set[str] = set()
         self.version = start
         """Counts the changes to what is wanted here."""
 
@@ -85,10 +88,17 @@ class Switchboard:
             wanted = filters[0] if len(filters) == 1 else Or(filters)
             self._remote.setdefault(type_, Matcher()).add(broker, wanted)
 
+    def observe(self, shared: Mapping[str, tuple[Predicate, ...]], heard: set[str]) -> None:
+        """The broker itself wants these events of other brokers, and to hear of those types at all."""
+        self._stale |= self._observed.keys() | shared.keys()
+        self._observed = {type_: tuple(map(widened, parts)) for type_, parts in shared.items()}
+        self._heard = heard
+
     def wants(self) -> Mapping[str, tuple[Predicate, ...]]:
-        """What the clients here want, as few filters as cover it all."""
+        """What the clients here want, and the broker itself, as few filters as cover it all."""
         for type_ in self._stale:
-            before, now = self._wants.pop(type_, ()), covering(self._local[type_].filters())
+            local = self._local[type_].filters() if type_ in self._local else []
+            before, now = self._wants.pop(type_, ()), covering([*local, *self._observed.get(type_, ())])
             if now:
                 self._wants[type_] = now
             self.version += now != before
@@ -97,7 +107,8 @@ class Switchboard:
 
     def wanted(self, type_: str) -> bool:
         """Whether anybody anywhere wants events of this type."""
-        return any(len(board[type_]) for board in (self._local, self._remote) if type_ in board)
+        boards = (self._local, self._remote)
+        return type_ in self._heard or any(len(board[type_]) for board in boards if type_ in board)
 
 
 def _flat(terms: Iterable[Predicate]) -> Iterator[Predicate]:

@@ -26,13 +26,12 @@ from authz.predicate import (
     compile_predicate,
 )
 from authz.predicate.compiler import EVENT as LAYOUT
-from authz.predicate.filter import EVENT, PARAMETER
+from authz.predicate.filter import EVENT, PARAMETER, USER
 from authz.predicate.terms import OrderName, RelationName
 from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.event_type import Attribute
 
-USER = "user"
 Known: TypeAlias = Mapping[str, Mapping[str, object]]
 """What is known when rules are read: of the `user`, and as `sub` what the request's filter fixes."""
 _FLIPPED: Mapping[str, RelationName] = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

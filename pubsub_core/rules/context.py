@@ -9,20 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from authz.predicate import Path, Scalar
-from authz.predicate.filter import EVENT
+from authz.predicate import Path, Predicate, Scalar, compile_predicate
+from authz.predicate.compiler import Layout
+from authz.predicate.filter import EVENT, USER
 from authz.rules import Call, Moment, parse_term
-from authz.rules.terms import NOW, Argument
+from authz.rules.terms import LOOKUP, NOW, Argument
 from pubsub_core.errors import EventError, InvalidFilter
 from pubsub_core.event import Event
 from pubsub_core.event_type import Attribute
-from pubsub_core.rules.condition import USER, Known, worth
+from pubsub_core.rules.condition import Known, worth
 from pubsub_core.rules.fluents import Fluent, Fluents
 
 PUBLISHED = "published"
 """When the event was published."""
-LOOKUP = "lookup"
-"""`lookup('table', key, 'column')`: from a context table."""
 HOLDS_AT = "holds_at"
 """`holds_at(fluent(...), time)`: whether a fluent held then."""
 
@@ -102,6 +101,13 @@ class Case:
 
 
 Term: TypeAlias = Callable[[Case], object]
+Test: TypeAlias = Callable[[Case], bool]
+_LAYOUT: Layout[Case] = Layout({EVENT: "it.values", "": "it"})
+
+
+def compile_condition(predicate: Predicate) -> Test:
+    """The function that says whether a condition, by UUIDs, holds."""
+    return compile_predicate(predicate, _LAYOUT)
 
 
 def read_term(text: str, names: Mapping[str, Attribute], context: Context) -> Term:

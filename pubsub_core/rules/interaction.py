@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Or, Predicate
-from authz.rules import Allow, AutoReplay, Call, Point, Restrict, Rule, Transform, parse_rules
+from authz.rules import Allow, AutoReplay, Call, FluentRule, Point, Restrict, Rule, Transform, parse_rules
 from authz.rules.terms import term_texts
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
@@ -113,6 +113,13 @@ def read_interaction(obligations: Sequence[Mapping[str, object]], about: About) 
             raise InvalidObligation("interaction", "must be the text of one rule, beside its `rule`")
         reader.add(_parsed(text), id_, text)
     return reader.result()
+
+
+def read_fluents(obligations: Iterable[Mapping[str, object]]) -> tuple[FluentRule, ...]:
+    """The fluents among these obligations; others are of no concern. Raises InvalidObligation."""
+    texts = [each["interaction"] for each in obligations if isinstance(each.get("interaction"), str)]
+    bodies = [_parsed(str(text)).body for text in texts]
+    return tuple(each for each in bodies if isinstance(each, FluentRule))
 
 
 @lru_cache(maxsize=16_384)

@@ -7,30 +7,26 @@ could apply to it. Invariant: whatever cannot be found out, or cannot be done, l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
-from authz.predicate import Predicate, compile_predicate
-from authz.predicate.compiler import Layout
-from authz.predicate.filter import EVENT
+from authz.predicate import Predicate
 from authz.rules.terms import term_texts
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError
 from pubsub_core.event import Event
 from pubsub_core.matching import Matcher
 from pubsub_core.rules.condition import event_part, is_about_event
-from pubsub_core.rules.context import Case, Context, Term, read_term
+from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
 from pubsub_core.rules.interaction import Bar, Change, Interaction, Permit
 from pubsub_core.rules.production import Production
 from pubsub_core.rules.wanted import Wanted
 
 _log = logging.getLogger("authfabric.rules")
 
-LAYOUT: Layout[Case] = Layout({EVENT: "it.values", "": "it"})
-Test: TypeAlias = Callable[[Case], bool]
 MOST_SAID = 100
 
 
@@ -152,12 +148,12 @@ class _Ready:
     @classmethod
     def of(cls, rule: Permit | Bar | Change) -> _Ready:
         part = event_part(rule.where)
-        rest = None if is_about_event(rule.where) else compile_predicate(rule.where, LAYOUT)
+        rest = None if is_about_event(rule.where) else compile_condition(rule.where)
         match rule:
             case Permit():
                 return cls(rule.id, part, rest)
             case Bar():
-                return cls(rule.id, part, rest, rule.overrides, compile_predicate(rule.filter, LAYOUT))
+                return cls(rule.id, part, rest, rule.overrides, compile_condition(rule.filter))
             case Change():
                 return cls(rule.id, part, rest, rule.overrides, change=rule)
 

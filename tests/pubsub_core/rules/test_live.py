@@ -154,3 +154,43 @@ async def test_a_changed_rule_binds_what_is_delivered_from_then_on(place):
         await publisher.publish(amount=amount)
     await publisher.flush()
     assert await take(subscriber, 2) == [("Prescribe", {"amount": 5}), ("Prescribe", {"amount": 1})]
+
+
+TREATS = "FLUENT treats(doctor, patient) INITIATED BY {0}.Admitted(doctor, patient)"
+TREATS += " TERMINATED BY {0}.Discharged(doctor, patient) SHARED"
+
+
+async def test_delivery_stops_when_the_doctor_stops_treating_the_patient(place):
+    kind = await place.define("Reading", ("patient", "string"), ("pulse", "integer"))
+    both = [("doctor", "string"), ("patient", "string")]
+    admitted, discharged = await place.define("Admitted", *both), await place.define("Discharged", *both)
+    await release(
+        place,
+        policy("own", "subscribe", ("own", f"ALLOW SUBSCRIPTION TO {kind.name} WHERE treats(user, patient)")),
+        policy("follow", "observe", ("treats", TREATS.format(place.domain))),
+    )
+    north, south = await place.broker("north"), await place.broker("south")
+    office, doctor = await place.client("office", "north"), await place.client("doc", "south")
+    readings = await doctor.subscriber(kind.name)
+    begin, end, read = [await office.publisher(each.name) for each in (admitted, discharged, kind)]
+    await eventually(lambda: len(north.broker.switchboard._remote) == 3)
+
+    async def measure(pulse: int) -> None:
+        await read.publish(patient="p1", pulse=pulse)
+        await read.publish(patient="p2", pulse=pulse)
+        await read.flush()
+
+    await measure(1)
+    await begin.publish(doctor="doc", patient="p1")
+    await measure(2)
+    await end.publish(doctor="doc", patient="p1")
+    await measure(3)
+    await begin.publish(doctor="doc", patient="p2")
+    await measure(4)
+    assert await take(readings, 2) == [
+        ("Reading", {"patient": "p1", "pulse": 2}),
+        ("Reading", {"patient": "p2", "pulse": 4}),
+    ]
+    assert readings.unread == 0
+    assert south.broker.setting.rules.counts.restricted == 6
+    assert south.broker.setting.rules.counts.failed == 0
