@@ -9,8 +9,9 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from authz.decision import Decision
-from authz.predicate import REQUEST, And, Literal, Not, Or, Path, Predicate, Relate, compile_predicate
+from authz.predicate import REQUEST, And, Equal, Literal, Not, Or, Path, Predicate, Relate, compile_predicate
 from authz.predicate.compiler import compile_reader
+from authz.predicate.witness import compile_witness
 from authz.request import Request
 from pdp.source import Effect
 
@@ -23,11 +24,14 @@ class Change(msgspec.Struct, frozen=True):
     found: object = None
 
     def __str__(self) -> str:
-        return f"{self.needs}; {self.path} is {_shown(self.found)}"
+        return f"{self.needs}; {self.path} is {shown(self.found)}"
 
 
 class PolicyExplanation(msgspec.Struct, frozen=True):
-    """Whether a policy applies, and the fewest changes after which it would not, or would; none if none help."""
+    """Whether a policy applies, and the fewest changes after which it would not, or would; none if none help.
+
+    The changes are meant together: each of them is needed.
+    """
 
     policy: str
     source: str
@@ -36,12 +40,26 @@ class PolicyExplanation(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
     determines: bool = False
     description: str = ""
+    because: tuple[str, ...] = ()
+    """If it applies, all the facts that make it apply."""
+
+    @property
+    def state(self) -> str:
+        return "determines this" if self.determines else "applies" if self.applies else "does not apply"
+
+    def details(self) -> list[str]:
+        """Why it applies, and what would undo a denial; or what it would need to apply. A line each."""
+        if not self.applies:
+            return [f"would need {each}" for each in self.changes]
+        reasons = [f"because {each}" for each in self.because]
+        if self.effect is Effect.ALLOW:
+            return reasons
+        undoing = [f"{'and if' if n else 'would not apply if'} {each}" for n, each in enumerate(self.changes)]
+        return reasons + undoing
 
     def __str__(self) -> str:
-        state = "determines this" if self.determines else "applies" if self.applies else "does not apply"
         name = f"{self.policy} ({self.description})" if self.description else self.policy
-        change = "would not apply if" if self.applies else "would need"
-        return "\n".join([f"{self.effect} {name} {state}", *(f"  {change} {each}" for each in self.changes)])
+        return "\n".join([f"{self.effect} {name} {self.state}", *(f"  {each}" for each in self.details())])
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -86,9 +104,10 @@ def explain(sources: Sequence[object], request: Request, decision: Decision) -> 
 def explain_policy(
     request: Request, policy: str, source: str, effect: Effect, condition: Predicate, description: str = ""
 ) -> PolicyExplanation:
-    applies = compile_predicate(condition)(request)
+    applies, reasons = compile_witness(condition, REQUEST)(request)
     changes = tuple(_change(each, request) for each in changes_to(condition, request, not applies) or ())
-    return PolicyExplanation(policy, source, effect, applies, changes, False, description)
+    because = tuple(_fact(each, request) for each in reasons) if applies else ()
+    return PolicyExplanation(policy, source, effect, applies, changes, False, description, because)
 
 
 def is_about(condition: Predicate, request: Request) -> bool:
@@ -122,11 +141,22 @@ def _effort(literals: tuple[Literal, ...]) -> tuple[int, int]:
 
 
 def _change(literal: Literal, request: Request) -> Change:
+    needs, path = _said(literal, request), literal.comparison.path
+    return Change(needs, str(path), compile_reader(path, REQUEST)(request))
+
+
+def _fact(literal: Literal, request: Request) -> str:
+    """What holds, with the value it holds of unless that is said already."""
+    if literal.holds and isinstance(literal.comparison, Equal) and not literal.comparison.fold:
+        return str(literal)
+    return str(_change(literal, request))
+
+
+def _said(literal: Literal, request: Request) -> str:
     test = literal.comparison
-    needs, found = str(literal), compile_reader(test.path, REQUEST)(request)
-    if isinstance(test, Relate):
-        needs += f" ({test.other} is {_shown(compile_reader(test.other, REQUEST)(request))})"
-    return Change(needs, str(test.path), found)
+    if not isinstance(test, Relate):
+        return str(literal)
+    return f"{literal} ({test.other} is {shown(compile_reader(test.other, REQUEST)(request))})"
 
 
 def _paths(predicate: Predicate) -> Iterator[Path]:
@@ -142,5 +172,6 @@ def _paths(predicate: Predicate) -> Iterator[Path]:
             yield predicate.path
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as a person is told it."""
     return "missing" if value is None else json.dumps(value, ensure_ascii=False, default=str)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -19,7 +19,7 @@ from msgspec import structs
 
 from authz import AuthFabricError, Basis, Entity, Request
 from authz.predicate import Certificate, Equal, EqualDocument, Exists, In, Literal, Path
-from pdp.explain import Change, PolicyExplanation
+from pdp.explain import Change, PolicyExplanation, shown
 from pdp.source import SILENT, Effect, Verdict
 
 _TEXT = re.compile(r"\s*([^{}\s][^{}]*?)\s*(?:\{([^{}]*)\})?\s*")
@@ -87,8 +87,6 @@ class Labelling:
     def __init__(
         self, root: str, lattice: Lattice, table: Mapping[str, Label], attribute: str | None = None
     ) -> None:
-        self.table = table
-        self.attribute = attribute
         self._path = Path(root, (attribute,)) if attribute is not None else None
         self._id = Path(root)
         self.attribute = attribute
@@ -119,13 +117,22 @@ class Labelling:
         return None if value is None else self._lattice.read(value)
 
     def shown(self, entity: Entity) -> tuple[str, object]:
-        """Where the label comes from, and what is there: the attribute, or the id by which the table goes."""
-        if self.attribute is None or self._in_table(entity.id):
-            return str(self._id), entity.id
-        return str(self._path), entity.attributes.get(self.attribute)
+        """Where the label comes from, and what is there: a line of the table, or the attribute."""
+        key = self._key(entity.id)
+        if key is None and self.attribute is not None:
+            return str(self._path), entity.attributes.get(self.attribute)
+        label = None if key is None else self._lattice.show(self.table[key])
+        return f"{self._id.root}s.table[{json.dumps(key or entity.id, ensure_ascii=False)}]", label
+
+    def _key(self, name: str) -> str | None:
+        """The key of the table that gives this name its label."""
+        if name in self._exact:
+            return name
+        starts = (name[:length] for length in self._lengths)
+        return next((f"{start}*" for start in starts if start in self._prefixes), None)
 
     def _in_table(self, name: str) -> bool:
-        return name in self._exact or any(name.startswith(each) for each in self._prefixes)
+        return self._key(name) is not None
 
     def literals(self, entity: Entity) -> Certificate | None:
         """Literals under which the same label is found, or the same fault, or none; None if there are no such."""
@@ -177,24 +184,21 @@ class LabelSource:
         return structs.replace(verdict, certificate=self._certificate(request, asked))
 
     def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
-        """The label rule that decides, if any, and what would have to be different for it not to."""
-        verdict = self.judge(request)
+        """The label rule that decides, if any, by which labels, and what would have to be different for it not to."""
+        verdict, asked = self._judge(request)
         if verdict.effect is None:
             return (), 0
         (rule,) = verdict.policies
-        changes = tuple(self._changes(rule.removeprefix(f"{self.name}#"), request))
-        return (
-            PolicyExplanation(rule, self.name, verdict.effect, True, changes, description=verdict.detail),
-        ), 0
-
-    def _changes(self, rule: str, request: Request) -> Iterator[Change]:
-        subjects, objects = self.policy.subjects, self.policy.objects
-        if rule in ("no-read-up", "no-clearance"):
-            yield Change("a clearance that dominates the classification", *subjects.shown(request.subject))
-        elif rule == "no-write-down":
-            yield Change("a classification that dominates the clearance", *objects.shown(request.object))
-        elif rule == "unlisted-action":
-            yield Change("an action that the label policy lists", str(_ACTION), request.action.id)
+        classification = self.policy.objects.shown(request.object)
+        clearance = self.policy.subjects.shown(request.subject)
+        where = {"subject": clearance, "object": classification, "action": (str(_ACTION), request.action.id)}
+        said = _UNDOING.get(rule.removeprefix(f"{self.name}#"))
+        changes = () if said is None else (Change(said[0], *where[said[1]]),)
+        looked_at = (classification, clearance) if asked > 2 else (classification,)
+        labels = tuple(f"{path} is {shown(found)}" for path, found in looked_at)
+        fits = (_FITTING[self.policy.actions[request.action.id]],) if verdict.effect is Effect.ALLOW else ()
+        explained = PolicyExplanation(rule, self.name, verdict.effect, True, changes)
+        return (structs.replace(explained, description=verdict.detail, because=(*fits, *labels)),), 0
 
     def _judge(self, request: Request) -> tuple[Verdict, int]:
         """The verdict, and how many of object, action and subject had to be looked at for it."""
@@ -277,3 +281,15 @@ def _are_texts(value: object) -> TypeGuard[list[str]]:
 
 _UNCLASSIFIED = Verdict(None, unconcerned=True)
 _ACTION = Path("action")
+_FITTING = {
+    Access.READ: "the clearance dominates the classification, as reading needs",
+    Access.APPEND: "the classification dominates the clearance, as appending needs",
+    Access.WRITE: "clearance and classification are equal, as writing needs",
+}
+_UNDOING = {
+    "no-read-up": ("the clearance dominated the classification", "subject"),
+    "no-clearance": ("there were a clearance that dominates the classification", "subject"),
+    "no-write-down": ("the classification dominated the clearance", "object"),
+    "unlisted-action": ("the label policy listed the action", "action"),
+}
+"""What would have to be so for a rule not to deny, and where to look for it."""

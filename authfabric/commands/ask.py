@@ -132,12 +132,10 @@ async def _explain(pep: Enforcer, request: Request, domain: str, deadline: float
 def _show_explanation(explanation: Explanation) -> None:
     for policy in explanation.policies:
         mark = "[bold]→[/]" if policy.determines else "[dim]·[/]"
-        state = "determines this" if policy.determines else "applies" if policy.applies else "does not apply"
         about = f"  [dim]{printable(policy.description)}[/]" if policy.description else ""
-        say(f"  {mark} {policy.effect} [bold]{printable(policy.policy)}[/] {state}{about}")
-        for change in policy.changes:
-            verb = "would not apply if" if policy.applies else "would need"
-            say(f"      {verb} {printable(str(change))}")
+        say(f"  {mark} {policy.effect} [bold]{printable(policy.policy)}[/] {policy.state}{about}")
+        for detail in policy.details():
+            say(f"      {printable(detail)}")
     if explanation.others:
         say(f"  [dim]{explanation.others} more policies are about other subjects, objects or actions[/]")
 

@@ -11,15 +11,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
+from msgspec import structs
+
 from authz import Basis, Request
 from authz.predicate import And, Certificate, Equal, Kind, Literal, Overlaps, Path, Subset
 from authz.predicate.values import LISTS
-from pdp.explain import Change, PolicyExplanation, explain_policy
+from pdp.explain import Change, PolicyExplanation, explain_policy, shown
 from pdp.oasis.constraint import bind
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.grants import ACTION, OBJECT, Entry, Grant, Grants
 from pdp.oasis.pattern import Holes
 from pdp.oasis.rulebook import Rulebook
+from pdp.oasis.syntax import Authorisation
 from pdp.oasis.terms import Bindings, Instance, substitute
 from pdp.source import SILENT, Effect, Verdict
 
@@ -81,22 +84,26 @@ class RoleSource:
 
     def _explain(self, request: Request, grant: Grant, holes: Holes) -> PolicyExplanation:
         sent = request.subject.attributes.get("roles")
+        rule = grant.rule
         fits = [
-            And(
-                (
-                    Overlaps(ROLES, (text,)),
-                    *(bind(each.predicate, bindings) for each in grant.rule.constraints),
-                )
+            (
+                role,
+                And(
+                    (Overlaps(ROLES, (text,)), *(bind(each.predicate, bindings) for each in rule.constraints))
+                ),
             )
             for text in (sent if isinstance(sent, LISTS) else ())
             for role in (self._implied(text) if isinstance(text, str) else ())
             if (bindings := grant.bind(role, holes)) is not None
         ]
         if not fits:
-            wanted = substitute(grant.rule.role, dict(zip(grant.rule.pattern.names, holes, strict=True)))
+            wanted = substitute(rule.role, dict(zip(rule.pattern.names, holes, strict=True)))
             lacking = Change(f"the role {wanted}", str(ROLES), sent)
-            return PolicyExplanation(grant.rule.name, self.name, Effect.ALLOW, False, (lacking,))
-        tried = [explain_policy(request, grant.rule.name, self.name, Effect.ALLOW, each) for each in fits]
+            return PolicyExplanation(rule.name, self.name, Effect.ALLOW, False, (lacking,))
+        tried = [
+            _granting(role, rule, explain_policy(request, rule.name, self.name, Effect.ALLOW, each))
+            for role, each in fits
+        ]
         return min(tried, key=lambda each: (not each.applies, len(each.changes)))
 
     def _success(self, request: Request, roles: Collection[str], entries: Found) -> Attempt | None:
@@ -135,6 +142,15 @@ class RoleSource:
         for _, grant, bindings in self._attempts(roles, entries):
             failed.update(dict.fromkeys(grant.literals(request, bindings)))
         return (*literals, *failed)
+
+
+def _granting(role: Instance, rule: Authorisation, explained: PolicyExplanation) -> PolicyExplanation:
+    """With what the rule grants to the role by which it applies, which may be implied by the one that is listed."""
+    actions = ", ".join(rule.actions) or "every action"
+    granted = f"{actions} of {shown(rule.pattern.text)} is granted to {role}"
+    return (
+        structs.replace(explained, because=(granted, *explained.because)) if explained.applies else explained
+    )
 
 
 def _reasons(request: Request, success: Attempt) -> Certificate:

@@ -138,6 +138,17 @@ class TestAsk:
         assert (code, set(explanation)) == (0, {"policies", "others"})
         assert [each["policy"] for each in explanation["policies"]] == ["alice-reads-sales"]
 
+    def test_an_explanation_names_every_condition_of_an_allow(self, shell):
+        words = ("ask", "bob", "/sales/q1", "approve", "-s", "role=manager", "-o", "amount=5", "--explain")
+        code, out, _ = shell.run(*words)
+        assert code == 0
+        assert [line.strip() for line in out.splitlines()[2:6]] == [
+            'because object.id starts with "/sales/"; object.id is "/sales/q1"',
+            'because action.id == "approve"',
+            'because subject.role == "manager"',
+            "because object.amount <= 10000; object.amount is 5",
+        ]
+
     def test_a_name_cannot_pass_for_output(self, shell):
         code, out, _ = shell.run("ask", "alice", "/x\nallow  alice read /x\x1b[2K", "read")
         assert code == 1

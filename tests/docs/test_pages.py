@@ -32,10 +32,11 @@ def test_every_python_block_runs(page: str, running_fabric: str) -> None:
             asyncio.run(waiting)
 
 
-def test_the_quickstart_shows_what_ask_really_prints(running_fabric: str) -> None:
-    transcript = next(block for block in blocks("docs/quickstart.md", "console") if block.startswith("$ "))
+@pytest.mark.parametrize(("page", "count"), [("docs/quickstart.md", 3), ("docs/concepts/asking.md", 1)])
+def test_a_page_shows_what_ask_really_prints(page: str, count: int, running_fabric: str) -> None:
+    transcript = next(block for block in blocks(page, "console") if block.startswith("$ "))
     turns = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", transcript, re.M)
-    assert len(turns) == 3
+    assert len(turns) == count
     for command, expected in turns:
         program, echo, _ = command.partition("; echo $?")
         words = [sys.executable, "-m", *shlex.split(program)]

@@ -67,6 +67,44 @@ def test_what_determines_comes_first_with_what_would_undo_it():
     assert 'would not apply if not object.status == "archived"' in str(explanation)
 
 
+def test_an_allow_is_told_with_every_condition_that_it_rests_on():
+    request = Request.of(
+        Entity("ann", {"level": 4, "dept": "news"}), Entity("/docs/1", {"status": "open"}), "write"
+    )
+    assert str(ENGINE.explain(request)).splitlines()[:5] == [
+        "ann write /docs/1: allow (policy: editors)",
+        "allow editors determines this",
+        '  because object.id starts with "/docs/"; object.id is "/docs/1"',
+        '  because action.id == "write"',
+        "  because subject.level >= 3; subject.level is 4",
+    ]
+    assert '  because subject.dept == "news"' in str(ENGINE.explain(request)).splitlines()
+
+
+def test_what_undoes_a_denial_only_together_is_told_together():
+    either = Policy("either", Effect.DENY, Or((Equal(DEPT, "news"), Order(LEVEL, ">", 1))))
+    (told,) = (
+        Engine([AbacSource([either], Algorithm.DENY_OVERRIDES)])
+        .explain(asking(dept="news", level=2))
+        .policies
+    )
+    assert str(told).splitlines() == [
+        "deny either determines this",
+        '  because subject.dept == "news"',
+        '  would not apply if not subject.dept == "news"; subject.dept is "news"',
+        "  and if not subject.level > 1; subject.level is 2",
+    ]
+
+
+@given(some.predicates, some.requests)
+def test_the_facts_that_a_policy_applies_by_are_told_exactly_if_it_does(predicate, request):
+    policy = Policy("p", Effect.ALLOW, predicate)
+    explained, _ = AbacSource([policy], Algorithm.DENY_OVERRIDES).explain(request)
+    for each in explained:
+        assert each.applies is compile_predicate(predicate)(request)
+        assert each.applies or not each.because
+
+
 def test_a_missing_attribute_is_called_missing():
     explanation = ENGINE.explain(asking())
     assert "would need subject.level >= 5; subject.level is missing" in str(explanation)

@@ -242,24 +242,87 @@ def test_the_source_is_a_policy_source():
 
 
 @pytest.mark.parametrize(
-    ("subject", "object_", "action", "needs"),
+    ("subject", "object_", "action", "lines"),
     [
         (
             "bob",
             "/open/heart/1",
             "read",
-            'a clearance that dominates the classification; subject.id is "bob"',
+            [
+                "deny labels#no-read-up (cleared for `internal`, classified `secret {heart}`) determines this",
+                '  because objects.table["/open/heart/*"] is "secret {heart}"',
+                '  because subjects.table["bob"] is "internal"',
+                "  would not apply if the clearance dominated the classification;"
+                ' subjects.table["bob"] is "internal"',
+            ],
         ),
-        (cleared("public"), "exact", "read", 'the classification; subject.clearance is "public"'),
-        ("nobody", "exact", "read", "the classification; subject.clearance is missing"),
-        ("ann", classified("public"), "append", 'the clearance; object.classification is "public"'),
-        ("ann", "exact", "burn", 'an action that the label policy lists; action.id is "burn"'),
+        (
+            "nobody",
+            "exact",
+            "read",
+            [
+                "deny labels#no-clearance (`nobody` has no clearance) determines this",
+                '  because objects.table["exact"] is "internal"',
+                "  because subject.clearance is missing",
+                "  would not apply if there were a clearance that dominates the classification;"
+                " subject.clearance is missing",
+            ],
+        ),
+        (
+            "ann",
+            classified("public"),
+            "append",
+            [
+                "deny labels#no-write-down (cleared for `secret {heart}`, classified `public`) determines this",
+                '  because object.classification is "public"',
+                '  because subjects.table["ann"] is "secret {heart}"',
+                "  would not apply if the classification dominated the clearance;"
+                ' object.classification is "public"',
+            ],
+        ),
+        (
+            "ann",
+            "exact",
+            "burn",
+            [
+                "deny labels#unlisted-action (labels say nothing of the action `burn`) determines this",
+                '  because objects.table["exact"] is "internal"',
+                '  would not apply if the label policy listed the action; action.id is "burn"',
+            ],
+        ),
+        (
+            "ann",
+            "exact",
+            "list",
+            [
+                "allow labels#dominance determines this",
+                "  because the clearance dominates the classification, as reading needs",
+                '  because objects.table["exact"] is "internal"',
+                '  because subjects.table["ann"] is "secret {heart}"',
+            ],
+        ),
+        (
+            "bot-1",
+            "exact",
+            "append",
+            [
+                "allow labels#dominance determines this",
+                "  because the classification dominates the clearance, as appending needs",
+                '  because objects.table["exact"] is "internal"',
+                '  because subjects.table["bot-*"] is "public"',
+            ],
+        ),
     ],
 )
-def test_an_explanation_says_which_label_would_have_to_be_different(subject, object_, action, needs):
+def test_an_explanation_says_by_which_labels_and_what_would_undo_a_denial(subject, object_, action, lines):
     explained = str(Engine([source()]).explain(Request.of(subject, object_, action)))
-    assert "determines this" in explained
-    assert needs in explained
+    assert explained.splitlines()[1:] == lines
+
+
+def test_a_subject_that_no_table_and_no_attribute_labels_is_looked_for_in_the_table():
+    silent = source(POLICY.replace("  attribute: clearance\n", ""))
+    explained = str(Engine([silent]).explain(Request.of("nobody", "exact", "read")))
+    assert 'because subjects.table["nobody"] is missing' in explained
 
 
 def test_what_is_not_classified_needs_no_explanation():

@@ -237,6 +237,10 @@ def test_an_explanation_says_what_each_rule_about_the_permission_lacks():
     allowed = Request.of(Entity("s", {"roles": ["manager"]}), "/files/2", "read")
     first = Engine([source()]).explain(allowed).policies[0]
     assert (first.policy, first.applies, first.determines) == ("roles#tree", True, True)
+    assert str(first).splitlines()[1:] == [
+        '  because read of "/files/**" is granted to manager',
+        '  because subject.roles overlaps ["manager"]; subject.roles is ["manager"]',
+    ]
 
 
 @given(requests)
