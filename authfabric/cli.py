@@ -28,6 +28,7 @@ COMMANDS = {
     "broker": "broker",
     "policy": "policy",
     "rules": "rules",
+    "context": "context",
     "roles": "roles",
     "audit": "audit",
     "search": "search",

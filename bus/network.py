@@ -12,6 +12,7 @@ from bus.subjects import (
     AUDITED,
     AUDITED_UP_TO,
     CONTENT,
+    CONTEXT,
     KEYS,
     MANY,
     RELEASED,
@@ -103,15 +104,16 @@ def keeping() -> set[str]:
 
 def releasing(network: str) -> set[str]:
     """Where those who bring policies into force, install event types, manage their keys or carry events publish."""
-    making = {f"$JS.API.STREAM.CREATE.KV_{bucket}" for bucket in (RELEASES, CONTENT, TYPES, KEYS)}
+    making = {f"$JS.API.STREAM.CREATE.KV_{bucket}" for bucket in (RELEASES, CONTENT, TYPES, KEYS, CONTEXT)}
     written = {f"$KV.{RELEASES}.{network}", f"$KV.{CONTENT}.blob.*", f"$KV.{TYPES}.>", f"$KV.{KEYS}.>"}
-    return {*written, *making, f"{ROOT}.keys.*.changes", f"{ROOT}.link.{network}.>"}
+    context = {f"$KV.{CONTEXT}.{network}.>", *reading(f"KV_{CONTEXT}")}
+    return {*written, *making, *context, f"{ROOT}.keys.*.changes", f"{ROOT}.link.{network}.>"}
 
 
 def brokering(network: str) -> set[str]:
     """What brokers, and those who manage the keys of event types, listen to."""
     keys = {f"{ROOT}.keys.*.manager", f"{ROOT}.keys.*.requests"}
-    return {*keys, f"{ROOT}.events.{network}.*.*", f"{ROOT}.link.*.>"}
+    return {*keys, f"{ROOT}.events.{network}.*.*", f"{ROOT}.link.*.>", f"{recorded(CONTEXT)}.{network}.>"}
 
 
 def auditing(network: str) -> set[str]:
@@ -140,4 +142,6 @@ def within(network: str) -> set[str]:
         f"{AUDITED}.{network}.*",
         f"{AUDITED_UP_TO}.{network}.*",
         f"$KV.{RELEASES}.{network}",
+        f"$KV.{CONTEXT}.{network}.>",
+        f"{recorded(CONTEXT)}.{network}.>",
     }

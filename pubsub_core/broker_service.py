@@ -20,6 +20,7 @@ from pubsub_core.broker import Broker
 from pubsub_core.calls import Calls
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.claims import Claims
+from pubsub_core.context_service import ContextTables
 from pubsub_core.credential import Credentials
 from pubsub_core.door_service import Door
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
@@ -63,6 +64,9 @@ class BrokerService:
         self._kept = False
         self.claims = Claims(self.broker, rights, serving.generic, self._changed)
         self.observation = Observation(self.broker, rights)
+        self._tables = ContextTables(
+            home, serving.domain, serving.policies, serving.network, self.broker.setting.rules.context
+        )
         self._calls = Calls(
             self.broker, rights, self.claims, self.types, lambda: secrets.token_hex(16), self._changed
         )
@@ -104,6 +108,7 @@ class BrokerService:
                 self._home, self.broker, self._serving.policies, self._serving.lease, self.evolve
             )
             await stack.enter_async_context(watch)
+        await self._tables.start(stack)
         await self._door.open(stack)
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from pubsub_core.table_store import TableStore
 from tests.pubsub_core.town import Town, town
 from tests.waiting import eventually
 
@@ -194,3 +195,43 @@ async def test_delivery_stops_when_the_doctor_stops_treating_the_patient(place):
     assert readings.unread == 0
     assert south.broker.setting.rules.counts.restricted == 6
     assert south.broker.setting.rules.counts.failed == 0
+
+
+async def test_a_changed_table_counts_for_the_next_event(place):
+    kind = await place.define("Reading", ("patient", "string"), ("ward", "string"))
+    richer = await place.define("Placed", ("patient", "string"), ("ward", "string"), ("floor", "integer"))
+    rules = [
+        ("own", f"ALLOW SUBSCRIPTION TO {kind.name} WHERE ward = lookup('staff', user, 'ward')"),
+        (
+            "floor",
+            f"TRANSFORM EVENT {kind.name} TO {richer.name} ON notify"
+            " EXECUTE enrich(floor, 'integer', 'wards', ward) WHERE ward != 'C5'",
+        ),
+    ]
+    await release(place, policy("own", "subscribe", *rules))
+    north = await place.broker("north")
+    tables = TableStore(place.bus, place.domain, {place.key.public})
+    known = north.broker.setting.rules.context.tables
+    client = await place.client("ann", "north")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+
+    async def publish(ward: str) -> None:
+        await publisher.publish(patient="p", ward=ward)
+        await publisher.flush()
+
+    await publish("C3")
+    assert north.broker.setting.rules.counts.failed == 1, "without its table a rule cannot be judged"
+    await tables.put("staff", {"ann": {"ward": "C3"}}, place.key)
+    await tables.put("wards", {"C3": {"floor": 3}}, place.key)
+    await eventually(lambda: len(known) == 2)
+    await publish("C3")
+    await publish("C5")
+    await tables.put("staff", {"ann": {"ward": "C5"}}, place.key)
+    await eventually(lambda: known["staff"]["ann"]["ward"] == "C5")
+    await publish("C3")
+    await publish("C5")
+    assert await take(subscriber, 2) == [
+        ("Placed", {"patient": "p", "ward": "C3", "floor": 3}),
+        ("Reading", {"patient": "p", "ward": "C5"}),
+    ]
+    assert subscriber.unread == 0

@@ -1,0 +1,187 @@
+"""`authfabric context`: the tables that rules look things up in."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table as Grid
+
+from authfabric import passphrase
+from authfabric.capability_files import FileRefused, read
+from authfabric.link import connect
+from authfabric.network_key import NetworkKey, read_network_key
+from authfabric.settings import find_url
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say
+from authz import AuthFabricError, PublicKey
+from authz.errors import InvalidKey
+from authz.predicate import Scalar
+from bus.keystore import load_key
+from bus.scopes import DEFAULT_DOMAIN
+from pep.trust_store import read_keys
+from pubsub_core.rules.table import InvalidTable, Rows, changed
+from pubsub_core.table_store import TableStore
+
+app = typer.Typer(help="The tables that rules look things up in.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name.")]
+Key = Annotated[Path, typer.Option("--key", help="The key file of whoever releases the domain's policies.")]
+Trust = Annotated[
+    list[str], typer.Option("--trust", metavar="KEY|FILE", help="Whose tables count. Repeatable.")
+]
+Domain = Annotated[str, typer.Option(help="The domain whose brokers look things up.")]
+
+
+@app.command("set")
+def set_row(
+    table: Name,
+    row: Annotated[str, typer.Argument(metavar="ROW", help="The row's key.")],
+    columns: Annotated[
+        list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Without a value, the column is taken out.")
+    ],
+    key: Key,
+    domain: Domain = DEFAULT_DOMAIN,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Set columns of one row. Brokers heed it with the next event."""
+    with _errors():
+        values = dict(_column(table, each) for each in columns)
+        rows = run(
+            _change(find_url(url), table, key, domain, network_key, lambda rows: changed(rows, row, values))
+        )
+    print_json({"table": table, "rows": len(rows)}) if json else say(
+        f"`{printable(table)}` has {len(rows)} rows"
+    )
+
+
+@app.command()
+def load(
+    table: Name,
+    file: Annotated[Path, typer.Argument(help="CSV whose first column is the key, with a line of names.")],
+    key: Key,
+    domain: Domain = DEFAULT_DOMAIN,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Put a whole table in place of what there was."""
+    with _errors():
+        rows = read(file, read_rows)
+        run(_change(find_url(url), table, key, domain, network_key, lambda _: rows))
+    print_json({"table": table, "rows": len(rows)}) if json else say(
+        f"`{printable(table)}` has {len(rows)} rows"
+    )
+
+
+@app.command()
+def get(
+    table: Name,
+    trust: Trust,
+    row: Annotated[str | None, typer.Argument(metavar="[ROW]", help="One row's key. Default: all.")] = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show a table, as brokers see it."""
+    with _errors():
+        tables = run(_tables(find_url(url), read_keys(trust), domain, network_key))
+    if table not in tables or (row is not None and row not in tables[table]):
+        fail(f"there is no {'table' if row is None else 'row'} `{row or table}`", Exit.DENIED)
+    rows = {row: tables[table][row]} if row is not None else tables[table]
+    if json:
+        print_json(rows)
+        return
+    columns = list(dict.fromkeys(name for each in rows.values() for name in each))
+    grid = Grid("", *map(printable, columns))
+    for name, each in sorted(rows.items()):
+        grid.add_row(printable(name), *(printable(str(each.get(column, ""))) for column in columns))
+    out.print(grid)
+
+
+@app.command("list")
+def list_tables(
+    trust: Trust,
+    domain: Domain = DEFAULT_DOMAIN,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Say which tables there are, with how many rows."""
+    with _errors():
+        tables = run(_tables(find_url(url), read_keys(trust), domain, network_key))
+    if json:
+        print_json({name: len(rows) for name, rows in sorted(tables.items())})
+        return
+    for name, rows in sorted(tables.items()):
+        say(f"{printable(name)}  {len(rows)}")
+
+
+async def _change(
+    url: str, table: str, key: Path, domain: str, network_key: Path | None, change: Callable[[Rows], Rows]
+) -> Rows:
+    identity = load_key(key, passphrase.known)
+    async with connect(url, name="context") as bus:
+        store = TableStore(bus, domain, {identity.public}, read_network_key(network_key))
+        await store.refresh()
+        rows = change(store.tables.get(table, {}))
+        await store.put(table, rows, identity)
+    return rows
+
+
+async def _tables(
+    url: str, trusted: Collection[PublicKey], domain: str, network_key: Path | None
+) -> dict[str, Rows]:
+    async with connect(url, name="context") as bus:
+        store = TableStore(bus, domain, trusted, read_network_key(network_key))
+        await store.refresh()
+    return store.tables
+
+
+def read_rows(text: str, source: str) -> Rows:
+    """The rows of a CSV file. Raises InvalidTable."""
+    first, *lines = list(csv.reader(text.splitlines())) or [[]]
+    if len(first) < 2:
+        raise InvalidTable(source, "must have a line of names: the key's, and at least one column's")
+    found: Rows = {}
+    for number, line in enumerate(lines, 2):
+        if len(line) != len(first) or line[0] in found:
+            raise InvalidTable(
+                source, f"must have {len(first)} fields in line {number}, and a key of its own"
+            )
+        pairs = zip(first[1:], line[1:], strict=True)
+        found[line[0]] = {name: _value(value) for name, value in pairs if value}
+    return found
+
+
+def _column(table: str, text: str) -> tuple[str, Scalar | None]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise InvalidTable(table, f"has columns with values: write `{name or 'column'}=value`, not `{text}`")
+    return name, _value(value) if value else None
+
+
+def _value(text: str) -> Scalar:
+    """A number or a boolean if it reads like one; anything else is text."""
+    try:
+        value = msgspec.json.decode(text, type=int | float | bool | str)
+    except msgspec.DecodeError:
+        return text
+    return value
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (InvalidTable, FileRefused, InvalidKey) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)

@@ -1,0 +1,84 @@
+"""Where context tables live: one record for each, signed, which brokers verify and keep up with.
+
+Invariant: what is in `tables` was signed by somebody trusted, for this domain, and is the latest version heard of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+
+from authz import AuthFabricError, Identity, PublicKey
+from bus.connection import Connection, Subscription
+from bus.record_store import RecordStore
+from bus.subjects import CONTEXT, token, untoken
+from pubsub_core.keys.exchange import lock, unlock
+from pubsub_core.rules.table import MAX_TABLE_BYTES, TABLE, InvalidTable, Rows, Table
+
+_log = logging.getLogger("authfabric.rules")
+_LOCK = "context table"
+
+
+class TableStore:
+    """The tables of one domain."""
+
+    def __init__(
+        self, connection: Connection, domain: str, trusted: Collection[PublicKey], network: bytes = b""
+    ) -> None:
+        """`network` is a secret that all brokers share, if the store is not to read the tables."""
+        self._records = RecordStore(connection, CONTEXT)
+        self._domain = domain
+        self._trusted = trusted
+        self._network = network
+        self._read = 0
+        self._numbers: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
+        self.tables: dict[str, Rows] = {}
+
+    async def refresh(self) -> bool:
+        """Take in what is new; says whether anything was. What is not rightly signed is left out."""
+        records = await self._records.since(self._read, token(self._domain))
+        for record in records:
+            self._read = record.number
+            self._numbers[record.name] = record.number
+            if record.data:
+                self._accept(record.name, record.data)
+            else:
+                self.tables.pop(untoken(record.name.rpartition(".")[2]), None)
+        return bool(records)
+
+    async def listen(self, on_news: Callable[[], None]) -> Subscription:
+        """Call back whenever there may be something new."""
+        return await self._records.listen(on_news, token(self._domain))
+
+    async def put(self, name: str, rows: Rows, identity: Identity) -> None:
+        """Sign and store a table. Raises InvalidTable, StoreUnavailable, RecordChanged if somebody was faster."""
+        table = Table(self._domain, name, self._versions.get(name, 0) + 1, rows)
+        data = TABLE.sign(table, identity)
+        if len(data) > MAX_TABLE_BYTES:
+            raise InvalidTable(name, f"has {len(data)} bytes, and may have {MAX_TABLE_BYTES}: split it")
+        stored = self._name(name)
+        data = lock(self._network, _LOCK, data) if self._network else data
+        self._numbers[stored] = await self._records.write(stored, data, self._numbers.get(stored, 0))
+        self._versions[name], self.tables[name] = table.version, rows
+
+    async def remove(self, name: str) -> None:
+        """Take a table out: what depends on it is withheld from then on."""
+        await self._records.remove(self._name(name))
+        self.tables.pop(name, None)
+
+    def _accept(self, stored: str, data: bytes) -> None:
+        try:
+            opened = unlock(self._network, _LOCK, data) if self._network else data
+            table = TABLE.open(opened, self._trusted).value
+        except AuthFabricError as error:
+            _log.warning("a context table in the store is left out: %s", error)
+            return
+        misplaced = table.domain != self._domain or self._name(table.name) != stored
+        if misplaced or table.version < self._versions.get(table.name, 0):
+            _log.warning("the context table `%s` is left out: it is not the latest", table.name)
+            return
+        self._versions[table.name], self.tables[table.name] = table.version, table.rows
+
+    def _name(self, name: str) -> str:
+        return f"{token(self._domain)}.{token(name)}"

@@ -1,0 +1,51 @@
+"""`authfabric context`, as people and scripts use it."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+from typer.testing import CliRunner
+
+from authfabric.cli import app
+from authfabric.passphrase import VARIABLE
+
+runner = CliRunner()
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = runner.invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result.stderr if code else result.stdout
+
+
+@pytest.fixture
+def where(jetstream_server, tmp_path, monkeypatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for name in ("owner", "thief"):
+        run("cap", "keygen", name, "--unencrypted")
+    return ["--url", jetstream_server.url, "--domain", uuid4().hex]
+
+
+def test_rows_are_set_shown_and_listed(where, tmp_path):
+    run("context", "set", "staff", "ann", "ward=C3", "level=2", "--key", "owner.key", *where)
+    run("context", "set", "staff", "ann", "level=", "on_duty=true", "--key", "owner.key", *where)
+    read = ("--trust", "owner.pub", "--json", *where)
+    assert json.loads(run("context", "get", "staff", *read)) == {"ann": {"ward": "C3", "on_duty": True}}
+    (tmp_path / "wards.csv").write_text("ward,floor,name\nC3,3,\nC4,4,Oak\n")
+    run("context", "load", "wards", "wards.csv", "--key", "owner.key", *where)
+    assert json.loads(run("context", "get", "wards", "C4", *read)) == {"C4": {"floor": 4, "name": "Oak"}}
+    assert json.loads(run("context", "list", *read)) == {"staff": 1, "wards": 2}
+    assert "Oak" in run("context", "get", "wards", "--trust", "owner.pub", *where)
+    assert json.loads(run("context", "list", "--trust", "thief.pub", "--json", *where)) == {}
+
+
+def test_what_is_wrong_is_said(where, tmp_path):
+    assert "write `ward=value`" in run(
+        "context", "set", "t", "r", "ward", "--key", "owner.key", *where, code=2
+    )
+    (tmp_path / "bad.csv").write_text("ward,floor\nC3\n")
+    assert "in line 2" in run("context", "load", "t", "bad.csv", "--key", "owner.key", *where, code=2)
+    assert "no table `t`" in run("context", "get", "t", "--trust", "owner.pub", *where, code=1)
