@@ -14,10 +14,10 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_examples(document: Path, folder: Path) -> int:
-    """Run every `yaml` block that begins with a file's name and every `console` block, in order; returns how many."""
+    """Run each `yaml` or `rules` block that begins with a file's name, and each `console` block; say how many."""
     count = 0
     for kind, text in _BLOCK.findall(document.read_text()):
-        if kind == "yaml" and (name := re.match(r"# (\S+)\n", text)):
+        if kind in ("yaml", "rules") and (name := re.match(r"# (\S+)\n", text)):
             path = folder / name[1]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)

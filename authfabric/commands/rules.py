@@ -6,19 +6,29 @@ from pathlib import Path
 from time import time
 from typing import Annotated
 
+import msgspec
 import typer
 
 from authfabric.capability_files import FileRefused, read
+from authfabric.commands.ask import read_attributes
 from authfabric.commands.linting import finding_document, show_findings
 from authfabric.rule_check import Surroundings, check_use
+from authfabric.rule_explain import Situation, explain_rules
+from authfabric.rule_view import show_report
 from authfabric.terminal import Exit, Json, fail, print_json, printable, say
 from authfabric.type_files import read_types
-from authz import AuthFabricError
+from authz import AuthFabricError, Entity, InvalidRequest
 from authz.errors import InvalidSyntax
+from authz.predicate import Path as AttributePath
+from authz.predicate import Scalar
+from authz.rules import parse_term
 from authz.rules.layout import format_rules
+from pdp.abac.document import Document
 from pdp.finding import Finding, Kind, Level
 from pdp.rules import Interaction, RuleFile, read_rule_file
 from pdp.rules.check import check_interaction
+from pdp.rules.interaction import REPLAY, SUBSCRIBE
+from pubsub_core.rules.fluents import Fluent
 
 app = typer.Typer(help="Rules about who receives which events, and in which form.", no_args_is_help=True)
 
@@ -89,6 +99,80 @@ def check(
         raise typer.Exit(Exit.DENIED)
 
 
+@app.command()
+def explain(
+    files: Files,
+    subject: Annotated[str, typer.Option("--subject", help="Who wants the events.")],
+    type_: Annotated[str, typer.Option("--type", help="The type of the events.")],
+    role: Annotated[
+        list[str] | None, typer.Option("--role", help="A role of the subject. Repeat it for several.")
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute", metavar="NAME=VALUE", help="What else is known of the subject: `user.NAME`."
+        ),
+    ] = None,
+    sub: Annotated[
+        list[str] | None,
+        typer.Option("--sub", metavar="NAME=VALUE", help="What the filter of the request fixes: `sub.NAME`."),
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Ask for past events, not for future ones.")
+    ] = False,
+    event: Annotated[
+        str | None, typer.Option("--event", metavar="JSON", help="The attributes of an event.")
+    ] = None,
+    fluent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fluent", help="What holds, such as \"treating('ann', 'p1')\". Repeat it for several."
+        ),
+    ] = None,
+    function: Functions = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            "--tables", help="A YAML or JSON file of context tables: {TABLE: {KEY: {COLUMN: VALUE}}}."
+        ),
+    ] = None,
+    types: Types = None,
+    json: Json = False,
+) -> None:
+    """Say which rules apply to a subject and an event, which are overridden, what brokers judge, and what is seen.
+
+    Exit code 0: the subject receives something. 1: nothing. Without --types, the types are guessed from the event.
+    """
+    try:
+        now = time()
+        situation = Situation(
+            Entity(subject, {**read_attributes(attribute), "roles": list(role or ())}),
+            type_,
+            REPLAY if replay else SUBSCRIBE,
+            read_attributes(sub),
+            _event(event),
+            [_fact(each) for each in fluent or ()],
+            frozenset(function or ()),
+            read(tables, _tables) if tables is not None else {},
+            now,
+        )
+    except (InvalidRequest, InvalidSyntax) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)
+    try:
+        rules = Interaction.of([read(file, read_rule_file) for file in files])
+        report = explain_rules(rules, situation, read_types(types, now) if types is not None else None)
+    except AuthFabricError as error:
+        fail(error)
+    if json:
+        print_json(report)
+    else:
+        show_report(report)
+    if not report.allowed or report.seen == ():
+        raise typer.Exit(Exit.DENIED)
+
+
 def find(files: list[Path], around: Surroundings) -> list[Finding]:
     """What is wrong with the rules of these files together. Raises FileRefused."""
     parsed, findings = list[RuleFile](), list[Finding]()
@@ -120,3 +204,26 @@ def _write(file: Path, text: str) -> None:
 
 def _syntax(error: InvalidSyntax) -> Finding:
     return Finding(Kind.SYNTAX, error.source, error.line, error.column, error.problem)
+
+
+def _event(text: str | None) -> dict[str, object] | None:
+    try:
+        return msgspec.json.decode(text, type=dict[str, object]) if text is not None else None
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest("event", f"must be a JSON object of attributes: {error}") from None
+
+
+def _fact(text: str) -> Fluent:
+    """A fluent, or a call of a function, of things named as strings, numbers or bare words."""
+    call = parse_term(text).base
+    things = [
+        str(each.keys[0]) if isinstance(each, AttributePath) and each.keys else each
+        for each in call.arguments
+    ]
+    if not all(isinstance(each, str | int | float | bool) for each in things):
+        raise InvalidRequest(text, "must be about constants, such as treating('ann', 'p1')")
+    return Fluent(call.name, tuple(each for each in things if isinstance(each, str | int | float | bool)))
+
+
+def _tables(text: str, source: str) -> dict[str, dict[str, dict[str, Scalar]]]:
+    return Document.parse(text, source).read(dict[str, dict[str, dict[str, Scalar]]])

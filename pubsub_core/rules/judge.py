@@ -83,7 +83,7 @@ class Judge:
         """What comes of an event, of which these attributes may be seen; None if nothing does."""
         counts = self._book.counts
         try:
-            shown = self._show(event, now, visible)
+            shown = self.apply(event, now, visible)
         except EventError as error:
             counts.failed += 1
             self._say(error)
@@ -94,7 +94,8 @@ class Judge:
             counts.passed += 1
         return shown
 
-    def _show(self, event: Event, now: float, visible: frozenset[str] | None) -> Shown | None:
+    def apply(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
+        """The same, uncounted. Raises EventError where something cannot be found out, or done."""
         case = Case(event, now, self._interaction.known, self._terms)
         rules = self._in_force(case)
         if rules is None or not all(each.passes(case) for each in rules):

@@ -1,13 +1,16 @@
-"""Conditions told apart: what the decision point and the broker judge together is the whole condition."""
+"""Conditions told apart: what decision points and brokers judge together is the whole, of random rules too."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from authz import Entity, Request
 from authz.predicate import And, Equal, Exists, Layout, Not, Or, Path, Predicate, Relate, compile_predicate
-from authz.rules import parse_rules
+from authz.rules import Allow, Asking, Restrict, Rule, parse_rules
 from authz.rules.terms import comparisons, paths
+from pdp.policy_set import PolicySet
+from pdp.rules import Interaction, RuleFile
 from pdp.rules.split import is_judged, split
 
 WORLD = Layout(
@@ -87,3 +90,48 @@ def test_what_need_not_be_told_apart_stays_together():
             Or((Equal(event("x"), 3), Equal(event("y"), 4))),
         )
     )
+
+
+written = conditions.filter(lambda each: bool(list(paths(each))) and _is_written(each))
+"""Conditions as text can say them: without empty parts."""
+
+
+def _is_written(predicate: Predicate) -> bool:
+    match predicate:
+        case And(terms) | Or(terms):
+            return len(terms) > 1 and all(map(_is_written, terms))
+        case Not(term):
+            return _is_written(term)
+    return True
+
+
+rules = st.lists(
+    st.one_of(
+        st.builds(Allow, st.just("t"), st.sampled_from(Asking), written),
+        st.builds(Restrict, st.just("t"), st.just(Equal(Path("event", ("a",)), 1)), written),
+    ),
+    max_size=4,
+)
+
+
+def request(world, action: str) -> Request:
+    roles = ["nurse"] if world[""].get("credentials(user, nurse)") else []
+    subject = Entity(world["id"], {**world["user"], "roles": roles})
+    return Request.of(subject, "/types/t", action, {**world["context"], "sub": world["sub"]})
+
+
+@settings(max_examples=300, deadline=None)
+@given(rules, worlds, st.sampled_from(Asking))
+def test_nobody_receives_but_by_an_allow_and_every_restriction_that_applies_binds(bodies, world, asking):
+    file = RuleFile("x.rules", tuple(Rule(body, f"r{number}") for number, body in enumerate(bodies)))
+    engine = PolicySet(interaction=Interaction.of([file])).engine()
+    decision = engine.evaluate(request(world, "subscribe" if asking is Asking.SUBSCRIPTION else "replay"))
+    duties = [parse_rules(str(duty["interaction"]))[0] for duty in decision.obligations if decision.allowed]
+    applying = {duty.label for duty in duties if holds(duty.body.where, world)}
+    received = any(isinstance(duty.body, Allow) for duty in duties if duty.label in applying)
+    meant = {rule.label for rule in file.rules if holds(rule.body.where, world)}
+    allowing = {r.label for r in file.rules if isinstance(r.body, Allow) and r.body.asking is asking}
+    restricting = {r.label for r in file.rules if isinstance(r.body, Restrict)}
+    assert received is bool(meant & allowing)
+    if received:
+        assert applying == meant & (allowing | restricting)
