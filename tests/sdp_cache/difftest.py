@@ -78,9 +78,7 @@ class Trial:
 
     def _stand(self, policies: PolicySet, epoch: int) -> None:
         self._engine: Engine = policies.engine(epoch, certify=True)
-        by_attributes = reference.Reference(policies.policies, policies.manifest.algorithm)
-        others = policies.sources()[1 if policies.policies else 0 :]
-        self._reference: tuple[PolicySource, ...] = (by_attributes, *others)
+        self._reference = specified(policies)
 
     def _change(self) -> None:
         before, epoch = self._world.policies, self._recycler.epoch
@@ -103,6 +101,12 @@ class Trial:
             raise WrongInference(self._seed, request, inferred, right)
         assert inferred.inferred is not None
         self._tally.inferred[f"{inferred.inferred.method} {inferred.effect}"] += 1
+
+
+def specified(policies: PolicySet) -> tuple[PolicySource, ...]:
+    """What decides, attribute policies by the reference."""
+    by_attributes = reference.Reference(policies.policies, policies.manifest.algorithm)
+    return (by_attributes, *policies.sources()[1 if policies.policies else 0 :])
 
 
 def _same(one: Decision, other: Decision) -> bool:

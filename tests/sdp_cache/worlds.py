@@ -56,11 +56,11 @@ class LabelFile:
 
 
 class World:
-    """Policies that change. Which kinds there are is settled at the beginning."""
+    """Policies that change. Which kinds there are is settled at the beginning: a letter for each set of rules."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: str = "") -> None:
         self._chance = chance = random.Random(seed)
-        self._kinds = chance.choice(
+        self._kinds = kinds or chance.choice(
             ["l", "l", "l", "ll", "ll", "lll", "r", "r", "r", "a", "ra", "rl", "al", "ral", "rall"]
         )
         self._algorithm = chance.choice(list(Algorithm))
@@ -101,7 +101,8 @@ class World:
             context,
         )
 
-    def _read(self) -> PolicySet:
+    def files(self) -> list[File]:
+        """The policies as they are written."""
         files = [File("bundle.yaml", f"algorithm: {self._algorithm.value}\n")]
         if self._abac:
             files.append(File("abac.json", json.dumps(list(self._abac.values()))))
@@ -109,7 +110,10 @@ class World:
             lines = ["role r1, r2, r3, r4, q(x)", *sorted(self._seniorities), *sorted(self._rules)]
             files.append(File("roles.oasis", "\n".join(lines) + "\n"))
         files += [File(f"{name}.labels.yaml", each.text()) for name, each in self._labels.items()]
-        return PolicySet.read(Bundle.of(files))
+        return files
+
+    def _read(self) -> PolicySet:
+        return PolicySet.read(Bundle.of(self.files()))
 
     def _alter_once(self) -> None:
         steps: dict[str, Callable[[], None]] = {
