@@ -11,14 +11,14 @@ from authz.predicate import Path, Predicate
 from authz.predicate.filter import EVENT
 from authz.rules import AutoReplay, Call, FluentRule, Restrict, Rule, Transform, parse_term
 from authz.rules.reader import conditions_of
-from authz.rules.terms import CREDENTIALS, NOW, comparisons, paths, term_texts
+from authz.rules.terms import CREDENTIALS, LOOKUP, NOW, comparisons, paths, term_texts
 from pdp.finding import Finding, Kind
 from pdp.rules import Interaction
 from pubsub_core.binding import bind_filter
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError, InvalidFilter, UnknownType
 from pubsub_core.event_type import Attribute, EventType
-from pubsub_core.rules.context import HOLDS_AT, LOOKUP, PUBLISHED
+from pubsub_core.rules.context import HOLDS_AT, PUBLISHED
 from pubsub_core.rules.library import InvalidStep, make_step
 from pubsub_core.rules.transformation import Step, reshape
 

@@ -9,7 +9,7 @@ import msgspec
 
 from authfabric.guessed_types import define, guess
 from authz import AuthFabricError, Entity, Request
-from authz.predicate import TRUE, Predicate, compile_predicate
+from authz.predicate import TRUE, Predicate
 from authz.predicate.filter import write_filter
 from authz.rules import FluentRule, parse_rules
 from authz.rules.terms import term_texts
@@ -20,10 +20,10 @@ from pdp.rules.interaction import SUBSCRIBE
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError
 from pubsub_core.event import Event, Shape
-from pubsub_core.rules.context import Case, Context, Row, read_term
+from pubsub_core.rules.context import Case, Context, Row, compile_condition, read_term
 from pubsub_core.rules.fluents import Fluent, Fluents
 from pubsub_core.rules.interaction import About, Bar, Change, Interaction, Permit, read_interaction
-from pubsub_core.rules.judge import LAYOUT, Judge, Rulebook
+from pubsub_core.rules.judge import Judge, Rulebook
 from pubsub_core.rules.library import make_step
 from pubsub_core.rules.transformation import reshape
 
@@ -200,7 +200,7 @@ class _Broker:
         terms = {text: read_term(text, names, self._context) for text in term_texts(condition)}
         case = Case(event, self._situation.now, interaction.known, terms)
         try:
-            return compile_predicate(condition, LAYOUT)(case)
+            return compile_condition(condition)(case)
         except EventError as error:
             return str(error)
 

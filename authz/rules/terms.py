@@ -20,6 +20,7 @@ Argument: TypeAlias = "Path | Scalar | Call"
 UNITS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 NOW = "now"
 CREDENTIALS = "credentials"
+LOOKUP = "lookup"
 FLUENT = "fluent"
 
 
