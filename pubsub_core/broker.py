@@ -32,6 +32,7 @@ from pubsub_core.messages import (
 from pubsub_core.rules.observer import Observer
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Switchboard
+from pubsub_core.ways import Ways
 
 MAX_HELD = 10_000
 """So many messages wait while the broker is held; those who send more are told to try again."""
@@ -52,7 +53,8 @@ class Broker:
         """The types whose owners are out of reach."""
         self.counts = Counts()
         self.agreement = AgreementKey.of(setting.identity)
-        self.forwarding = Forwarding(setting, self.counts, self.switchboard, self.peers)
+        self.ways = Ways(setting, self.counts, self.peers)
+        self.forwarding = Forwarding(setting, self.counts, self.switchboard, self.peers, self.ways)
         self.ask_again: Callable[[Peer], None] = lambda peer: None
         """Has another broker send again what is missing on the line from there."""
         self._intake = Intake(setting, self.counts)
@@ -143,6 +145,8 @@ class Broker:
     def handle(self, messages: Iterable[Numbered]) -> None:
         """Take messages whose turn it is."""
         for message in messages:
+            if not message.data:
+                continue  # it stands for something that may no longer be sent here
             if message.kind is Kind.BOX:
                 for kind, data in self._arrivals.unbox(message):
                     self._handle(kind, data)

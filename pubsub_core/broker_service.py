@@ -58,7 +58,7 @@ class BrokerService:
         for each in serving.vouches:
             self.web.learn(each)
         self.broker = Broker(self._setting())
-        self.links = Links(self.broker, self.web, serving.owner_keys, serving.network)
+        self.links = Links(self.broker, self.web, serving.owner_keys, serving.network, serving.neighbours)
         self._rights = rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
         self.types = TypeStore(bus, self.catalogue, serving.network)
         self._kept = False
@@ -141,7 +141,7 @@ class BrokerService:
             self._send(subject, data)
 
     def _changed(self, types: set[str]) -> None:
-        self.links.announce()
+        self.links.notes.announce()
         for each in types:
             self.broker.tell_interest(each)
 
@@ -155,8 +155,8 @@ class BrokerService:
             self.links.tick()
             now = time()
             self._end_sessions(now)
-            if self.links.found_types:
-                self.links.found_types = False
+            if self.links.notes.found_types:
+                self.links.notes.found_types = False
                 await self.evolve(self.claims.epoch)
             await self.claims.review()
             await self.observation.review()
@@ -175,7 +175,7 @@ class BrokerService:
                 self.broker.close(session, f"nothing was heard of the client for {SESSION_TTL:g} s")
             elif now >= session.holder.credential.until:
                 self.broker.close(session, "the client's credential has run out: have it renewed")
-        self.links.announce()
+        self.links.notes.announce()
 
     def _revoke(self, notice: Notice) -> None:
         """Heed what was taken back; nothing is delivered until everything was asked anew. Raises InvalidSignature."""
@@ -212,7 +212,7 @@ class BrokerService:
             self._types_news.clear()
             with contextlib.suppress(BusError):
                 if await self.types.refresh():
-                    self.links.announce_types()
+                    self.links.notes.announce_types()
                     await self.evolve(self.claims.epoch)
 
 

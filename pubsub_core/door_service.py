@@ -22,6 +22,7 @@ from pubsub_core.messages import (
     BrokerKey,
     Taken,
     unpack_bundle,
+    unpack_carried,
     unpack_numbered,
     unpack_received,
 )
@@ -45,6 +46,7 @@ class Door:
                 await bus.listen(subject, lambda s, r, data, h, hear=hear: hear(data))  # type: ignore[misc]
         await bus.listen(link_to(None, own, "events"), self._on_line)
         await bus.listen(link_to(None, own, "cached"), self._on_line)
+        await bus.listen(link_to(None, own, "carried"), self._on_carried)
         await bus.listen(broker_subject(domain, own, "publish"), self._on_publish)
         await bus.listen(broker_subject(domain, own, "received"), self._on_received)
         busy = pack(Answer("the broker is busy: try again", "failed"))
@@ -86,6 +88,9 @@ class Door:
 
     def _on_line(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         self._broker.hear(unpack_numbered(payload))
+
+    def _on_carried(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        self._links.hear_carried(unpack_carried(payload))
 
     def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         try:

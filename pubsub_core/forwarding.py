@@ -21,13 +21,19 @@ from pubsub_core.messages import CachedParcel, Parcel
 from pubsub_core.proof import DIGEST_BYTES, Proof, all_digests, digest
 from pubsub_core.session import Counts, Peer, Setting
 from pubsub_core.switchboard import Switchboard
+from pubsub_core.ways import Ways
 
 
 class Forwarding:
     """Passes events on to other brokers."""
 
     def __init__(
-        self, setting: Setting, counts: Counts, switchboard: Switchboard, peers: Mapping[str, Peer]
+        self,
+        setting: Setting,
+        counts: Counts,
+        switchboard: Switchboard,
+        peers: Mapping[str, Peer],
+        ways: Ways,
     ) -> None:
         self._setting = setting
         self._counts = counts
@@ -36,6 +42,7 @@ class Forwarding:
         self._waiting: defaultdict[tuple[str, str], list[Message]] = defaultdict(list)
         """What goes with the next box to a broker, of each type that travels at a steady pace."""
         self._next: dict[str, float] = {}
+        self._ways = ways
         self.boot = int(setting.now() * 1000)
         """When it started: it counts what it sends from there."""
 
@@ -46,11 +53,11 @@ class Forwarding:
         for item in admitted.events:
             event = item[2]
             for name in remote(event):
-                parcels[name, event.type if event.type in vault.sealed else ""].append(item)
+                parcels[name, event.type].append(item)
         for (name, type_), items in parcels.items():
             peer = self._peers[name]
-            if type_ and not vault.equal(type_, peer.groups):
-                self._send_sealed(peer, [event for _, _, event in items], admitted.proof)
+            if type_ in vault.sealed and not vault.equal(type_, peer.groups):
+                self._send_sealed(peer, type_, [event for _, _, event in items], admitted.proof)
             else:
                 self.send_parcel(peer, type_, self._parcel(items, admitted))
 
@@ -61,7 +68,7 @@ class Forwarding:
         places = [place for place, _, _ in items]
         return msgspec.structs.replace(parcel, digests=admitted.digests, places=places)
 
-    def _send_sealed(self, peer: Peer, events: list[Event], proof: Proof) -> None:
+    def _send_sealed(self, peer: Peer, type_: str, events: list[Event], proof: Proof) -> None:
         """Send a broker events of which it may not read everything, vouching for what they have become."""
         setting = self._setting
         columns = setting.vault.seal_many(events)
@@ -71,13 +78,13 @@ class Forwarding:
         else:  # a key ends among them
             sealed = [msgspec.Raw(encode(setting.vault.seal(event))) for event in events]
             parcel = Parcel(setting.name, setting.vouch(proof, all_digests(sealed)), sealed)
-        self._send(peer, events[0].type, pack(parcel))
+        self._send(peer, type_, pack(parcel))
         self._counts.forwarded += len(events)
 
     def send_parcel(self, peer: Peer, type_: str, parcel: Parcel) -> None:
-        """Send a parcel as it is, or, if it holds events of a type that is sealed, sealed as a whole."""
+        """Send a parcel of one type's events as it is, or, if they travel sealed, sealed as a whole."""
         setting, data = self._setting, pack(parcel)
-        if not type_:
+        if type_ not in setting.vault.sealed:
             self._send(peer, type_, data)
         else:
             link = f"{setting.name}>{peer.name}".encode()
@@ -87,10 +94,10 @@ class Forwarding:
 
     def _send(self, peer: Peer, type_: str, data: bytes, kind: Kind = Kind.PARCEL) -> None:
         """Send something now, or, if its type travels at a steady pace, with the next box."""
-        if type_ and self._setting.vault.plan(type_).pace:
+        if self._setting.vault.plan(type_).pace:
             self._waiting[peer.name, type_].append((kind, data))
         else:
-            self.send_on(peer, peer.outgoing.add(self._setting.name, self.boot, data, kind))
+            self.send_on(peer, peer.outgoing.add(self._setting.name, self.boot, data, kind, type_))
 
     def tick(self, now: float, held: bool = False) -> float:
         """Send the boxes that are due, and say when the next is. While held, what waits goes on waiting."""
@@ -108,7 +115,8 @@ class Forwarding:
                 messages = [] if held else self._waiting.pop((peer.name, type_), [])
                 for part in boxfuls(messages):
                     box = seal_box(peer.secret, self._setting.name, part)
-                    self.send_on(peer, peer.outgoing.add(self._setting.name, self.boot, box, Kind.BOX))
+                    message = peer.outgoing.add(self._setting.name, self.boot, box, Kind.BOX, type_)
+                    self.send_on(peer, message)
         gone = [key for key in self._waiting if key[1] == type_ and not self._serves(*key)]
         for key in gone:
             del self._waiting[key]
@@ -117,6 +125,9 @@ class Forwarding:
         return name in self._peers and type_ in self._peers[name].served
 
     def send_on(self, peer: Peer, message: Numbered) -> None:
-        """Send a message on the line to another broker."""
-        subject = peer.cached_subject if message.kind is Kind.CACHED else peer.subject
-        self._setting.send(subject, pack(message.tagged(peer.secret)))
+        """Send a message on the line to another broker, or on a way through others."""
+        data, cached = pack(message.tagged(peer.secret)), message.kind is Kind.CACHED
+        if peer.direct:
+            self._setting.send(peer.cached_subject if cached else peer.subject, data)
+        else:
+            self._ways.send(peer, "cached" if cached else "events", data, message.type)

@@ -40,10 +40,12 @@ class Numbered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     data: bytes
     kind: Kind = Kind.PARCEL
     tag: bytes = b""
+    type: str = ""
+    """That of the events in it. It does not travel: the sender chooses by it who may carry them."""
 
     def tagged(self, secret: bytes) -> Numbered:
         """The same, with what shows that it comes from the one other broker that knows the secret."""
-        return msgspec.structs.replace(self, tag=self._tag(secret))
+        return msgspec.structs.replace(self, tag=self._tag(secret), type="")
 
     def authentic(self, secret: bytes) -> bool:
         return bool(secret) and hmac.compare_digest(self.tag, self._tag(secret))
@@ -64,10 +66,10 @@ class Outgoing:
     _kept: deque[Numbered] = field(default_factory=deque)
     _bytes: int = 0
 
-    def add(self, sender: str, boot: int, data: bytes, kind: Kind = Kind.PARCEL) -> Numbered:
+    def add(self, sender: str, boot: int, data: bytes, kind: Kind = Kind.PARCEL, type_: str = "") -> Numbered:
         """Number a message, and keep it."""
         self.number += 1
-        message = Numbered(sender, boot, self.number, data, kind)
+        message = Numbered(sender, boot, self.number, data, kind, type=type_)
         self._kept.append(message)
         self._bytes += len(data)
         while len(self._kept) > KEPT or self._bytes > KEPT_BYTES:

@@ -233,6 +233,10 @@ class Hello(msgspec.Struct, frozen=True):
     """When it started: it counts what it sends from there."""
     lines: dict[str, int] = {}
     """How many messages with events it has sent each other broker."""
+    hears: tuple[str, ...] = ()
+    """The brokers that it hears on a line of their own."""
+    knows: dict[str, int] = {}
+    """The brokers from whom it is ready to take events, each with its `boot`."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -251,6 +255,15 @@ class Note(msgspec.Struct, frozen=True):
     """The first number that can still be sent again, if it is not the one asked for."""
 
 
+class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Something for a broker to which its sender has no line, on its way through others."""
+
+    route: tuple[str, ...]
+    """Those it still has to pass, in order; the one it is for comes last."""
+    what: str
+    data: bytes
+
+
 unpack_answer = Unpack(Answer)
 unpack_bundle = Unpack(Bundle)
 unpack_taken = Unpack(Taken)
@@ -259,3 +272,4 @@ unpack_post = Unpack(Post)
 unpack_numbered = Unpack(Numbered)
 unpack_parcel = Unpack(Parcel)
 unpack_cached_parcel = Unpack(CachedParcel)
+unpack_carried = Unpack(Carried)

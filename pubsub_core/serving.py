@@ -43,5 +43,7 @@ class Serving:
     """A secret that all brokers of the network share: then definitions travel, and are stored, under it."""
     history: HistorySetting | None = None
     """Where what its clients publish is kept, if anywhere."""
+    neighbours: Collection[str] = ()
+    """The only brokers that it has lines to, if not everybody it hears: it reaches all others through them."""
     home: str = ""
     """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""

@@ -98,6 +98,17 @@ class Peer:
     incoming: Incoming = field(default_factory=Incoming)
     asked: int = 0
     """The number from which on it was last asked to send again."""
+    near: bool = False
+    """Whether it is heard on a line of its own."""
+    heard_near: float = 0.0
+    hears: frozenset[str] = frozenset()
+    """The brokers that it hears in this way."""
+    direct: bool = False
+    """Whether there is a line both ways."""
+    reached: dict[str, float] = field(default_factory=dict)
+    """When there was last a way to it for events of each type that it wants."""
+    ready: bool = False
+    """Whether it has said that it takes events from this broker, since both last started."""
 
 
 class Recorder(Protocol):
@@ -119,6 +130,7 @@ class Counts:
     def __init__(self) -> None:
         self.published = self.delivered = self.forwarded = self.received = 0
         self.refused = self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
+        self.carried = self.unroutable = 0
 
 
 @dataclass(slots=True)

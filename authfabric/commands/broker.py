@@ -89,6 +89,14 @@ def serve(
             help="A type that travels encrypted, and the capability by which its keys are asked for. Repeatable.",
         ),
     ] = None,
+    neighbours: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--neighbour",
+            metavar="NAME",
+            help="A broker it has a line to; others are reached through it. Default: all it hears. Repeatable.",
+        ),
+    ] = None,
     network_key: NetworkKey = None,
     home: Annotated[
         str,
@@ -120,6 +128,7 @@ def serve(
             sealed=dict(_sealed(text) for text in sealed or []),
             network=read_network_key(network_key),
             history=history_setting(history, history_key, keep, name),
+            neighbours=tuple(neighbours or ()),
             home=home,
         )
     run(_serve(serving, json))

@@ -59,7 +59,15 @@ class Pair:
         setting = other.setting
         key = str(setting.identity.public)
         broker.peers[setting.name] = Peer(
-            setting.name, "met", key, self.now, f"to.{setting.name}", "cached", carries={KIND.id}, secret=b"s"
+            setting.name,
+            "met",
+            key,
+            self.now,
+            f"to.{setting.name}",
+            "cached",
+            carries={KIND.id},
+            secret=b"s",
+            direct=True,
         )
 
     def _session(self, broker: Broker, token: str) -> Session:

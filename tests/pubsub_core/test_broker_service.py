@@ -113,3 +113,25 @@ async def test_types_are_added_and_removed_through_a_broker_by_those_who_may(pla
     await eventually(lambda: place.services[0].claims.epoch >= epoch)
     with pytest.raises(Refused):
         await owner.add_type(made)
+
+
+async def test_events_go_through_other_brokers_and_around_one_that_falls_silent(place):
+    """Neither lost nor delivered twice, though the broker that carries them vanishes without a word."""
+    kind = await place.define("News", *NEWS)
+    north = await place.broker("north", neighbours=["east", "west"])
+    south = await place.broker("south", neighbours=["east", "west"])
+    west = await place.broker("west", neighbours=["north", "south"])
+    async with place.running("east", neighbours=["north", "south"]) as east:
+        writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+        subscriber = await reader.subscriber(kind.name)
+        publisher = await writer.publisher(kind.name)
+        await wanted(publisher)
+        await publisher.publish(score=0)
+        assert await take(subscriber, 1) == [{"score": 0}]
+        east.links._say_hello = lambda leaving=False: None  # it will be gone without a goodbye
+    for number in range(1, 100):
+        await publisher.publish(score=number)
+    await publisher.flush()
+    assert [each["score"] for each in await take(subscriber, 99)] == list(range(1, 100))
+    assert not north.broker.peers[south.broker.setting.name].near
+    assert west.broker.counts.carried > 0

@@ -4,98 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from authz import Identity
-from authz.predicate import TRUE, Equal, Path
+from authz.predicate import Equal, Path
 from bus.envelope import pack
-from pubsub_core.broker import Broker
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.credential import Credentials
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.keys.plan import Plan
 from pubsub_core.line import Kind, Numbered, Outgoing
-from pubsub_core.links import HELLO, MAX_SKEW, PEER_TTL, Links
+from pubsub_core.links import HELLO, MAX_SKEW, PEER_TTL
 from pubsub_core.messages import Hello, Parcel, unpack_numbered
-from pubsub_core.proof import Proof, Scrutiny
+from pubsub_core.proof import Proof
 from pubsub_core.restriction import UNRESTRICTED
-from pubsub_core.session import Setting
 from pubsub_core.switchboard import Subscription
-from pubsub_core.trust import ALL, BEAT_LIMIT, Web, vouch
-from pubsub_core.type_signature import SignedType
-from tests.pubsub_core.kinds import NOW, PITO, THIEF, sighting
-
-KIND = sighting()
-SIGNED = SignedType.sign(KIND, PITO)
-
-
-class Net:
-    """Brokers that hear each other, unless a line between two of them is cut."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-        self.links: dict[str, Links] = {}
-        self.brokers: dict[str, Broker] = {}
-        self.webs: dict[str, Web] = {}
-        self.cut: set[tuple[str, str]] = set()
-        self.log: list[tuple[str, str, bytes]] = []
-
-    def add(self, name: str, *, by: Identity | None = PITO, owners=(), types=(SIGNED,)) -> Broker:
-        identity = Identity.generate()
-        catalogue = Catalogue()
-        for each in types:
-            catalogue.accept(each, NOW)
-        setting = Setting(
-            name, "met", identity, catalogue, Credentials(()), lambda *sent: self._send(name, *sent),
-            lambda: self.now, lambda: b"", Scrutiny(1.0, lambda: 0.0),
-        )  # fmt: skip
-        web = self.webs[name] = Web()
-        if by is not None:
-            web.learn(vouch(identity.public, [ALL], self.now + 1000, by))
-        self.brokers[name] = Broker(setting)
-        self.links[name] = Links(self.brokers[name], web, owners)
-        return self.brokers[name]
-
-    def _send(self, sender: str, subject: str, data: bytes) -> None:
-        self.log.append((sender, subject, data))
-        *_, what = subject.split(".")
-        for name in self.links:
-            if (
-                name != sender
-                and (sender, name) not in self.cut
-                and (".all." in subject or f".to.{name}." in subject)
-            ):
-                self.hear(name, what, data)
-
-    def hear(self, name: str, what: str, data: bytes) -> None:
-        links = self.links[name]
-        if what == "events":
-            self.brokers[name].hear(unpack_numbered(data))
-        else:
-            {"hello": links.hear_hello, "note": links.hear_note}[what](data)
-
-    def pass_(self, seconds: float = 1.0, *names: str) -> None:
-        """Let time go by, and everybody say hello."""
-        self.now += seconds
-        for name in names or tuple(self.links):
-            self.links[name].tick()
-
-    def want(self, name: str) -> Subscription:
-        subscription = Subscription("s", 1, KIND.id, "")
-        self.brokers[name].switchboard.connect(subscription, {KIND.id: (Enforcement(UNRESTRICTED), TRUE)})
-        self.links[name].announce()
-        return subscription
-
-    def serves(self, name: str) -> set[str]:
-        """Those whom a broker would send an event of the type."""
-        peers = self.brokers[name].peers.values()
-        return {each.name for each in peers if KIND.id in each.served}
-
-
-def net(*names: str) -> Net:
-    made = Net()
-    for name in names:
-        made.add(name)
-    made.pass_()
-    return made
+from pubsub_core.trust import BEAT_LIMIT
+from tests.pubsub_core.kinds import NOW, PITO, THIEF
+from tests.pubsub_core.net import KIND, Net, net
 
 
 def test_what_is_wanted_at_one_broker_is_known_at_all_others_at_once():
@@ -103,7 +24,7 @@ def test_what_is_wanted_at_one_broker_is_known_at_all_others_at_once():
     subscription = made.want("c")
     assert made.serves("a") == made.serves("b") == {"c"}
     made.brokers["c"].switchboard.disconnect(subscription)
-    made.links["c"].announce()
+    made.links["c"].notes.announce()
     assert made.serves("a") == set()
 
 
@@ -208,7 +129,7 @@ def test_what_brokers_tell_each_other_holds_no_names():
     enforced = Enforcement(UNRESTRICTED)
     made.brokers["b"].switchboard.connect(subscription, {KIND.id: (enforced, Equal(attribute, "X"))})
     made.log.clear()
-    made.links["b"].announce()
+    made.links["b"].notes.announce()
     ((_, _, data),) = made.log
     assert KIND.name.encode() not in data
     assert KIND.attributes[0].name.encode() not in data
