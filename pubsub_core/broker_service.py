@@ -30,6 +30,7 @@ from pubsub_core.observation import Observation
 from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
 from pubsub_core.rights import Rights
+from pubsub_core.rules.functions_service import Functions
 from pubsub_core.sealing_service import Sealing
 from pubsub_core.serving import Serving
 from pubsub_core.session import Setting
@@ -108,6 +109,12 @@ class BrokerService:
                 self._home, self.broker, self._serving.policies, self._serving.lease, self.evolve
             )
             await stack.enter_async_context(watch)
+        if self._serving.functions:
+            functions = await asyncio.to_thread(
+                Functions(self._serving.functions, self._serving.limits).__enter__
+            )
+            stack.callback(functions.close)
+            self.broker.setting.rules.context.functions = functions
         await self._tables.start(stack)
         await self._door.open(stack)
         await self.sealing.start(stack, self._on_keys)

@@ -9,6 +9,7 @@ from authz import Identity, PublicKey
 from authz.spki import Owners
 from pubsub_core.enforcement import GENERIC, Generic
 from pubsub_core.history.setting import HistorySetting
+from pubsub_core.rules.functions_service import Limits
 
 LEASE_SECONDS = 10.0
 """Seconds without the policy feed after which nothing is delivered until it is heard again."""
@@ -45,5 +46,9 @@ class Serving:
     """Where what its clients publish is kept, if anywhere."""
     neighbours: Collection[str] = ()
     """The only brokers that it has lines to, if not everybody it hears: it reaches all others through them."""
+    functions: str = ""
+    """A module with functions that rules may name."""
+    limits: Limits = field(default_factory=Limits)
+    """What those functions may use."""
     home: str = ""
     """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""

@@ -30,6 +30,7 @@ from bus.scopes import DEFAULT_DOMAIN
 from pep.trust_store import read_keys
 from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.credential import Credential, issue
+from pubsub_core.rules.functions_service import Limits
 from pubsub_core.serving import Serving
 from pubsub_core.trust import ALL
 from pubsub_core.trust import vouch as vouch_for
@@ -104,6 +105,15 @@ def serve(
             help="The server of its own domain, with PDPs and policies, if it is not the network's."
         ),
     ] = "",
+    functions: Annotated[
+        str, typer.Option("--functions", metavar="MODULE", help="A Python module of functions for rules.")
+    ] = "",
+    function_seconds: Annotated[
+        float, typer.Option(min=0.001, help="How long one of them may take, in seconds.")
+    ] = Limits().seconds,
+    function_memory: Annotated[
+        int, typer.Option(min=64, help="How much memory they may use, in MiB.")
+    ] = Limits().memory >> 20,
     history: Database = None,
     history_key: HistoryKey = None,
     keep: KeepFile = None,
@@ -130,6 +140,8 @@ def serve(
             history=history_setting(history, history_key, keep, name),
             neighbours=tuple(neighbours or ()),
             home=home,
+            functions=functions,
+            limits=Limits(function_seconds, function_memory << 20),
         )
     run(_serve(serving, json))
 

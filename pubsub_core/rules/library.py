@@ -122,6 +122,7 @@ class _Arguments:
 
 
 LIBRARY: Mapping[str, tuple[str, Maker]] = {
+    "keep": ("keep()", lambda given: Drop(())),
     "drop": ("drop(attribute, ...)", lambda given: Drop(given.attributes())),
     "null": ("null(attribute, ...)", lambda given: Blank(given.attributes())),
     "bucket": (

@@ -9,15 +9,24 @@ from typing import TypeAlias
 
 import msgspec
 
-from authz.predicate import Path
+from authz.predicate import Path, Scalar
 from authz.rules import Call
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event import Event, Shape
-from pubsub_core.rules.context import Context
+from pubsub_core.rules.context import Calling, Context
 from pubsub_core.rules.interaction import Change
-from pubsub_core.rules.library import LIBRARY, make_step
-from pubsub_core.rules.transformation import Scene, Step, Untransformable, reshape, transform
+from pubsub_core.rules.library import InvalidStep, make_step
+from pubsub_core.rules.transformation import (
+    Kinds,
+    Scene,
+    Step,
+    Untransformable,
+    Values,
+    kind_of,
+    reshape,
+    transform,
+)
 from pubsub_core.type_mapping import Reader, reader
 
 MOST_PLANS = 1024
@@ -71,7 +80,7 @@ class Production:
         plan = self._plans.get(key)
         if plan is None:
             known = catalogue.attributes(source.version)
-            steps = tuple(make_step(call) for call in calls)
+            steps = tuple(make(call, self._context.functions) for call in calls)
             reshape(steps, {each.name: each.type for each in known.values()})
             read = reader(catalogue.attributes(version), known)
             plan = _Plan(read, steps, to.id, to.version, Shape(catalogue.attributes(to.version)))
@@ -79,6 +88,39 @@ class Production:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Step):
+    """An attribute gets the value that a function of the broker's makes of it, and of what else it is given."""
+
+    name: str
+    function: str
+    arguments: tuple[Path | Scalar, ...]
+    functions: Calling
+
+    def apply(self, values: Values, scene: Scene) -> None:
+        given = [values.get(str(each.keys[0])) if isinstance(each, Path) else each for each in self.arguments]
+        result = self.functions.call(self.function, given)
+        values.pop(self.name, None)
+        if result is not None:
+            values[self.name] = result
+
+    def reshape(self, kinds: Kinds) -> None:
+        """What type the result has is seen when there is one."""
+        for each in self.arguments:
+            if isinstance(each, Path):
+                kind_of(kinds, str(each.keys[0]))
+
+
+def make(call: Call, functions: Calling) -> Step:
+    """The step that a call stands for: of the library, or a function of the broker's. Raises InvalidStep."""
+    if call.name not in functions:
+        return make_step(call)
+    given = tuple(each for each in call.arguments if not isinstance(each, Call))
+    if not given or len(given) < len(call.arguments) or not isinstance(given[0], Path):
+        raise InvalidStep(call, f"does not fit: write {call.name}(attribute, ...)")
+    return Apply(str(given[0].keys[0]), call.name, given, functions)
 
 
 def altered(changes: Iterable[Change], catalogue: Catalogue, id_: str) -> frozenset[str]:
@@ -93,12 +135,9 @@ def altered(changes: Iterable[Change], catalogue: Catalogue, id_: str) -> frozen
             names = catalogue.names(catalogue.named(each.to).version)
         except UnknownType:
             return frozenset(attributes)
-        whole = all(
-            call.name in LIBRARY for call in each.steps
-        )  # of other functions nobody knows what they touch
         kept = {
             id_ for id_ in kept
-            if whole and (name := attributes[id_].name) not in touched
+            if (name := attributes[id_].name) not in touched
             and name in names and names[name].type is attributes[id_].type
         }  # fmt: skip
     return frozenset(attributes.keys() - kept)

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from pubsub_core.rules.functions_service import Limits
 from pubsub_core.table_store import TableStore
 from tests.pubsub_core.town import Town, town
 from tests.waiting import eventually
@@ -235,3 +236,19 @@ async def test_a_changed_table_counts_for_the_next_event(place):
         ("Reading", {"patient": "p", "ward": "C5"}),
     ]
     assert subscriber.unread == 0
+
+
+async def test_a_broker_is_given_functions(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    await release(
+        place,
+        policy("some", "subscribe", ("some", f"RESTRICT DELIVERY OF {kind.name} FILTER is_controlled(drug)")),
+    )
+    limits = Limits(seconds=10.0)
+    await place.broker("north", functions="tests.pubsub_core.rules.wayward", limits=limits)
+    client = await place.client("aud", "north")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+    for drug in ("aspirin", "codeine", "aspirin", "morphine"):
+        await publisher.publish(drug=drug)
+    await publisher.flush()
+    assert [each["drug"] for _, each in await take(subscriber, 2)] == ["codeine", "morphine"]

@@ -1,0 +1,75 @@
+"""Functions for rules, some of which misbehave."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import sys
+
+CONTROLLED = frozenset({"morphine", "codeine"})
+
+
+def is_controlled(drug: str) -> bool:
+    return drug in CONTROLLED
+
+
+def initials(name: str, mark: str = ".") -> str:
+    return mark.join(word[0] for word in name.split()) + mark
+
+
+def process_id(_: object) -> int:
+    return os.getpid()
+
+
+def loops(_: object) -> bool:
+    while True:
+        pass
+
+
+def hoards(_: object) -> bool:
+    kept = []
+    while True:
+        kept.append(bytearray(16 << 20))
+
+
+def raises(_: object) -> bool:
+    raise ValueError("what is this?")
+
+
+def crashes(_: object) -> bool:
+    return bool(ctypes.string_at(0))
+
+
+def leaves(_: object) -> bool:
+    os._exit(3)
+
+
+def forks(_: object) -> bool:
+    return os.fork() == 0
+
+
+def shells(_: object) -> bool:
+    return os.system("true") == 0
+
+
+def connects(_: object) -> bool:
+    return socket.create_connection(("127.0.0.1", 9)) is not None
+
+
+def prints(text: str) -> bool:
+    print(text)
+    sys.stdout.flush()
+    return True
+
+
+def floods(_: object) -> str:
+    return "x" * (2 << 20)
+
+
+def odd(_: object) -> object:
+    return [1, 2]
+
+
+def recursive(depth: int) -> bool:
+    return recursive(depth + 1)
