@@ -22,6 +22,7 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.claims import Claims
 from pubsub_core.context_service import ContextTables
 from pubsub_core.credential import Credentials
+from pubsub_core.disclosure import Disclosures
 from pubsub_core.door_service import Door
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
@@ -65,6 +66,8 @@ class BrokerService:
         self._kept = False
         self.claims = Claims(self.broker, rights, serving.generic, self._changed)
         self.observation = Observation(self.broker, rights)
+        if serving.disclosures and pep.audit is not None:
+            self.broker.setting.disclosures = Disclosures(self.catalogue, pep.audit.disclose)
         self._tables = ContextTables(
             home, serving.domain, serving.policies, serving.network, self.broker.setting.rules.context
         )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import msgspec
 
 from bus.envelope import pack
-from pubsub_core.event import encode
+from pubsub_core.event import Event, encode
 from pubsub_core.messages import Closed, Delivery, Interest, Post
+from pubsub_core.rules.judge import Shown
 from pubsub_core.session import Counts, Item, Session, Setting
 
 MAX_ITEMS = 512
@@ -39,7 +40,7 @@ class Mail:
         for start in range(0, len(again), MAX_ITEMS):
             items: list[tuple[int, msgspec.Raw] | None] = []
             for item in again[start : start + MAX_ITEMS]:
-                shown = self._shown(item)
+                shown = self._shown(session, item)
                 lost = item.part >= len(shown)
                 items.append(None if lost else (item.subscription.number, shown[item.part]))
             self.post(session, Delivery(first + start, items))
@@ -47,13 +48,15 @@ class Mail:
     def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
         data, channel = pack(Post(content)), session.channel
         self._setting.send(session.inbox, data if channel is None else channel.seal(data))
+        if self._setting.disclosures is not None:
+            self._setting.disclosures.tell()
 
     def _next(self, session: Session) -> list[tuple[int, msgspec.Raw] | None]:
         """What goes into the next message, numbered from now on."""
         outbox, size = session.outbox, 0
         items: list[tuple[int, msgspec.Raw] | None] = []
         while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
-            shown = self._shown(item)
+            shown = self._shown(session, item)
             if not shown:
                 outbox.drop()
                 self._counts.withheld += 1
@@ -66,7 +69,7 @@ class Mail:
                 size += len(memoryview(raw))
         return items
 
-    def _shown(self, item: Item) -> Sequence[msgspec.Raw]:
+    def _shown(self, session: Session, item: Item) -> Sequence[msgspec.Raw]:
         """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
         subscription, event, raw, matched, _ = item
         enforcement = subscription.granted.get(event.type)
@@ -75,9 +78,16 @@ class Mail:
         size, now = len(memoryview(raw)), self._setting.now()
         if enforcement.judge is not None:
             shown = enforcement.show(event, size, now, matched is enforcement)
-            events = shown.events if shown is not None else ()
-            return [raw if each is event else msgspec.Raw(encode(each)) for each in events]
+            if shown is None:
+                return ()
+            self._disclose(session, event, shown)
+            return [raw if each is event else msgspec.Raw(encode(each)) for each in shown.events]
         values = enforcement.deliver(event, size, now, matched is enforcement)
         if values is None or values is event.attributes:
             return () if values is None else (raw,)
         return (msgspec.Raw(encode(msgspec.structs.replace(event, attributes=dict(values)))),)
+
+    def _disclose(self, session: Session, event: Event, shown: Shown) -> None:
+        if self._setting.disclosures is not None:
+            for each in shown.events:
+                self._setting.disclosures.note(session.holder.credential.name, event, each, shown.rules)

@@ -46,6 +46,8 @@ class Serving:
     """Where what its clients publish is kept, if anywhere."""
     neighbours: Collection[str] = ()
     """The only brokers that it has lines to, if not everybody it hears: it reaches all others through them."""
+    disclosures: bool = True
+    """Whether what is sent under rules goes into the audit stream, if there is one."""
     functions: str = ""
     """A module with functions that rules may name."""
     limits: Limits = field(default_factory=Limits)

@@ -12,6 +12,7 @@ from authz import Identity, PublicKey
 from authz.predicate import Predicate
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credentials
+from pubsub_core.disclosure import Disclosures
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
 from pubsub_core.keys.channel import Channel
@@ -149,6 +150,8 @@ class Setting:
     vault: Vault = field(default_factory=lambda: Vault(KeyRing()))
     recorder: Recorder | None = None
     """Keeps what is published, before it is passed on; None if there is no history."""
+    disclosures: Disclosures | None = None
+    """Is told of everything that is sent under rules."""
     rules: Rulebook = field(init=False)
 
     def __post_init__(self) -> None:

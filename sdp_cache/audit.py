@@ -35,8 +35,25 @@ class Vouched(msgspec.Struct, frozen=True, array_like=True):
     """By whose word it could make it."""
 
 
+class Disclosure(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody was sent events, under rules that say what it may see of them."""
+
+    subject: str
+    type: str
+    """The name of the type that they were published as."""
+    shown: str
+    """The name of the type that they were sent as."""
+    attributes: tuple[str, ...]
+    """What could be seen of them."""
+    rules: tuple[str, ...]
+    events: tuple[tuple[bytes, int, float], ...]
+    """Each by its publisher, its number and its time."""
+    replayed: bool = False
+
+
 class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One decision that was given, how many were given and not recorded, or what a PDP states about some."""
+    """One decision that was given, how many were given and not recorded, what a PDP states about some, or what
+    somebody was shown."""
 
     writer: str
     sequence: int
@@ -47,6 +64,7 @@ class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
     decision: Decision | None = None
     dropped: int = 0
     vouched: Vouched | None = None
+    disclosed: Disclosure | None = None
 
 
 class Head(NamedTuple):
@@ -110,7 +128,7 @@ class Verified:
     """Whether its writer has ended it, by its own word; None if it said nothing."""
 
 
-_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None]
+_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None, Disclosure | None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(AuditRecord).decode
@@ -135,24 +153,31 @@ class AuditTrail:
     def record(self, request: Request, decision: Decision, at: float) -> None:
         """Take note of a decision; hashing and encoding wait for `drain`, so that the caller does not."""
         if len(self._waiting) < self._limit:
-            self._waiting.append((at, request, decision, None))
+            self._waiting.append((at, request, decision, None, None))
         else:
             self._drop()
 
     def vouch(self, vouched: Vouched, at: float) -> None:
         """Take note of what was stated about decisions."""
         if len(self._waiting) < self._limit:
-            self._waiting.append((at, None, None, vouched))
+            self._waiting.append((at, None, None, vouched, None))
         else:
             self._drop(vouched.statement.count)
+
+    def disclose(self, disclosed: Disclosure, at: float) -> None:
+        """Take note of what somebody was shown."""
+        if len(self._waiting) < self._limit:
+            self._waiting.append((at, None, None, None, disclosed))
+        else:
+            self._drop(len(disclosed.events))
 
     def drain(self, now: float, most: int | None = None) -> list[bytes]:
         """What was noted since the last time, or the first so many of it, encoded and chained, in order."""
         records: list[bytes] = []
         for _ in range(min(len(self._waiting), most or self._limit)):
-            at, request, decision, vouched = self._waiting.popleft()
+            at, request, decision, vouched, disclosed = self._waiting.popleft()
             try:
-                records.append(self._chain(at, request, decision, vouched=vouched))
+                records.append(self._chain(at, request, decision, 0, vouched, disclosed))
             except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
                 self._drop()
         if self._unreported and not self._waiting:
@@ -175,9 +200,11 @@ class AuditTrail:
         decision: Decision | None = None,
         dropped: int = 0,
         vouched: Vouched | None = None,
+        disclosed: Disclosure | None = None,
     ) -> bytes:
         number, previous = self.head.sequence + 1, self.head.digest
-        encoded = _encode(AuditRecord(self.writer, number, previous, at, request, decision, dropped, vouched))
+        noted = AuditRecord(self.writer, number, previous, at, request, decision, dropped, vouched, disclosed)
+        encoded = _encode(noted)
         self.head = Head(number, digest(encoded))
         return encoded
 

@@ -16,7 +16,7 @@ from typing import Self
 from authz import Decision, Identity, Request
 from bus.audit_store import AuditStore
 from bus.errors import BusError
-from sdp_cache.audit import AuditTrail, Head, SignedHead, Vouched, sign_head, writer_name
+from sdp_cache.audit import AuditTrail, Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
 
 GATHER_SECONDS = 0.05
 """How long records are gathered into one page."""
@@ -77,6 +77,12 @@ class AuditWriter:
         """Take note of what a PDP states about decisions."""
         self.trail.vouch(vouched, time())
         self._waiting.set()
+
+    def disclose(self, disclosed: Disclosure) -> None:
+        """Take note of what somebody was shown."""
+        self.trail.disclose(disclosed, time())
+        if not self._waiting.is_set():
+            self._waiting.set()
 
     async def _write(self) -> None:
         while True:

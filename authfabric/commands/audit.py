@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from msgspec import structs
 from rich.markup import escape
 
 from authfabric.commands.ask import decision_document
@@ -18,7 +19,7 @@ from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, PublicKey
 from bus.audit_store import AuditStore
 from bus.scopes import DEFAULT_DOMAIN
-from sdp_cache.audit import AuditRecord, read_head, read_record
+from sdp_cache.audit import AuditRecord, Disclosure, read_head, read_record
 from sdp_cache.audit_verify import ChainVerifier
 from sdp_cache.audit_vouchers import Vouchers
 
@@ -127,6 +128,8 @@ def _show(record: AuditRecord | None, json: bool) -> None:
 def _words(record: AuditRecord) -> str:
     if record.vouched is not None:
         return f"[dim]signed {record.vouched.statement.count} decisions[/]"
+    if record.disclosed is not None:
+        return _disclosed_words(record.disclosed)
     if record.request is None or record.decision is None:
         return f"[yellow]{record.dropped} decisions were not recorded[/]"
     decision = record.decision
@@ -139,12 +142,29 @@ def _words(record: AuditRecord) -> str:
     )
 
 
+def _disclosed_words(shown: Disclosure) -> str:
+    count = len(shown.events)
+    past = "past " if shown.replayed else ""
+    became = f" as {escape(shown.shown)}" if shown.shown != shown.type else ""
+    what = f"{count} {past}event{'s' * (count != 1)} of {escape(shown.type)}{became}"
+    attributes, rules = ", ".join(shown.attributes), ", ".join(shown.rules)
+    return (
+        f"[bold blue]shown[/]  {escape(shown.subject)}: {what}  [dim]{escape(attributes)}; {escape(rules)}[/]"
+    )
+
+
 def _record_document(record: AuditRecord) -> dict[str, object]:
     document: dict[str, object] = {"writer": record.writer, "sequence": record.sequence, "at": record.at}
     if record.vouched is not None:
         statement = record.vouched.statement
         signer = str(PublicKey(statement.signer))
         return document | {"signed": statement.count, "signer": signer, "root": statement.root.hex()}
+    if record.disclosed is not None:
+        events = [
+            {"publisher": str(PublicKey(key)), "sequence": number, "time": at}
+            for key, number, at in record.disclosed.events
+        ]
+        return document | {"disclosed": structs.asdict(record.disclosed) | {"events": events}}
     if record.request is None or record.decision is None:
         return document | {"dropped": record.dropped}
     return (

@@ -114,6 +114,9 @@ def serve(
     function_memory: Annotated[
         int, typer.Option(min=64, help="How much memory they may use, in MiB.")
     ] = Limits().memory >> 20,
+    disclosures: Annotated[
+        bool, typer.Option(help="Put what is sent under rules into the audit stream, if there is one.")
+    ] = True,
     history: Database = None,
     history_key: HistoryKey = None,
     keep: KeepFile = None,
@@ -141,6 +144,7 @@ def serve(
             neighbours=tuple(neighbours or ()),
             home=home,
             functions=functions,
+            disclosures=disclosures,
             limits=Limits(function_seconds, function_memory << 20),
         )
     run(_serve(serving, json))

@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authz import Reason
+from authz import Identity, Reason
 from bus.audit_store import AuditStore
+from sdp_cache.audit import Disclosure
+from sdp_cache.audit_service import AuditWriter
 from tests.authfabric.test_push import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
 
@@ -60,3 +62,21 @@ async def test_a_break_is_named_and_the_exit_code_says_so(tmp_path):
         code, found = await authfabric("audit", "verify", "--url", here.server.url)
         assert (code, found["holds"]) == (1, False)
         assert found["writers"]["shop-1"]["broken"] == {"sequence": 1, "problem": "is unreadable"}
+
+
+async def test_what_somebody_was_shown_is_told(tmp_path):
+    key = Identity.generate().public
+    shown = Disclosure(
+        "ann", "ward.reading", "ward.blurred", ("pulse",), ("blur",), ((key.raw, 7, 1.5),), True
+    )
+    async with world(tmp_path) as here:
+        async with AuditWriter(AuditStore(here.bus, "default"), "north") as audit:
+            audit.disclose(shown)
+        url = ("--url", here.server.url)
+        code, found = await authfabric("audit", "verify", *url)
+        assert (code, found["holds"]) == (0, True)
+        _, last = await authfabric("audit", "tail", *url)
+        assert last["disclosed"]["events"] == [{"publisher": str(key), "sequence": 7, "time": 1.5}]
+        assert (last["disclosed"]["subject"], last["disclosed"]["rules"]) == ("ann", ["blur"])
+        words = await asyncio.to_thread(CliRunner().invoke, app, ["audit", "tail", *url])
+        assert "ann: 1 past event of ward.reading as ward.blurred" in " ".join(words.stdout.split())

@@ -7,8 +7,10 @@ import json
 
 import pytest
 
+from bus.audit_store import AuditStore
 from pubsub_core.rules.functions_service import Limits
 from pubsub_core.table_store import TableStore
+from sdp_cache.audit import read_record
 from tests.pubsub_core.town import Town, town
 from tests.waiting import eventually
 
@@ -252,3 +254,29 @@ async def test_a_broker_is_given_functions(place):
         await publisher.publish(drug=drug)
     await publisher.flush()
     assert [each["drug"] for _, each in await take(subscriber, 2)] == ["codeine", "morphine"]
+
+
+async def test_whoever_was_shown_what_under_which_rule_is_in_the_audit_stream(place):
+    kind = await place.define("Prescribe", *PRESCRIBE)
+    seen = await place.define("Authorised", *AUTHORISED)
+    store = AuditStore(place.bus, place.domain)
+    await store.create()
+    hide = (
+        f"TRANSFORM EVENT {kind.name} TO {seen.name} ON notify EXECUTE drop(patient, amount) WHERE amount > 1"
+    )
+    allow = ("all", f"ALLOW SUBSCRIPTION TO {kind.name}")
+    await release(place, policy("all", "subscribe", allow, ("hide", hide)))
+    async with place.running("north"), place.connected("aud", "north") as client:
+        subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+        for amount in (1, 2, 3):
+            await publisher.publish(patient="p", prescriber="n", drug="x", amount=amount)
+        await publisher.flush()
+        events = [await asyncio.wait_for(anext(subscriber), 10) for _ in range(3)]
+    records = [read_record(each) async for page in store.read() for each in page.records]
+    found = [each.disclosed for each in records if each is not None and each.disclosed is not None]
+    assert {(each.subject, each.type, each.shown, each.attributes, each.rules) for each in found} == {
+        ("aud", kind.name, kind.name, ("patient", "prescriber", "drug", "amount"), ("all",)),
+        ("aud", kind.name, seen.name, ("prescriber", "drug"), ("all", "hide")),
+    }
+    told = {event for each in found for event in each.events}
+    assert told == {(each.publisher.raw, each.sequence, each.time) for each in events}

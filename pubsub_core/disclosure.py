@@ -1,0 +1,60 @@
+"""Who saw what: for everything that is sent under rules, whom, which attributes of which events, and by which rules.
+
+What goes into one message is told together. Telling never waits; whoever is told keeps it, or counts what it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pubsub_core.catalogue import Catalogue
+from pubsub_core.event import Event
+from sdp_cache.audit import Disclosure
+
+
+class _Kind(NamedTuple):
+    """What disclosures have in common that are told together."""
+
+    subject: str
+    type: str
+    """The UUID of the type that events were published as."""
+    version: str
+    """The version that they were sent as."""
+    attributes: tuple[str, ...]
+    """By UUID."""
+    rules: tuple[str, ...]
+    replayed: bool
+
+
+class Disclosures:
+    """Gathers what is sent, until it is told."""
+
+    def __init__(self, catalogue: Catalogue, tell: Callable[[Disclosure], None]) -> None:
+        self._catalogue = catalogue
+        self._tell = tell
+        self._waiting: dict[_Kind, list[tuple[bytes, int, float]]] = {}
+
+    def note(
+        self, subject: str, event: Event, shown: Event, rules: tuple[str, ...], replayed: bool = False
+    ) -> None:
+        """An event is being sent to somebody, as something perhaps else, under these rules."""
+        seen = tuple(id_ for id_, value in shown.attributes.items() if value is not None)
+        kind = _Kind(subject, event.type, shown.version, seen, rules, replayed)
+        self._waiting.setdefault(kind, []).append((event.publisher, event.sequence, event.time))
+
+    def tell(self) -> None:
+        """Hand on what was gathered."""
+        waiting, self._waiting = self._waiting, {}
+        for kind, events in waiting.items():
+            attributes = self._catalogue.attributes(kind.version)
+            disclosure = Disclosure(
+                kind.subject,
+                self._catalogue.newest(kind.type).name,
+                self._catalogue.version(kind.version).name,
+                tuple(attributes[id_].name for id_ in kind.attributes if id_ in attributes),
+                kind.rules,
+                tuple(events),
+                kind.replayed,
+            )
+            self._tell(disclosure)
