@@ -71,6 +71,9 @@ class Arrivals:
                 self._counts.forged += 1
                 scrutiny.caught(peer.name)
                 return ()
+            self._counts.verified += 1
+        else:
+            self._counts.unverified += 1
         return self._accepted(peer, parcel, publisher, trusted)
 
     def _verify(self, peer: Peer, parcel: Parcel, now: float) -> bytes:

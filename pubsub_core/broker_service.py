@@ -9,7 +9,7 @@ import random
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator
-from time import time
+from time import monotonic, time
 
 from authz.spki import Notice
 from bus.connection import Connection
@@ -77,6 +77,9 @@ class BrokerService:
         self._door = Door(bus, self.broker, self._calls, self.links)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
+        self._probe = ""
+        self.probed_at = 0.0
+        """When a message last went to the bus and back, by the monotonic clock."""
         self._types_news = asyncio.Event()
         self._revocation = asyncio.Event()
         self._revoked = 0
@@ -126,6 +129,7 @@ class BrokerService:
             task = asyncio.create_task(work)
             stack.callback(task.cancel)
         stack.callback(self.links.leave)
+        self.probed_at = monotonic()
 
     async def _record(self, stack: contextlib.AsyncExitStack, history: HistorySetting) -> None:
         """Keep what is published from now on."""
@@ -160,8 +164,18 @@ class BrokerService:
         self.links.refresh()
         await self.evolve(self.claims.epoch)
 
+    @property
+    def connected(self) -> bool:
+        return self._bus.ready and self._home.ready
+
+    def _on_probe(self) -> None:
+        self.probed_at = monotonic()
+
     async def _tick(self) -> None:
+        self._probe = self._bus.expect(lambda *_: self._on_probe())
         while True:
+            with contextlib.suppress(NotConnected):
+                self._bus.send(self._probe, b"")
             self.links.tick()
             now = time()
             self._end_sessions(now)

@@ -94,6 +94,7 @@ class Intake:
             if values is not event.attributes:
                 event = msgspec.structs.replace(event, attributes=dict(values))
                 raw, changed = msgspec.Raw(encode(event)), True
+                self._counts.restricted += 1
             passed.append((place, raw, event))
             ruled |= granted is not None and granted.judge is not None
         self._counts.refused += len(refused)

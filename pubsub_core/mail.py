@@ -63,6 +63,7 @@ class Mail:
                 continue
             if len(shown) > 1:
                 outbox.split([item._replace(part=part) for part in range(len(shown))])
+            self._counts.restricted += shown[0] is not item.raw
             for raw in shown:
                 outbox.send()
                 items.append((item.subscription.number, raw))

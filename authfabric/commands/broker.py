@@ -25,11 +25,13 @@ from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
 from authz import AuthFabricError
 from authz.errors import InvalidKey
 from authz.spki import encode_chain, parse_chain
+from bus.health_server import serve_vitals
 from bus.keystore import load_key, load_public_key
 from bus.scopes import DEFAULT_DOMAIN
 from pep.trust_store import read_keys
 from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.credential import Credential, issue
+from pubsub_core.metrics import BrokerMetrics, BrokerVitals
 from pubsub_core.rules.functions_service import Limits
 from pubsub_core.serving import Serving
 from pubsub_core.trust import ALL
@@ -120,6 +122,9 @@ def serve(
     history: Database = None,
     history_key: HistoryKey = None,
     keep: KeepFile = None,
+    health_port: Annotated[
+        int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
+    ] = 0,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -147,7 +152,7 @@ def serve(
             disclosures=disclosures,
             limits=Limits(function_seconds, function_memory << 20),
         )
-    run(_serve(serving, json))
+    run(_serve(serving, health_port, json))
 
 
 @app.command()
@@ -214,13 +219,14 @@ def _sealed(text: str) -> tuple[str, bytes]:
     return name, encode_chain(read(Path(file), parse_chain))
 
 
-async def _serve(serving: Serving, json: bool) -> None:
+async def _serve(serving: Serving, health_port: int, json: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with serve_broker(serving) as service:
-        _say_ready(serving, service, json)
-        await stop.wait()
+        with serve_vitals(BrokerVitals(service), [BrokerMetrics(service)], health_port) as port:
+            _say_ready(serving, service, f"http://127.0.0.1:{port}", json)
+            await stop.wait()
     counts = service.broker.counts
     err.print(
         f"ended: {counts.published} events published, {counts.forwarded} passed on, {counts.delivered} delivered",
@@ -228,13 +234,15 @@ async def _serve(serving: Serving, json: bool) -> None:
     )
 
 
-def _say_ready(serving: Serving, service: BrokerService, json: bool) -> None:
+def _say_ready(serving: Serving, service: BrokerService, health: str, json: bool) -> None:
     types = sorted({each.definition.name for each in service.catalogue})
     if json:
-        print_json({"ready": True, "url": serving.url, "broker": serving.name, "types": types})
+        ready = {"ready": True, "url": serving.url, "broker": serving.name, "types": types}
+        print_json({**ready, "health": health})
     else:
         shown = f"{len(types)} types" if types else "no types yet"
-        err.print(f"[green]ready[/]: broker {serving.name} on {serving.url}; {shown}", highlight=False)
+        where = f"on {serving.url}; {shown}; health on {health}"
+        err.print(f"[green]ready[/]: broker {serving.name} {where}", highlight=False)
 
 
 def _pair(text: str) -> tuple[str, object]:

@@ -13,10 +13,11 @@ import pytest
 from authz import Request
 from bus import Connection, Scope
 from bus.envelope import pack
+from bus.health_server import HealthPortTaken
 from bus.messages import Questions
 from bus.subjects import Mode, question
 from pdp import health_server
-from pdp.health_server import HealthPortTaken, is_live, is_ready, serve_health
+from pdp.health_server import is_live, is_ready, serve_health
 from pdp.service import Replica
 from tests.deciders import Readers
 from tests.waiting import eventually

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import urllib.request
 from pathlib import Path
 from time import time
 
@@ -65,10 +67,16 @@ def test_a_vouch_lets_a_broker_be_trusted():
     assert web.trusts(str(key("broker")), "any", str(key("camera")), time())
 
 
+def metrics(process: ReplicaProcess) -> str:
+    with urllib.request.urlopen(f"{process.ready.health}/metrics", timeout=10.0) as response:
+        return response.read().decode()
+
+
 async def test_a_broker_process_says_when_it_is_ready_and_ends_when_told_to(jetstream_server):
     words = ["broker", "serve", "--url", jetstream_server.url, "--name", "b-7", "--key", "broker.key"]
     process = await ReplicaProcess.launch("b-7", [*words, "--clients", "met.pub", "--trust", "met.pub"])
     assert process.ready.url == jetstream_server.url
+    assert "authfabric_broker_published_total 0.0" in await asyncio.to_thread(metrics, process)
     assert await process.stop() == 0
     assert "ended: 0 events published" in process.log
 

@@ -1,0 +1,88 @@
+"""Health, readiness and metrics of a process over HTTP, from a thread that runs even when the event loop does not."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from authz import AuthFabricError
+
+READ_SECONDS = 5.0
+"""How long whoever connects may take to ask."""
+
+
+class HealthPortTaken(AuthFabricError):
+    """The port for health and metrics cannot be used."""
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        super().__init__(f"health cannot be served on `{host}:{port}`: {problem}")
+        self.host = host
+        self.port = port
+
+
+class Vitals(Protocol):
+    """How a process is. Asked from another thread."""
+
+    def live(self) -> bool:
+        """Whether messages go through it: false when the loop or the bus is wedged."""
+
+    def ready(self) -> bool:
+        """Whether it should be given work."""
+
+
+@contextlib.contextmanager
+def serve_vitals(
+    vitals: Vitals, collectors: Iterable[Collector], port: int, host: str = "127.0.0.1"
+) -> Iterator[int]:
+    """Serve /healthz, /readyz and /metrics; yields the port, which may have been chosen by the system (0)."""
+    registry = CollectorRegistry()
+    for each in collectors:
+        registry.register(each)
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = READ_SECONDS
+
+        def do_GET(self) -> None:
+            match self.path.partition("?")[0]:
+                case "/healthz":
+                    self._answer(vitals.live())
+                case "/readyz":
+                    self._answer(vitals.ready())
+                case "/metrics":
+                    self._send(200, generate_latest(registry), CONTENT_TYPE_LATEST)
+                case _:
+                    self._send(404, b"ask for /healthz, /readyz or /metrics\n")
+
+        def _answer(self, good: bool) -> None:
+            self._send(200 if good else 503, b"ok\n" if good else b"not ok\n")
+
+        def _send(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            """Probes every few seconds are not worth a line each."""
+
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise HealthPortTaken(host, port, str(error)) from None
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.05,), name="authfabric-health", daemon=True
+    )
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()

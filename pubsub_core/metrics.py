@@ -1,0 +1,79 @@
+"""How a broker is and what it has done, in the form Prometheus collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pubsub_core.broker_service import TICK_SECONDS, BrokerService
+
+STALE_SECONDS = 3 * TICK_SECONDS
+_EVENTS = {
+    "published": "Events taken from clients.",
+    "delivered": "Events sent to clients.",
+    "forwarded": "Events passed on to other brokers.",
+    "received": "Events accepted from other brokers.",
+    "refused": "Events that did not fit their type, or that their publisher may not publish.",
+    "withheld": "Events kept back because a restriction excludes them.",
+    "restricted": "Events that were changed, or shown in part, because a restriction says so.",
+}
+_DROPPED = ("forged", "replayed", "untrusted", "overflowed", "unroutable")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVitals:
+    """How a broker is, now."""
+
+    service: BrokerService
+
+    def live(self) -> bool:
+        """Whether a message went through the bus and back lately."""
+        return monotonic() - self.service.probed_at < STALE_SECONDS
+
+    def ready(self) -> bool:
+        """Whether events go through it: it is connected, and not held because of policies it does not have."""
+        return self.live() and self.service.connected and not self.service.broker.held
+
+
+class BrokerMetrics(Collector):
+    """A broker's own counters."""
+
+    def __init__(self, service: BrokerService) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        counts = self._service.broker.counts
+        for name, meaning in _EVENTS.items():
+            yield CounterMetricFamily(f"authfabric_broker_{name}", meaning, getattr(counts, name))
+        yield CounterMetricFamily(
+            "authfabric_broker_carried", "Messages carried for other brokers.", counts.carried
+        )
+        dropped = {name: getattr(counts, name) for name in _DROPPED}
+        yield _labelled("dropped", "Events and messages dropped, by why.", "reason", dropped)
+        proofs = {"yes": counts.verified, "no": counts.unverified}
+        yield _labelled("proofs", "Proofs of other brokers' events, by whether verified.", "verified", proofs)
+        yield from self._gauges()
+
+    def _gauges(self) -> Iterable[Metric]:
+        service, broker = self._service, self._service.broker
+        peers = tuple(broker.peers.values())
+        links = GaugeMetricFamily("authfabric_broker_links", "Other brokers, by how.", labels=["way"])
+        links.add_metric(["line"], sum(peer.direct for peer in peers))
+        links.add_metric(["carried"], sum(not peer.direct for peer in peers))
+        yield links
+        yield GaugeMetricFamily("authfabric_broker_sessions", "Clients connected.", len(broker.sessions))
+        yield GaugeMetricFamily("authfabric_broker_held", "Whether nothing is delivered now.", broker.held)
+        yield GaugeMetricFamily(
+            "authfabric_broker_epoch", "The release that everything is granted by.", service.claims.epoch
+        )
+
+
+def _labelled(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"authfabric_broker_{name}", meaning, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
