@@ -35,6 +35,7 @@ from pubsub_core.messages import (
 from pubsub_core.proof import Nonces
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Holder, Rights, type_object
+from pubsub_core.rules.description import described
 from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
 from pubsub_core.type_signature import SignedType
@@ -243,4 +244,6 @@ class Calls:
             parts.append(f"where {name_filter(restriction.filter, attributes)}")
         parts += [f"{attributes[key].name} is always {value!r}" for key, value in restriction.forced.items()]
         parts += [f"predicate {each.name}" for each in restriction.checks]
+        if restriction.rules is not None:
+            parts += described(restriction.rules, attributes)
         return "; ".join(parts)

@@ -6,7 +6,7 @@ each event. Invariant: `event_part` lets through every event for which the whole
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias, cast
 
 from msgspec import structs
@@ -49,9 +49,10 @@ class _Binder:
 
     def bind(self, predicate: Predicate) -> Predicate:
         if isinstance(predicate, And | Or):
-            return type(predicate)(tuple(map(self.bind, predicate.terms)))
+            return _joined(type(predicate), map(self.bind, predicate.terms))
         if isinstance(predicate, Not):
-            return Not(self.bind(predicate.term))
+            term = self.bind(predicate.term)
+            return FALSE if term == TRUE else TRUE if term == FALSE else Not(term)
         if isinstance(predicate, Relate):
             return self._relate(predicate)
         if predicate.path.root == EVENT:
@@ -103,6 +104,15 @@ class _Binder:
         if isinstance(placed, Relate):
             placed = structs.replace(placed, other=Path(EVENT, (str(placed.other),)))
         return compile_predicate(placed, LAYOUT)(flat)
+
+
+def _joined(kind: type[And] | type[Or], terms: Iterable[Predicate]) -> Predicate:
+    """All or one of these, without what is certain by now."""
+    neutral, decisive = (TRUE, FALSE) if kind is And else (FALSE, TRUE)
+    left = tuple(each for each in terms if each != neutral)
+    if decisive in left:
+        return decisive
+    return left[0] if len(left) == 1 else kind(left)
 
 
 def worth(path: Path, known: Known) -> object:

@@ -122,7 +122,6 @@ class _Arguments:
 
 
 LIBRARY: Mapping[str, tuple[str, Maker]] = {
-    "keep": ("keep()", lambda given: Drop(())),
     "drop": ("drop(attribute, ...)", lambda given: Drop(given.attributes())),
     "null": ("null(attribute, ...)", lambda given: Blank(given.attributes())),
     "bucket": (
@@ -140,5 +139,6 @@ LIBRARY: Mapping[str, tuple[str, Maker]] = {
         lambda given: Enrich(given.attribute(), given.kind(), given.text(), given.attribute()),
     ),
     "retype": ("retype(attribute, 'type')", lambda given: Retype(given.attribute(), given.kind())),
+    "keep": ("keep()", lambda given: Drop(())),
 }
 """By name: how it is written, and what makes it."""

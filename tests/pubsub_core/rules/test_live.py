@@ -158,6 +158,8 @@ async def test_a_changed_rule_binds_what_is_delivered_from_then_on(place):
         await publisher.publish(amount=amount)
     await publisher.flush()
     assert await take(subscriber, 2) == [("Prescribe", {"amount": 5}), ("Prescribe", {"amount": 1})]
+    told, _ = await client.restrictions(kind.name)
+    assert told == f"{kind.name}: hybrid; rule few demands amount < 3"
 
 
 TREATS = "FLUENT treats(doctor, patient) INITIATED BY {0}.Admitted(doctor, patient)"

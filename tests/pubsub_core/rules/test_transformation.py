@@ -50,6 +50,7 @@ def kinds_after(text: str) -> dict[str, AttributeType]:
     ("text", "changed", "kinds"),
     [
         ("drop(patient_id, alone)", {"patient_id": None, "alone": None}, {"patient_id": None, "alone": None}),
+        ("keep()", {}, {}),
         ("null(patient_id)", {"patient_id": None}, {}),
         ("bucket(pulse, 'low', 50, 'normal', 110, 'high')", {"pulse": "normal"}, {"pulse": T.STRING}),
         ("bucket(pulse, 'low', 71, 'high')", {"pulse": "high"}, {"pulse": T.STRING}),
