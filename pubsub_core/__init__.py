@@ -1,7 +1,16 @@
 """The secure event service: typed, owned, restricted events governed by the fabric."""
 
-from pubsub_core.client import Delivered, EventClient, Publisher, Subscriber
-from pubsub_core.errors import InvalidEvent, InvalidFilter, Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.client import Delivered, EventClient, Publisher, Replayed, Subscriber
+from pubsub_core.errors import (
+    InvalidEvent,
+    InvalidFilter,
+    NotKept,
+    Refused,
+    ReplayIncomplete,
+    SessionLost,
+    TypeRefused,
+    UnknownType,
+)
 from pubsub_core.event_type import AttributeType, EventType
 
 __all__ = [
@@ -11,8 +20,11 @@ __all__ = [
     "EventType",
     "InvalidEvent",
     "InvalidFilter",
+    "NotKept",
     "Publisher",
     "Refused",
+    "ReplayIncomplete",
+    "Replayed",
     "SessionLost",
     "Subscriber",
     "TypeRefused",

@@ -193,7 +193,8 @@ class Broker:
                 continue
             for subscription in local(event):
                 session = sessions[subscription.session]
-                session.outbox.put(Item(subscription, event, raw, subscription.granted[type_]))
+                item = Item(subscription, event, raw, subscription.granted[type_])
+                (subscription.later or session.outbox).put(item)
                 touched[session.token] = session
         for session in touched.values():
             self.flush(session)
@@ -202,6 +203,8 @@ class Broker:
         """Send a client what it has room for, each event as its restriction now allows."""
         if not self.held:
             self._mail.flush(session)
+            for playback in session.playbacks.values():
+                playback.go_on()
         if session.outbox.full:
             self.counts.overflowed += session.outbox.waiting
             self.close(session, "the client does not read what it subscribed to")
@@ -219,6 +222,8 @@ class Broker:
             return
         for subscription in session.subscriptions.values():
             self.switchboard.disconnect(subscription)
+        for playback in session.playbacks.values():
+            playback.go_on()
         if problem:
             self._mail.post(session, Closed(problem))
 

@@ -28,8 +28,10 @@ from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
 from pubsub_core.links import Links
 from pubsub_core.observation import Observation
+from pubsub_core.past_service import Pages
 from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
+from pubsub_core.replay_service import Replays
 from pubsub_core.rights import Rights
 from pubsub_core.rules.functions_service import Functions
 from pubsub_core.sealing_service import Sealing
@@ -71,10 +73,19 @@ class BrokerService:
         self._tables = ContextTables(
             home, serving.domain, serving.policies, serving.network, self.broker.setting.rules.context
         )
+        self._pages = Pages(self.broker)
+        self.links.hear_past = self._pages.hear
+        self._replays = Replays(self.broker, self._pages)
         self._calls = Calls(
-            self.broker, rights, self.claims, self.types, lambda: secrets.token_hex(16), self._changed
+            self.broker,
+            rights,
+            self.claims,
+            self.types,
+            lambda: secrets.token_hex(16),
+            self._changed,
+            self._replays,
         )
-        self._door = Door(bus, self.broker, self._calls, self.links)
+        self._door = Door(bus, self.broker, self._calls, self.links, self._pages)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
         self._probe = ""
@@ -103,6 +114,8 @@ class BrokerService:
         """Load what there is, then listen. Raises HistoryUnavailable."""
         if self._serving.history is not None:
             await self._record(stack, self._serving.history)
+        await stack.enter_async_context(self._pages.answering())
+        await stack.enter_async_context(self._replays.running())
         self._kept = await self._bus.has_jetstream()
         if self._kept:
             await self.types.listen(self._types_news.set)
@@ -137,9 +150,9 @@ class BrokerService:
             from pubsub_core.history.recorder_service import recording
         except ImportError as error:
             raise HistoryUnavailable(history.url, INSTALL) from error
-        self.broker.setting.recorder = await stack.enter_async_context(
-            recording(history, self._serving.name, self.catalogue)
-        )
+        recorder = await stack.enter_async_context(recording(history, self._serving.name, self.catalogue))
+        self.broker.setting.recorder = self._pages.keeper = recorder
+        self.broker.observer.keep_in(recorder.fluents)
 
     def _send(self, subject: str, data: bytes) -> None:
         try:
@@ -179,6 +192,7 @@ class BrokerService:
             self.links.tick()
             now = time()
             self._end_sessions(now)
+            self._replays.tick()
             if self.links.notes.found_types:
                 self.links.notes.found_types = False
                 await self.evolve(self.claims.epoch)

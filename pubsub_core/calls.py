@@ -13,8 +13,9 @@ from authz.spki import Right
 from bus.envelope import pack
 from pubsub_core.binding import bind_filter, name_filter
 from pubsub_core.broker import Broker
-from pubsub_core.claims import Claim, Claims
+from pubsub_core.claims import Claim, Claims, replay_ask
 from pubsub_core.errors import Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.event_type import EventType
 from pubsub_core.keys.channel import Channel
 from pubsub_core.messages import (
     CALL,
@@ -27,12 +28,16 @@ from pubsub_core.messages import (
     Disconnect,
     Inspect,
     RemoveType,
+    Replay,
     SignedCall,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
+from pubsub_core.periods import read_fluent
+from pubsub_core.playback import Playback, Query
 from pubsub_core.proof import Nonces
+from pubsub_core.replay_service import Replays
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Holder, Rights, type_object
 from pubsub_core.rules.description import described
@@ -60,6 +65,7 @@ class Calls:
         types: Types | None,
         token: Callable[[], str],
         on_change: Callable[[set[str]], None],
+        replays: Replays,
     ) -> None:
         """`on_change` is told the types of which other events are wanted, or published, from now on."""
         self._broker = broker
@@ -68,6 +74,7 @@ class Calls:
         self._types = types
         self._token = token
         self._on_change = on_change
+        self._replays = replays
         self._nonces = Nonces()
 
     async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
@@ -100,6 +107,8 @@ class Calls:
         match signed.call:
             case Subscribe():
                 return await self._subscribe(session, signed.call)
+            case Replay():
+                return await self._replay(session, signed.call)
             case Unsubscribe(number):
                 return self._unsubscribe(session, number)
             case Advertise(name):
@@ -149,11 +158,25 @@ class Calls:
         return Answer(session=token, broker=str(identity.public), proof=proof)
 
     async def _subscribe(self, session: Session, call: Subscribe) -> Answer:
+        try:
+            return await self._connect_through(session, call)
+        except AuthFabricError:
+            self._replays.stop(session, call.number)
+            raise
+
+    async def _connect_through(self, session: Session, call: Subscribe) -> Answer:
         definition = self._broker.setting.catalogue.named(call.type)
         bind_filter(parse_filter(call.filter), self._broker.setting.catalogue.names(definition.version))
         if call.number in session.subscriptions:
             raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
-        subscription = Subscription(session.token, call.number, definition.id, call.filter)
+        subscription = Subscription(session.token, call.number, definition.id, call.filter, start=call.start)
+        playback: Playback | None = None
+        if call.start is not None:
+            query = Query(call.start)
+            playback = Playback(
+                session.token, call.number, definition.id, call.filter, query=query, joined=subscription
+            )
+            await self._permit(session, playback, definition)
         ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
         claim = Claim(session, ask, subscription)
         granted = await self._claims.granted(claim)
@@ -166,9 +189,38 @@ class Calls:
             self._claims.bound(subscription, next(iter(granted.restrictions.values())))
         session.subscriptions[call.number] = subscription
         self._on_change(set(granted.restrictions))
+        if playback is not None:
+            self._replays.begin(session, playback)
         return Answer(definitions=self._definitions(definition.version))
 
+    async def _replay(self, session: Session, call: Replay) -> Answer:
+        definition = self._broker.setting.catalogue.named(call.type)
+        query = Query(call.start, call.end, call.during, call.not_during)
+        for fluent in filter(None, (call.during, call.not_during)):
+            read_fluent(fluent)
+        playback = Playback(session.token, call.number, definition.id, call.filter, query=query)
+        await self._permit(session, playback, definition)
+        self._replays.begin(session, playback)
+        return Answer(definitions=self._definitions(definition.version))
+
+    async def _permit(self, session: Session, playback: Playback, definition: EventType) -> None:
+        """Ask whether a client may have past events. Raises Refused, InvalidFilter."""
+        bind_filter(parse_filter(playback.filter), self._broker.setting.catalogue.names(definition.version))
+        if playback.number in session.playbacks:
+            raise Refused("replay", definition.name, f"there is a replay {playback.number} already")
+        claim = Claim(session, replay_ask(session.holder, playback), playback)
+        granted = await self._claims.granted(claim)
+        if not granted.restrictions:
+            raise Refused("replay", definition.name, granted.detail)
+        if session.token not in self._broker.sessions:
+            raise SessionLost("it ended meanwhile")
+        self._claims.settle(claim, granted)
+        if not playback.granted:
+            self._claims.bound(playback, next(iter(granted.restrictions.values())))
+        session.playbacks[playback.number] = playback
+
     def _unsubscribe(self, session: Session, number: int) -> Answer:
+        self._replays.stop(session, number)
         subscription = session.subscriptions.pop(number, None)
         if subscription is not None:
             types = set(subscription.granted)

@@ -17,8 +17,9 @@ from pubsub_core.binding import bind_filter
 from pubsub_core.broker import Broker
 from pubsub_core.enforcement import Enforcement, Generic
 from pubsub_core.errors import InvalidFilter
+from pubsub_core.playback import Playback
 from pubsub_core.restriction import Restriction
-from pubsub_core.rights import Ask, Granted, Rights
+from pubsub_core.rights import Ask, Granted, Holder, Rights
 from pubsub_core.rules.condition import without
 from pubsub_core.rules.judge import Judge
 from pubsub_core.rules.production import altered
@@ -28,6 +29,11 @@ from pubsub_core.switchboard import Subscription
 
 RETRY_SECONDS = 1.0
 """After so long, what nobody answered is asked again."""
+
+
+def replay_ask(holder: Holder, playback: Playback) -> Ask:
+    """What is asked about past events: with the times that they are wanted of."""
+    return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed, playback.query.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Claim:
         """Whether the client still wants it."""
         if self.subscription is None:
             return self.ask.type in self.session.advertised
-        return self.session.subscriptions.get(self.subscription.number) is self.subscription
+        asked = self.session.playbacks if self.subscription.past else self.session.subscriptions
+        return asked.get(self.subscription.number) is self.subscription
 
 
 class Claims:
@@ -114,6 +121,7 @@ class Claims:
                 Claim(session, Ask(holder, Right.SUBSCRIBE, s.type, s.fixed), s)
                 for s in session.subscriptions.values()
             ),
+            *(Claim(session, replay_ask(holder, each), each) for each in session.playbacks.values()),
             *(Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
         ]
 
@@ -152,7 +160,10 @@ class Claims:
             if left.rules is not None:
                 asked = without(asked, altered(left.rules.changes, self._broker.setting.catalogue, id_))
             parts[id_] = self._enforcement(subscription.granted.get(id_), left, subscription), asked
-        self._broker.switchboard.connect(subscription, parts)
+        if isinstance(subscription, Playback):
+            subscription.permit(parts, granted.answered)
+        else:
+            self._broker.switchboard.connect(subscription, parts)
 
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
         catalogue = self._broker.setting.catalogue

@@ -16,7 +16,9 @@ import contextlib
 import logging
 import secrets
 from collections.abc import AsyncIterator, Collection
+from datetime import datetime
 from time import time
+from typing import TypeVar
 
 import msgspec
 
@@ -48,22 +50,25 @@ from pubsub_core.messages import (
     Interest,
     Received,
     RemoveType,
+    Replay,
     SignedCall,
-    Subscribe,
     unpack_answer,
     unpack_post,
 )
 from pubsub_core.proof import NONCE_BYTES
 from pubsub_core.publisher import Outgoing, Publisher
+from pubsub_core.replayed import Replayed, unix_time
 from pubsub_core.subscriber import Delivered, Subscriber
 from pubsub_core.type_signature import SignedType
 
-__all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Subscriber"]
+__all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "Subscriber"]
 
 CALL_SECONDS = 5.0
 KEEPALIVE_SECONDS = 2.0
 ACKNOWLEDGE = 512
 """After so many events read, the broker is told so at once."""
+
+_Reader = TypeVar("_Reader", bound=Subscriber)
 
 _log = logging.getLogger("authfabric.events")
 
@@ -98,6 +103,7 @@ class EventClient:
         self._acknowledged = 0
         self._closed = ""
         self.subscribers: dict[int, Subscriber] = {}
+        self._numbers = 0
         self.publishers: dict[str, Publisher] = {}
         self._outgoing = Outgoing(self)
         self._inbox = bus.expect(self._on_post)
@@ -147,17 +153,50 @@ class EventClient:
         self.publishers[type_] = publisher
         return publisher
 
-    async def subscriber(self, type_: str, filter: str = "") -> Subscriber:  # noqa: A002 - the domain's own word
-        """Subscribe to a type and its sub-types. Raises Refused, UnknownType, or SessionLost with what is wrong."""
-        number = max(self.subscribers, default=0) + 1
-        subscriber = self.subscribers[number] = Subscriber(self, number, type_, filter)
+    async def subscriber(
+        self,
+        type_: str,
+        filter: str = "",  # noqa: A002 - the domain's own word
+        *,
+        from_: float | datetime | None = None,
+    ) -> Subscriber:
+        """Subscribe to a type and its sub-types. Raises Refused, UnknownType, or SessionLost with what is wrong.
+
+        With `from_`, past events come first: those published since, each once, although brokers may be restarted.
+        """
+        return await self._ask_for(Subscriber(self, self._next_number(), type_, filter, unix_time(from_)))
+
+    async def replay(
+        self,
+        type_: str,
+        filter: str = "",  # noqa: A002
+        *,
+        from_: float | datetime | None = None,
+        to: float | datetime | None = None,
+        during: str = "",
+        not_during: str = "",
+    ) -> Replayed:
+        """Past events of a type and its sub-types, in order of time: `async for event in await client.replay(...)`.
+
+        Those from one time up to but not including another, while one fluent held and another did not, such as
+        `underInvestigation('nurse_8821')`. Raises Refused, UnknownType.
+        """
+        asked = Replay(0, type_, filter, unix_time(from_), unix_time(to), during, not_during)
+        return await self._ask_for(Replayed(self, self._next_number(), asked))
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    async def _ask_for(self, reader: _Reader) -> _Reader:
+        self.subscribers[reader.number] = reader
         try:
-            answer = await self.call(Subscribe(number, type_, filter))
+            answer = await self.call(reader.call)
         except BaseException:
-            del self.subscribers[number]
+            del self.subscribers[reader.number]
             raise
-        subscriber.type = self._learn(answer.definitions)
-        return subscriber
+        reader.type = self._learn(answer.definitions)
+        return reader
 
     async def restrictions(self, type_: str) -> tuple[str, ...]:
         """Which restrictions apply to this session's use of a type. Raises Refused if that is not to be told."""
@@ -216,10 +255,20 @@ class EventClient:
             self.session, self._received, self._acknowledged = answer.session, 0, 0
             for publisher in list(self.publishers.values()):
                 await self.call(Advertise(publisher.type.name))
-            for number, subscriber in list(self.subscribers.items()):
-                await self.call(Subscribe(number, subscriber.name, subscriber.filter))
+            for subscriber in list(self.subscribers.values()):
+                await self._ask_again(subscriber)
             self._outgoing.restart()
             self.sessions_begun += 1
+
+    async def _ask_again(self, subscriber: Subscriber) -> None:
+        """Go on in a new session where the old one ended; what had come is still to be read."""
+        subscriber.begin_again()
+        try:
+            await self.call(subscriber.call)
+        except CallRefused as error:
+            if not isinstance(subscriber, Replayed):
+                raise
+            subscriber.end(str(error))
 
     def _reconnect(self) -> None:
         self._start(self._try_to_connect())
@@ -237,7 +286,7 @@ class EventClient:
             await asyncio.sleep(KEEPALIVE_SECONDS)
             try:
                 subject = broker_subject(self.domain, self.broker, "received")
-                word = self.channel.seal(pack(Received(self.session, self._received_and_read())))
+                word = self.channel.seal(pack(self._word(self._received_and_read())))
                 answer = unpack_answer(self._opened(await self.bus.ask(subject, word, CALL_SECONDS)))
             except (BusError, SessionLost):
                 await self._try_to_connect()
@@ -254,15 +303,15 @@ class EventClient:
         except CannotOpen:
             return  # it is delivered again to whoever takes up the session
         match post.content:
-            case Delivery(first, items):
-                self._deliver(first, items)
+            case Delivery(first, items, replayed):
+                self._deliver(first, items, replayed)
             case Interest(type_, wanted):
                 self.interested[type_] = wanted
                 self.interest_changed.set()
             case Closed(problem):
                 self._end(problem)
 
-    def _deliver(self, first: int, items: list[tuple[int, msgspec.Raw] | None]) -> None:
+    def _deliver(self, first: int, items: list[tuple[int, msgspec.Raw] | None], replayed: bool) -> None:
         """Take what is new of a delivery. What came before is not taken twice, and nothing is taken out of order."""
         known = self._received - first + 1
         if known < 0:
@@ -273,11 +322,15 @@ class EventClient:
             self._received += 1
             subscriber = self.subscribers.get(item[0]) if item is not None else None
             if subscriber is not None and item is not None:
-                subscriber.put(item[1])
+                subscriber.put(item[1], replayed)
 
     def _received_and_read(self) -> int:
         """The number up to which everything was not only received, but read."""
         return self._received - sum(each.unread for each in self.subscribers.values())
+
+    def _word(self, read: int) -> Received:
+        past = {n: each.past_read for n, each in self.subscribers.items() if not each.caught_up}
+        return Received(self.session, read, past)
 
     def note_read(self) -> None:
         read = self._received_and_read()
@@ -285,7 +338,7 @@ class EventClient:
             self._acknowledged = read
             subject = broker_subject(self.domain, self.broker, "received")
             with contextlib.suppress(NotConnected):
-                self.bus.send(subject, self.channel.seal(pack(Received(self.session, read))))
+                self.bus.send(subject, self.channel.seal(pack(self._word(read))))
 
     def _end(self, problem: str) -> None:
         self._closed = problem

@@ -26,16 +26,18 @@ from pubsub_core.messages import (
     unpack_numbered,
     unpack_received,
 )
+from pubsub_core.past_service import Pages
 
 
 class Door:
     """Hands on what comes in on the bus to the parts of a broker that it is for."""
 
-    def __init__(self, bus: Connection, broker: Broker, calls: Calls, links: Links) -> None:
+    def __init__(self, bus: Connection, broker: Broker, calls: Calls, links: Links, pages: Pages) -> None:
         self._bus = bus
         self._broker = broker
         self._calls = calls
         self._links = links
+        self._pages = pages
         self._channels = Channels(broker.setting.identity)
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
@@ -47,6 +49,7 @@ class Door:
         await bus.listen(link_to(None, own, "events"), self._on_line)
         await bus.listen(link_to(None, own, "cached"), self._on_line)
         await bus.listen(link_to(None, own, "carried"), self._on_carried)
+        await bus.listen(link_to(None, own, "past"), lambda s, r, data, h: self._pages.hear(data))
         await bus.listen(broker_subject(domain, own, "publish"), self._on_publish)
         await bus.listen(broker_subject(domain, own, "received"), self._on_received)
         busy = pack(Answer("the broker is busy: try again", "failed"))
@@ -102,6 +105,9 @@ class Door:
         if session is not None:
             session.heard = time()
             session.outbox.acknowledge(received.number)
+            for number, read in received.past.items():
+                if number in session.playbacks:
+                    session.playbacks[number].read = read
             self._broker.flush(session)
         if is_inbox(reply):
             fault = "" if session is not None else "lost"

@@ -80,6 +80,15 @@ class NotKept(EventError):
         self.problem = problem
 
 
+class ReplayIncomplete(EventError):
+    """All past events that could be had were read, and these are missing: `missing` says which, and why."""
+
+    def __init__(self, name: str, missing: tuple[str, ...]) -> None:
+        super().__init__(f"past events of `{name}` are missing: {'; '.join(missing)}")
+        self.name = name
+        self.missing = missing
+
+
 class SessionLost(EventError):
     """The broker has ended a client's session: `problem` says why."""
 

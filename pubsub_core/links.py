@@ -8,7 +8,7 @@ themselves, so that a broker knows of all others that anybody knows of, and of w
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from authz import Identity
 from authz.errors import InvalidKey, InvalidSignature
@@ -50,6 +50,8 @@ class Links:
         self._neighbours = frozenset(neighbours)
         self._told: dict[str, float] = {}
         self.notes = Notes(broker, network)
+        self.hear_past: Callable[[bytes], None] = lambda data: None
+        """Takes what others ask about the past, and answer."""
 
     def tick(self) -> None:
         """Every second: say that one is there, and forget those who are not."""
@@ -117,6 +119,8 @@ class Links:
             self.hear_hello(carried.data, near=False)
         elif carried.what == "note":
             self.hear_note(carried.data)
+        elif carried.what == "past":
+            self.hear_past(carried.data)
         else:
             self._broker.hear(unpack_numbered(carried.data))
 

@@ -6,12 +6,14 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import msgspec
 
 from bus.envelope import pack
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Closed, Delivery, Interest, Post
+from pubsub_core.playback import Playback
 from pubsub_core.rules.judge import Shown
 from pubsub_core.session import Counts, Item, Session, Setting
 
@@ -28,22 +30,27 @@ class Mail:
 
     def flush(self, session: Session) -> None:
         """Send a client what it has room for."""
-        while items := self._next(session):
-            first = session.outbox.last - len(items) + 1
-            self._counts.delivered += len(items)
-            self.post(session, Delivery(first, items))
+        outbox = session.outbox
+        while (item := outbox.peek()) is not None:
+            past = item.subscription.past
+            if items := self._next(session, past):
+                self._counts.delivered += len(items)
+                self.post(session, Delivery(outbox.last - len(items) + 1, items, past))
 
     def resend(self, session: Session, received: int) -> None:
         """Send once more what came after this number. What may no longer be seen leaves a gap in its place."""
         session.outbox.acknowledge(received)
         first, again = session.outbox.unacknowledged(received)
-        for start in range(0, len(again), MAX_ITEMS):
-            items: list[tuple[int, msgspec.Raw] | None] = []
-            for item in again[start : start + MAX_ITEMS]:
-                shown = self._shown(session, item)
-                lost = item.part >= len(shown)
-                items.append(None if lost else (item.subscription.number, shown[item.part]))
-            self.post(session, Delivery(first + start, items))
+        for past, run in groupby(again, lambda item: item.subscription.past):
+            alike = list(run)
+            for start in range(0, len(alike), MAX_ITEMS):
+                items = [self._again(session, item) for item in alike[start : start + MAX_ITEMS]]
+                self.post(session, Delivery(first, items, past))
+                first += len(items)
+
+    def _again(self, session: Session, item: Item) -> tuple[int, msgspec.Raw] | None:
+        shown = self._shown(session, item)
+        return (item.subscription.number, shown[item.part]) if item.part < len(shown) else None
 
     def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
         data, channel = pack(Post(content)), session.channel
@@ -51,11 +58,13 @@ class Mail:
         if self._setting.disclosures is not None:
             self._setting.disclosures.tell()
 
-    def _next(self, session: Session) -> list[tuple[int, msgspec.Raw] | None]:
-        """What goes into the next message, numbered from now on."""
+    def _next(self, session: Session, past: bool) -> list[tuple[int, msgspec.Raw] | None]:
+        """What goes into the next message, past events or present ones, numbered from now on."""
         outbox, size = session.outbox, 0
         items: list[tuple[int, msgspec.Raw] | None] = []
         while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
+            if item.subscription.past is not past:
+                break
             shown = self._shown(session, item)
             if not shown:
                 outbox.drop()
@@ -68,11 +77,15 @@ class Mail:
                 outbox.send()
                 items.append((item.subscription.number, raw))
                 size += len(memoryview(raw))
+            if isinstance(item.subscription, Playback):
+                item.subscription.sent += len(shown)
         return items
 
     def _shown(self, session: Session, item: Item) -> Sequence[msgspec.Raw]:
         """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
         subscription, event, raw, matched, _ = item
+        if event is None:
+            return (raw,)
         enforcement = subscription.granted.get(event.type)
         if enforcement is None:
             return ()
@@ -81,14 +94,20 @@ class Mail:
             shown = enforcement.show(event, size, now, matched is enforcement)
             if shown is None:
                 return ()
-            self._disclose(session, event, shown)
+            self._disclose(session, event, shown, subscription.past)
             return [raw if each is event else msgspec.Raw(encode(each)) for each in shown.events]
         values = enforcement.deliver(event, size, now, matched is enforcement)
-        if values is None or values is event.attributes:
-            return () if values is None else (raw,)
-        return (msgspec.Raw(encode(msgspec.structs.replace(event, attributes=dict(values)))),)
+        if values is None:
+            return ()
+        if values is not event.attributes:
+            event = msgspec.structs.replace(event, attributes=dict(values))
+            raw = msgspec.Raw(encode(event))
+        if subscription.past:  # whose disclosure is told whether or not there are rules
+            self._disclose(session, event, Shown((event,), ()), True)
+        return (raw,)
 
-    def _disclose(self, session: Session, event: Event, shown: Shown) -> None:
+    def _disclose(self, session: Session, event: Event, shown: Shown, past: bool) -> None:
         if self._setting.disclosures is not None:
             for each in shown.events:
-                self._setting.disclosures.note(session.holder.credential.name, event, each, shown.rules)
+                name = session.holder.credential.name
+                self._setting.disclosures.note(name, event, each, shown.rules, past)

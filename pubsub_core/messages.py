@@ -9,6 +9,8 @@ import msgspec
 from authz.predicate import Predicate
 from authz.seal import Seal
 from bus.envelope import Unpack
+from pubsub_core.errors import InvalidEvent
+from pubsub_core.event import Event, decode
 from pubsub_core.keys.cache import Cached
 from pubsub_core.keys.filters import SealedFilter
 from pubsub_core.line import Numbered
@@ -60,6 +62,22 @@ class Subscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="subscribe"):
     number: int
     type: str
     filter: str = ""
+    start: float | None = None
+    """If past events are wanted too: from when on, in Unix seconds."""
+
+
+class Replay(msgspec.Struct, frozen=True, tag_field="verb", tag="replay"):
+    """Ask for the past events of a type and its sub-types that pass the filter, up to the present."""
+
+    number: int
+    type: str
+    filter: str = ""
+    start: float | None = None
+    end: float | None = None
+    """Up to but not including this time."""
+    during: str = ""
+    """Only what happened while this fluent held."""
+    not_during: str = ""
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="unsubscribe"):
@@ -81,6 +99,7 @@ Call: TypeAlias = (
     | Advertise
     | Unadvertise
     | Subscribe
+    | Replay
     | Unsubscribe
     | Inspect
 )
@@ -156,6 +175,8 @@ class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     session: str
     number: int
+    past: dict[int, int] = {}
+    """How many past events it has read, by the numbers of the subscriptions that they are for."""
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field="post", tag="d"):
@@ -163,6 +184,17 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field
 
     first: int
     items: list[tuple[int, msgspec.Raw] | None]
+    replayed: bool = False
+    """Whether these are past events: of each subscription, `Ended` comes after the last."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """There are no more past events for a subscription."""
+
+    refused: str = ""
+    """Why they may no longer be seen, if that is the reason."""
+    missing: tuple[str, ...] = ()
+    """What should have come and could not be had."""
 
 
 class Interest(msgspec.Struct, frozen=True, array_like=True, tag_field="post", tag="i"):
@@ -262,6 +294,21 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Those it still has to pass, in order; the one it is for comes last."""
     what: str
     data: bytes
+
+
+_ended = msgspec.msgpack.Decoder(Ended)
+_MAP = 8
+"""How a map of a few entries begins, which no event is."""
+
+
+def decode_past(data: msgspec.Raw) -> Event | Ended:
+    """A past event, or the word that there are no more. Raises InvalidEvent."""
+    if memoryview(data)[0] >> 4 != _MAP:
+        return decode(data)
+    try:
+        return _ended.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidEvent("event", f"cannot be read: {str(error).lower()}") from None
 
 
 unpack_answer = Unpack(Answer)

@@ -44,6 +44,11 @@ class Outbox(Generic[T]):
         """How many are not sent yet."""
         return len(self._unsent)
 
+    @property
+    def room(self) -> int:
+        """How many more could be sent at once."""
+        return max(0, self._window - len(self._sent) - len(self._unsent))
+
     def put(self, item: T) -> None:
         self._unsent.append(item)
 

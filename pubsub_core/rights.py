@@ -29,6 +29,8 @@ ACTIONS: Mapping[Right, tuple[str, ...]] = {
     Right.SUBSCRIBE: ("subscribe",),
 }
 """What the PDPs are asked for each right: all of it must be permitted."""
+REPLAY = "replay"
+"""Asked instead for past events."""
 TRANSFORM = "transform"
 """Asked for publishers besides: a permission says by which rules events are transformed as they are published."""
 
@@ -65,12 +67,24 @@ class Ask:
     """The type's UUID."""
     fixed: Mapping[str, object] = field(default_factory=dict)
     """The attributes, by name, that the client's filter gives a value: policies know them as `sub`."""
+    past: Mapping[str, object] | None = None
+    """For past events: from when to when they are wanted, and so on, which policies can see too."""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What must be permitted."""
+        return ACTIONS[self.right] if self.past is None else (REPLAY,)
 
     @property
     def actions(self) -> tuple[str, ...]:
         """All that the PDPs are asked."""
-        needed = ACTIONS[self.right]
-        return (*needed, TRANSFORM) if self.right is Right.PUBLISH else needed
+        return (*self.needed, TRANSFORM) if self.right is Right.PUBLISH else self.needed
+
+    @property
+    def context(self) -> dict[str, object] | None:
+        """What they are told with it."""
+        told: dict[str, object] = {"sub": dict(self.fixed)} if self.fixed else {}
+        return {**told, **(self.past or {})} or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +153,7 @@ class Rights:
 
     def _questions(self, ask: Ask) -> dict[tuple[str, str], Request]:
         subject = ask.holder.credential.entity
-        context: dict[str, object] | None = {"sub": dict(ask.fixed)} if ask.fixed else None
+        context = ask.context
         return {
             (each.id, action): Request.of(subject, type_object(each), action, context)
             for each in self._related(ask.type)
@@ -178,7 +192,7 @@ class Rights:
         self, ask: Ask, definition: EventType, decisions: Mapping[str, Decision], now: float
     ) -> _Left | None:
         """What the decisions, by action, and the owner's capability leave of one type; None if nothing."""
-        needed = [decisions[action] for action in ACTIONS[ask.right]]
+        needed = [decisions[action] for action in ask.needed]
         altered = decisions.get(TRANSFORM)
         if not all(each.allowed for each in needed) or (altered is not None and not altered.decided):
             return None

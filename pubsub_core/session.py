@@ -21,6 +21,7 @@ from pubsub_core.keys.vault import Vault
 from pubsub_core.line import Incoming, Outgoing
 from pubsub_core.messages import Taken
 from pubsub_core.outbox import Outbox
+from pubsub_core.playback import Playback
 from pubsub_core.proof import Proof, Scrutiny
 from pubsub_core.rights import Holder
 from pubsub_core.rules.judge import Rulebook
@@ -31,9 +32,10 @@ class Item(NamedTuple):
     """An event on its way to a client."""
 
     subscription: Subscription
-    event: Event
+    event: Event | None
+    """None for the word that past events have ended."""
     raw: msgspec.Raw
-    matched: Enforcement
+    matched: Enforcement | None = None
     """The restriction by which it was found to be for this subscription."""
     part: int = 0
     """Which of the events that rules make of it."""
@@ -51,6 +53,8 @@ class Session:
     heard: float
     outbox: Outbox[Item] = field(default_factory=Outbox)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    playbacks: dict[int, Playback] = field(default_factory=dict)
+    """Past events on their way, by the number of the subscription that they are for."""
     advertised: set[str] = field(default_factory=set)
     """The types that the client asked to publish, by UUID."""
     adverts: dict[str, Mapping[str, Enforcement]] = field(default_factory=dict)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
@@ -14,13 +15,16 @@ from authz import PublicKey
 from pubsub_core.errors import SessionLost
 from pubsub_core.event import Event, decode
 from pubsub_core.event_type import EventType
-from pubsub_core.messages import Unsubscribe
+from pubsub_core.messages import Ended, Replay, Subscribe, Unsubscribe, decode_past
+from pubsub_core.seen import Seen
 from pubsub_core.type_mapping import Reader, reader
 
 if TYPE_CHECKING:
     from pubsub_core.client import EventClient
 
 MOST_VIEWS = 1024
+
+_log = logging.getLogger("authfabric.events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Delivered:
     time: float
     publisher: PublicKey
     sequence: int
+    replayed: bool = False
+    """Whether it is a past event, sent again."""
 
     def __getitem__(self, name: str) -> object:
         return self.attributes[name]
@@ -47,13 +53,22 @@ class Subscriber:
     The broker sends no more than its window ahead of what was read; a client that does not read at all is disconnected.
     """
 
-    def __init__(self, client: EventClient, number: int, name: str, filter_: str) -> None:
+    def __init__(
+        self, client: EventClient, number: int, name: str, filter_: str, start: float | None = None
+    ) -> None:
         self._client = client
-        self._number = number
+        self.number = number
         self.name = name
         self.filter = filter_
         self.type: EventType | None = None
-        self._queue: deque[msgspec.Raw] = deque()
+        self.caught_up = start is None
+        """Whether all past events have been read that were asked for."""
+        self.missing: tuple[str, ...] = ()
+        """What of the past could not be had, as far as is known."""
+        self.past_read = 0
+        """How many past events were read in this session."""
+        self._seen = Seen(start) if start is not None else None
+        self._queue: deque[tuple[msgspec.Raw, bool]] = deque()
         self._news = asyncio.Event()
         self._ended = ""
         self._views: dict[tuple[str, bytes], _View] = {}
@@ -63,25 +78,52 @@ class Subscriber:
         """How many events have arrived and were not read."""
         return len(self._queue)
 
-    def __aiter__(self) -> Subscriber:
+    @property
+    def call(self) -> Subscribe | Replay:
+        """What to ask a broker for, or to go on with."""
+        return Subscribe(self.number, self.name, self.filter, self._seen.resume if self._seen else None)
+
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Delivered:
         """The next event. Raises SessionLost if there will be none."""
-        while not self._queue:
-            if self._ended:
-                raise SessionLost(self._ended)
-            self._news.clear()
-            await self._news.wait()
-        event = decode(self._queue.popleft())
-        self._client.note_read()
+        while True:
+            while not self._queue:
+                if self._ended:
+                    raise SessionLost(self._ended)
+                self._news.clear()
+                await self._news.wait()
+            raw, replayed = self._queue.popleft()
+            self.past_read += replayed
+            self._client.note_read()
+            event = decode(raw) if not replayed else decode_past(raw)
+            if isinstance(event, Ended):
+                self._end_past(event)
+                await self._past_is_over()
+            elif self._is_new(event):
+                return await self._delivered(event, replayed)
+
+    async def _past_is_over(self) -> None:
+        """Those who read nothing but the past end here."""
+
+    def _is_new(self, event: Event) -> bool:
+        return self._seen is None or self._seen.is_new(event)
+
+    async def _delivered(self, event: Event, replayed: bool) -> Delivered:
         made, read, publisher = self._views.get((event.version, event.publisher)) or await self._view(event)
-        return Delivered(made, read(event.attributes), event.time, publisher, event.sequence)
+        return Delivered(made, read(event.attributes), event.time, publisher, event.sequence, replayed)
+
+    def _end_past(self, ended: Ended) -> None:
+        self.caught_up = True
+        self.missing += (*((ended.refused,) if ended.refused else ()), *ended.missing)
+        for each in self.missing:
+            _log.warning("past events of `%s` are missing: %s", self.name, each)
 
     async def cancel(self) -> None:
         """End the subscription."""
-        self._client.subscribers.pop(self._number, None)
-        await self._client.call(Unsubscribe(self._number))
+        self._client.subscribers.pop(self.number, None)
+        await self._client.call(Unsubscribe(self.number))
 
     async def _view(self, event: Event) -> _View:
         """How events like this one are read: kept, as many more will be."""
@@ -96,9 +138,13 @@ class Subscriber:
         view = self._views[event.version, event.publisher] = made, read, PublicKey(event.publisher)
         return view
 
-    def put(self, raw: msgspec.Raw) -> None:
-        self._queue.append(raw)
+    def put(self, raw: msgspec.Raw, replayed: bool) -> None:
+        self._queue.append((raw, replayed))
         self._news.set()
+
+    def begin_again(self) -> None:
+        """The broker is about to be asked again, in a new session."""
+        self.past_read = 0
 
     def end(self, problem: str) -> None:
         self._ended = problem

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from authz.predicate import And, Or, Predicate
 from authz.predicate.filter import parse_filter
@@ -17,6 +18,12 @@ from pubsub_core.event import Event
 from pubsub_core.matching import Matcher
 from pubsub_core.restriction import widened
 from pubsub_core.rules.condition import fixed
+
+
+class Later(Protocol):
+    """Where events wait."""
+
+    def put(self, item: Any) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +38,12 @@ class Subscription:
     """As the client wrote it."""
     granted: Mapping[str, Enforcement] = field(default_factory=dict)
     """By type: the one asked for and its sub-types, as far as granted."""
+    start: float | None = None
+    """From when on past events are wanted too."""
+    later: Later | None = None
+    """Where its events wait while past ones come first."""
+    past: bool = field(default=False, init=False)
+    """Whether it is past events that are asked for."""
 
     @property
     def fixed(self) -> dict[str, object]:

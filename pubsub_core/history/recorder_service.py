@@ -16,17 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from time import time
-from typing import TypeVar
 
+import msgspec
+
+from authz.predicate import Predicate
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.event import Event
 from pubsub_core.history.errors import HistoryUnavailable
+from pubsub_core.history.fluent_log import FluentLog
 from pubsub_core.history.keeping import Keeping
+from pubsub_core.history.position import Span
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.history.store import Body, HistoryStore
+from pubsub_core.history.store import Body, HistoryStore, Reading
 from pubsub_core.history.vault import Vault
-
-T = TypeVar("T")
+from pubsub_core.past import PageFound, PageWanted
 
 MAX_WAITING = 65_536
 """So many events wait to be stored; more are not taken until there is room."""
@@ -51,8 +54,12 @@ class _Job:
 class Recorder:
     """Stores what a broker's clients publish, and reads it again."""
 
-    def __init__(self, store: HistoryStore, setting: HistorySetting, catalogue: Catalogue) -> None:
+    def __init__(
+        self, store: HistoryStore, setting: HistorySetting, catalogue: Catalogue, marks: Sequence[bytes] = ()
+    ) -> None:
+        """`marks` are those of fluents that were stored before."""
         self.store = store
+        self.fluents = FluentLog(marks, self._note)
         self.problem = ""
         """Why nothing can be stored at the moment."""
         self.recorded = 0
@@ -83,14 +90,14 @@ class Recorder:
         self._jobs.append(_Job(kept, new, done))
         self._news.set()
 
-    def note(self, mark: bytes) -> None:
-        """Store something about the context, soon."""
+    def _note(self, mark: bytes) -> None:
+        """Store when a fluent began or ended, soon."""
         self._marks.append(mark)
         self._news.set()
 
-    async def read(self, work: Callable[[HistoryStore], T]) -> T:
-        """Do something with the history that takes its time."""
-        return await self._loop.run_in_executor(self._readers, work, self.store)
+    async def page(self, wanted: PageWanted, filter: Predicate, spans: Sequence[Span]) -> PageFound:  # noqa: A002
+        """The page that is asked for, by this filter and of these times. Raises HistoryUnavailable."""
+        return await self._loop.run_in_executor(self._readers, _page, self.store, wanted, filter, spans)
 
     def _keeps(self, version: str, new: list[Keeping]) -> bool:
         kept = self._kept.get(version)
@@ -183,11 +190,18 @@ class Recorder:
             self._readers.shutdown(wait=False, cancel_futures=True)
 
 
+def _page(store: HistoryStore, wanted: PageWanted, filter_: Predicate, spans: Sequence[Span]) -> PageFound:
+    mark = store.newest(wanted.type) if wanted.mark is None else wanted.mark
+    page = store.read(Reading(wanted.type, spans, filter_, (wanted.beyond, mark)), wanted.after)
+    events = [msgspec.Raw(each) for each in page.bodies]
+    return PageFound(wanted.id, events, after=page.after, mark=mark, damaged=len(page.damaged))
+
+
 @contextlib.asynccontextmanager
 async def recording(setting: HistorySetting, broker: str, catalogue: Catalogue) -> AsyncIterator[Recorder]:
     """Keep a broker's history for the length of the block. Raises HistoryUnavailable."""
     opening = partial(HistoryStore, setting.url, Vault(setting.secret), broker)
     with await asyncio.to_thread(opening) as store:
-        recorder = Recorder(store, setting, catalogue)
+        recorder = Recorder(store, setting, catalogue, await asyncio.to_thread(store.noted))
         async with recorder.running():
             yield recorder

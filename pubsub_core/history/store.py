@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Row,
     and_,
     delete,
     false,
@@ -37,6 +38,7 @@ from pubsub_core.history.condition import Compiler, store
 from pubsub_core.history.database import Database, insertion
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
+from pubsub_core.history.position import ALWAYS, Position, Span
 from pubsub_core.history.tables import (
     HEADS,
     MARKS,
@@ -51,35 +53,40 @@ from pubsub_core.history.tables import (
 from pubsub_core.history.vault import START, Vault
 
 PAGE = 512
+PAGE_BYTES = 256 * 1024
+"""A page ends with the event that makes it larger than this."""
 _FIXED = ("time", "publisher", "sequence", "body", "link")
 _MARK = b"mark"
 
 Body: TypeAlias = "bytes | msgspec.Raw"
+_Row: TypeAlias = "tuple[int, float, bytes, int, bytes]"
+_Test: TypeAlias = Callable[[Mapping[str, object]], bool]
+_Columns: TypeAlias = "ReadOnlyColumnCollection[str, Column[Any]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """From `start` up to but not including `end`, in Unix seconds."""
+class Reading:
+    """Which events of a type are to be read."""
 
-    start: float = float("-inf")
-    end: float = float("inf")
-
-
-class Position(msgspec.Struct, frozen=True, array_like=True):
-    """How far a reader has come: everything at or before it has been seen."""
-
-    time: float = float("-inf")
-    row: int = 0
+    type: str
+    spans: Sequence[Span] = ALWAYS
+    filter: Predicate = TRUE
+    rows: tuple[int, int | None] = (0, None)
+    """After this row, up to and including that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Events in order of time, and where the next page begins; None after the last."""
+    """Events in order of time, as they were encoded, and where the next page begins; None after the last."""
 
-    events: Sequence[Event]
+    bodies: Sequence[bytes]
     after: Position | None
     damaged: Sequence[int] = ()
     """The rows of events that do not open."""
+
+    @property
+    def events(self) -> list[Event]:
+        return list(map(decode, self.bodies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,38 +193,45 @@ class HistoryStore:
         connection.execute(update(HEADS).filter_by(type=type_).values(head=link))
         return len(rows)
 
-    def read(
-        self,
-        type: str,  # noqa: A002 - the word that people use
-        spans: Sequence[Span] = (Span(),),
-        filter: Predicate = TRUE,  # noqa: A002
-        after: Position | None = None,
-        limit: int = PAGE,
-    ) -> Page:
-        """The next events that lie in a span and pass the filter. Raises HistoryUnavailable.
+    def newest(self, type: str) -> int:  # noqa: A002 - the word that people use
+        """The row of the event of a type that was stored last; 0 if there is none. Raises HistoryUnavailable."""
+        kept = self._tables.get(type)
+        if kept is None:
+            return 0
+        with self._database.reading() as connection:
+            return int(connection.execute(select(func.max(kept.table.c.id))).scalar() or 0)
+
+    def read(self, reading: Reading, after: Position | None = None, limit: int = PAGE) -> Page:
+        """The next events that are wanted. Raises HistoryUnavailable.
 
         A page may hold fewer events than `limit`, even none, while there is a next. Nothing is kept of a type that was
         never stored.
         """
-        kept, after = self._tables.get(type), after or Position()
+        kept = self._tables.get(reading.type)
         if kept is None:
             return Page((), None)
+        condition = Compiler(kept.table.c.id, kept.indexed, self._vault.blind).compile(reading.filter)
         columns = kept.table.c
         query = select(columns.id, columns.time, columns.publisher, columns.sequence, columns.body)
-        query = query.where(_within(columns.time, spans), _beyond(columns, after))
-        query = query.where(self._compiler(kept).compile(filter).sql).order_by(columns.time, columns.id)
+        query = query.where(*_within(columns, reading), *_beyond(columns, after), condition.sql)
         with self._database.reading() as connection:
-            rows = connection.execute(query.limit(limit)).all()
-        last = Position(rows[-1].time, rows[-1].id) if len(rows) == limit else None
-        passes = compile_predicate(filter, EVENT)
-        events, damaged = list[Event](), list[int]()
-        for row, time, publisher, sequence, body in rows:
-            each = self._open(_place(type, publisher, time, sequence), body)
-            if each is None:
+            rows = connection.execute(query.order_by(columns.time, columns.id).limit(limit)).all()
+        passes = None if condition.exact else compile_predicate(reading.filter, EVENT)
+        return self._page(reading.type, rows, limit, passes)
+
+    def _page(self, type_: str, rows: Sequence[Row[*_Row]], limit: int, passes: _Test | None) -> Page:
+        bodies, damaged, size = list[bytes](), list[int](), 0
+        for row, time, publisher, sequence, sealed in rows:
+            body = self._vault.open(bytes(sealed), _place(type_, publisher, time, sequence))
+            if body is None:
                 damaged.append(row)
-            elif passes(each.attributes):
-                events.append(each)
-        return Page(events, last, damaged)
+            elif passes is None or passes(decode(body).attributes):
+                bodies.append(body)
+                size += len(body)
+            if size > PAGE_BYTES:
+                return Page(bodies, Position(time, row), damaged)
+        last = Position(rows[-1].time, rows[-1].id) if len(rows) == limit else None
+        return Page(bodies, last, damaged)
 
     def prune(self, type: str, before: float, most: int | None = None) -> int:  # noqa: A002
         """Forget events older than `before`, at most so many; how many there were. Raises HistoryUnavailable."""
@@ -259,7 +273,7 @@ class HistoryStore:
                 for each in rows:
                     place = _place(type, each.publisher, each.time, each.sequence)
                     link = self._vault.link(link, bytes(each.body), place)
-                    if link != bytes(each.link) or self._open(place, each.body) is None:
+                    if link != bytes(each.link) or self._vault.open(bytes(each.body), place) is None:
                         raise HistoryDamaged(type, each.id)
                 row, seen = rows[-1].id, seen + len(rows)
                 yield seen
@@ -285,9 +299,6 @@ class HistoryStore:
         opened = (self._vault.open(bytes(each), _MARK) for each in bodies)
         return [each for each in opened if each is not None]
 
-    def _compiler(self, kept: TypeTable) -> Compiler:
-        return Compiler(kept.table.c.id, kept.indexed, self._vault.blind)
-
     def _row(self, kept: TypeTable, each: Event, body: Body, link: bytes) -> tuple[tuple[object, ...], bytes]:
         place = _place(kept.keeping.type, each.publisher, each.time, each.sequence)
         sealed = self._vault.seal(bytes(body), place)
@@ -300,10 +311,6 @@ class HistoryStore:
             else:
                 shown.append(store(indexed.kind, value))  # type: ignore[arg-type]
         return (each.time, each.publisher, each.sequence, sealed, link, *shown), link
-
-    def _open(self, place: bytes, sealed: bytes) -> Event | None:
-        body = self._vault.open(bytes(sealed), place)
-        return None if body is None else decode(body)
 
 
 class _Known(Exception):
@@ -341,22 +348,28 @@ def _place(type: str, publisher: bytes, time: float, sequence: int) -> bytes:  #
     return _encode((type, bytes(publisher), time, sequence))
 
 
-def _within(time: ColumnElement[float], spans: Sequence[Span]) -> ColumnElement[bool]:
-    return or_(false(), *(and_(*_bounds(time, span)) for span in spans))
+def _within(columns: _Columns, reading: Reading) -> Iterator[ColumnElement[bool]]:
+    if tuple(reading.spans) != ALWAYS:
+        yield or_(false(), *(and_(true(), *_bounds(columns.time, span)) for span in reading.spans))
+    first, last = reading.rows
+    # Adding nothing keeps databases from looking for rows instead of times.
+    if first:
+        yield columns.id + 0 > first
+    if last is not None:
+        yield columns.id + 0 <= last
 
 
 def _bounds(time: ColumnElement[float], span: Span) -> Iterator[ColumnElement[bool]]:
-    yield true()
     if isfinite(span.start):
         yield time >= span.start
     if isfinite(span.end):
         yield time < span.end
 
 
-def _beyond(columns: ReadOnlyColumnCollection[str, Column[object]], after: Position) -> ColumnElement[bool]:
-    if not isfinite(after.time):
-        return true()
-    return or_(columns.time > after.time, and_(columns.time == after.time, columns.id > after.row))
+def _beyond(columns: _Columns, after: Position | None) -> Iterator[ColumnElement[bool]]:
+    if after is not None:
+        yield columns.time >= after.time
+        yield or_(columns.time > after.time, columns.id > after.row)
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 from pubsub_core.errors import NotKept
 from pubsub_core.event import Event
 from pubsub_core.history.setting import HistorySetting, KeepRule
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.store import HistoryStore, Reading
 from pubsub_core.history.vault import Vault
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
@@ -26,7 +26,7 @@ def setting(url: str, *rules: KeepRule) -> HistorySetting:
 
 def kept(url: str, type_: str) -> list[Event]:
     with HistoryStore(url, Vault(SECRET)) as store:
-        return list(store.read(type_, limit=10_000).events)
+        return store.read(Reading(type_), limit=10_000).events
 
 
 async def test_what_is_published_is_kept_before_a_subscriber_sees_it(url, place):

@@ -26,7 +26,8 @@ from pubsub_core.event import Event, encode
 from pubsub_core.event_type import AttributeType
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
-from pubsub_core.history.store import HistoryStore, Position, Span
+from pubsub_core.history.position import ALWAYS, Position, Span
+from pubsub_core.history.store import HistoryStore, Reading
 from pubsub_core.history.vault import Vault
 from tests.pubsub_core.history.databases import postgresql, url
 
@@ -69,11 +70,11 @@ def add(history: HistoryStore, events: list[Event]) -> int:
 def everything(
     history: HistoryStore, filter_: Predicate = TRUE, *spans: Span, limit: int = 100
 ) -> list[Event]:
-    found: list[Event] = []
-    page = history.read(TYPE, spans or (Span(),), filter_, limit=limit)
-    found += page.events
+    reading = Reading(TYPE, spans or ALWAYS, filter_)
+    page = history.read(reading, limit=limit)
+    found = page.events
     while page.after is not None:
-        page = history.read(TYPE, spans or (Span(),), filter_, page.after, limit)
+        page = history.read(reading, page.after, limit)
         found += page.events
     return found
 
@@ -87,7 +88,7 @@ def test_what_was_stored_is_read_in_order_of_time_page_by_page(url):
         assert everything(history) == everything(history, limit=2) == in_order
         assert everything(history, TRUE, Span(2.0, 4.0), Span(5.0)) == [in_order[1], in_order[2], in_order[4]]
         assert everything(history, TRUE, Span(6.0, 5.0)) == []
-        assert history.read(TYPE, after=Position(3.0, 10**9)).events == in_order[3:]
+        assert history.read(Reading(TYPE), Position(3.0, 10**9)).events == in_order[3:]
 
 
 def test_what_is_stored_twice_is_kept_once(url):
@@ -193,7 +194,7 @@ def test_another_key_opens_nothing(url):
         add(history, [event(1)])
     with HistoryStore(url, Vault(b"x" * 32)) as history:
         keep(history)
-        page = history.read(TYPE)
+        page = history.read(Reading(TYPE))
         assert (page.events, page.damaged) == ([], [1])
 
 

@@ -1,0 +1,81 @@
+"""What brokers say to each other about the past: a page is asked for, and a page comes back.
+
+Each page is asked for by itself, and says where the next begins. So whoever answers keeps nothing in mind, an answer
+that was lost is asked for again, and nobody is sent more than it has room for. Both ways the message is sealed by what
+only the two brokers know; of a type that travels sealed, the events are sealed by its own keys besides.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from authz.predicate import Predicate
+from bus.envelope import Unpack
+from pubsub_core.history.position import Position
+from pubsub_core.keys.cache import Cached
+from pubsub_core.keys.filters import SealedFilter
+
+
+class PageWanted(msgspec.Struct, frozen=True, tag_field="past", tag="wanted"):
+    """Ask a broker for events of one type that were published there."""
+
+    id: bytes
+    """By which the answer is known."""
+    type: str
+    filter: Predicate | None = None
+    sealed: tuple[SealedFilter, ...] = ()
+    """The filter, if the type's events are sealed."""
+    start: float | None = None
+    end: float | None = None
+    during: str = ""
+    not_during: str = ""
+    after: Position | None = None
+    beyond: int = 0
+    """Only rows after this one."""
+    mark: int | None = None
+    """Only rows up to this one."""
+    wants: int = 0
+    """Answer when it is known there what our clients want, by this version: what comes later is sent as it comes."""
+
+
+class PageFound(msgspec.Struct, frozen=True, tag_field="past", tag="found"):
+    """Some events, in order of time."""
+
+    id: bytes
+    events: list[msgspec.Raw] = []
+    cached: Cached | None = None
+    """The same in clear, for a broker with the same keys, under one seal."""
+    columns: bytes = b""
+    """The same sealed, for whoever may not read all of them, as if they were published at one time."""
+    times: list[float] = []
+    """When they were."""
+    after: Position | None = None
+    """Where the next page begins; none after the last."""
+    mark: int = 0
+    """The newest row, when the first page was asked for."""
+    keeps: bool = True
+    """Whether there is a history at all."""
+    damaged: int = 0
+    """How many events there were that do not open."""
+    problem: str = ""
+    """Why nothing more can be had."""
+    later: bool = False
+    """Whether to ask again."""
+
+
+class Past(msgspec.Struct, frozen=True):
+    """The box around it."""
+
+    content: PageWanted | PageFound
+
+
+class PastBox(msgspec.Struct, frozen=True):
+    """The same, sealed, with whom it is from."""
+
+    sender: str
+    box: bytes
+
+
+unpack_past = Unpack(Past)
+unpack_past_box = Unpack(PastBox)
+unpack_events = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode

@@ -1,0 +1,45 @@
+"""Times of which past events are wanted, by the fluents that held then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from authz.errors import InvalidSyntax
+from authz.rules import Moment, parse_term
+from pubsub_core.errors import InvalidFilter
+from pubsub_core.history.position import ALWAYS, Span, common
+from pubsub_core.rules.context import Context
+from pubsub_core.rules.fluents import Fluent, Interval
+
+
+def read_fluent(text: str) -> Fluent:
+    """A fluent such as `underInvestigation('nurse_8821')`. Raises InvalidFilter."""
+    try:
+        found = parse_term(text)
+    except InvalidSyntax:
+        found = Moment(shift=1)
+    things = tuple(each for each in found.base.arguments if isinstance(each, str | int | float | bool))
+    if found.shift or len(things) < len(found.base.arguments):
+        raise InvalidFilter(text, "must be a fluent of what it is about: `underInvestigation('nurse_8821')`")
+    return Fluent(found.base.name, things)
+
+
+def periods(context: Context, during: str, not_during: str) -> Sequence[Span]:
+    """When one fluent held and another did not, as far as is known here. Raises InvalidFilter."""
+    found: Sequence[Span] = ALWAYS
+    if during:
+        found = common(found, _spans(context.fluents.during(_followed(context, during))))
+    if not_during:
+        found = common(found, _spans(context.fluents.not_during(_followed(context, not_during))))
+    return found
+
+
+def _followed(context: Context, text: str) -> Fluent:
+    fluent = read_fluent(text)
+    if context.defined.get(fluent.name) != len(fluent.arguments):
+        raise InvalidFilter(text, "is no fluent that is followed here")
+    return fluent
+
+
+def _spans(intervals: Sequence[Interval]) -> Sequence[Span]:
+    return [Span(each.start, each.end) for each in intervals]

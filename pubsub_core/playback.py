@@ -1,0 +1,160 @@
+"""Past events on their way to a client: from several brokers, put in order of time, as far as the client has room.
+
+Invariant: of the events that the sources have, those with earlier times come first, and nothing is handed on while a
+source that may have an earlier one has not answered. So whoever knows the time of the last event it got can go on from
+there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+import msgspec
+
+from authz.predicate import EVENT, Predicate, compile_predicate
+from pubsub_core.enforcement import Enforcement
+from pubsub_core.event import Event
+from pubsub_core.history.position import Position
+from pubsub_core.switchboard import Subscription
+
+MOST_WAITING = 10_000
+"""So many present events wait for past ones; more are read from the history instead."""
+WINDOW = 1024
+"""So many past events may be on their way for one subscription."""
+FEW = 256
+"""With so few events left of a page, the next is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which past events are wanted, besides their type and the filter."""
+
+    start: float | None = None
+    end: float | None = None
+    during: str = ""
+    not_during: str = ""
+
+    @property
+    def context(self) -> dict[str, object]:
+        """What policies can see of it."""
+        return {name: value for name, value in zip(_NAMES, self._values, strict=True) if value}
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return self.start, self.end, self.during, self.not_during
+
+
+_NAMES = ("from", "to", "during", "not_during")
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """What one broker has of one type, as far as it has come."""
+
+    broker: str
+    type: str
+    after: Position | None = None
+    mark: int | None = None
+    """The newest row when it was first asked: later ones are not of the past."""
+    beyond: int = 0
+    """Rows up to this one are known already."""
+    keeps: bool = True
+    """Whether it has a history, as far as is known."""
+    ended: bool = False
+    asking: bool = False
+    page: deque[tuple[Event, msgspec.Raw]] = field(default_factory=deque)
+
+
+class Waiting:
+    """Present events that wait for past ones."""
+
+    def __init__(self) -> None:
+        self.items: list[object] = []
+        self.overflowed = False
+
+    def put(self, item: object) -> None:
+        if len(self.items) < MOST_WAITING and not self.overflowed:
+            self.items.append(item)
+        else:
+            self.overflowed = True
+            self.items.clear()
+
+
+@dataclass(slots=True, eq=False)
+class Playback(Subscription):
+    """A request for past events, and what of it is granted now."""
+
+    query: Query = Query()
+    asked: Mapping[str, Predicate] = field(default_factory=dict)
+    """The client's filter, by type."""
+    joined: Subscription | None = None
+    """The subscription whose past this is, if it is that of one."""
+    sent: int = 0
+    read: int = 0
+    """How many of those sent the client has read, by its own word."""
+    refused: str = ""
+    """Why it may go no further, if so."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    _passes: dict[str, Callable[[Mapping[str, object]], bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.past = True
+
+    @property
+    def credit(self) -> int:
+        """How many more may be sent before the client reads some: so none is kept waiting by another."""
+        return max(0, WINDOW - self.sent + self.read)
+
+    def go_on(self) -> None:
+        """Something has changed that may let it go on."""
+        self.news.set()
+
+    def permit(self, granted: Mapping[str, tuple[Enforcement, Predicate]], answered: bool) -> None:
+        """What of it is granted from now on; nothing, for good, if that is the answer."""
+        self.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
+        self.asked = {type_: asked for type_, (_, asked) in granted.items()}
+        self._passes = {type_: compile_predicate(asked, EVENT) for type_, asked in self.asked.items()}
+        if answered and not granted:
+            self.refused = self.refused or "it is no longer permitted"
+        self.news.set()
+
+    def passes(self, event: Event) -> bool:
+        """Whether the client asked for it, and may have events of its type at all."""
+        test = self._passes.get(event.type)
+        return test is not None and test(event.attributes)
+
+
+class Merge:
+    """Pages from several sources as one sequence in order of time."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.sources = list(sources)
+
+    @property
+    def ended(self) -> bool:
+        return all(each.ended and not each.page for each in self.sources)
+
+    def hungry(self) -> Iterator[Source]:
+        """The sources that should be asked for more."""
+        return (each for each in self.sources if not each.ended and not each.asking and len(each.page) < FEW)
+
+    def take(self, most: int) -> list[tuple[Event, msgspec.Raw]]:
+        """The next events, as far as it is certain that none comes before them."""
+        if any(not each.page and not each.ended for each in self.sources):
+            return []
+        heads = [(each.page[0][0].time, number) for number, each in enumerate(self.sources) if each.page]
+        heapify(heads)
+        taken: list[tuple[Event, msgspec.Raw]] = []
+        while heads and len(taken) < most:
+            _, number = heappop(heads)
+            source = self.sources[number]
+            taken.append(source.page.popleft())
+            if source.page:
+                heappush(heads, (source.page[0][0].time, number))
+            elif not source.ended:
+                break
+        return taken

@@ -1,0 +1,176 @@
+"""Replay at a subscriber's broker: past events are fetched from all brokers that have them, and go to the client.
+
+They go into the same outbox as present ones, and so through the same enforcement at the moment they are sent; and no
+more of them than the client has room for, so that a slow client slows the reading of the database. Invariant: what was
+stored before it was known what the client wants is replayed, and what is routed after is sent; so nothing falls between
+past and future. What comes both ways the client knows by publisher, number and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from typing import cast
+
+import msgspec
+
+from authz.predicate import conjunction
+from pubsub_core.broker import Broker
+from pubsub_core.event import encode
+from pubsub_core.messages import Ended
+from pubsub_core.past import PageWanted
+from pubsub_core.past_service import Pages, PastUnknown
+from pubsub_core.playback import Merge, Playback, Source, Waiting
+from pubsub_core.session import Item, Session
+
+CHUNK = 512
+"""So many events are handed on before others have their turn."""
+
+
+class Replays:
+    """Past events on their way to the clients of one broker."""
+
+    def __init__(self, broker: Broker, pages: Pages) -> None:
+        self._broker = broker
+        self._pages = pages
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, session: Session, playback: Playback) -> None:
+        """Send a client the past it asked for, which is among its session's playbacks."""
+        if playback.joined is not None:
+            playback.joined.later = Waiting()
+        self._start(self._play(session, playback))
+
+    def stop(self, session: Session, number: int) -> None:
+        """The client does not want it any more."""
+        playback = session.playbacks.pop(number, None)
+        if playback is not None:
+            playback.go_on()
+
+    def tick(self) -> None:
+        """Now and then: see whether what had to wait can go on."""
+        for session in self._broker.sessions.values():
+            for playback in session.playbacks.values():
+                playback.go_on()
+
+    async def _play(self, session: Session, playback: Playback) -> None:
+        missing: list[str] = []
+        sources = self._sources(playback)
+        while await self._play_all(session, playback, sources, missing):
+            waiting = playback.joined.later if playback.joined is not None else None
+            if not isinstance(waiting, Waiting) or not waiting.overflowed or playback.refused:
+                self._end(session, playback, missing)
+                return
+            assert playback.joined is not None
+            playback.joined.later = Waiting()
+            missing += [
+                f"`{each.broker}` has no history, and more came than could wait"
+                for each in sources
+                if not each.keeps
+            ]
+            sources = [Source(each.broker, each.type, beyond=each.mark or 0) for each in sources]
+
+    def _sources(self, playback: Playback) -> list[Source]:
+        """This broker, and all others that are trusted with the type, each for what was published there."""
+        here, peers = self._broker.setting.name, self._broker.peers.values()
+        return [
+            Source(name, type_)
+            for type_ in sorted(playback.granted)
+            for name in sorted({here, *(each.name for each in peers if type_ in each.carries)})
+        ]
+
+    async def _play_all(
+        self, session: Session, playback: Playback, sources: list[Source], missing: list[str]
+    ) -> bool:
+        """Hand on everything; false if nobody wants it any more."""
+        merge = Merge(sources)
+        while self._stands(session, playback):
+            playback.news.clear()
+            if playback.refused or merge.ended:
+                return True
+            for source in merge.hungry():
+                source.asking = True
+                self._start(self._fetch(playback, source, missing))
+            if taken := merge.take(min(CHUNK, self._room(session, playback))):
+                for event, raw in taken:
+                    if playback.passes(event):
+                        session.outbox.put(Item(playback, event, raw))
+                self._broker.flush(session)
+                await asyncio.sleep(0)
+            else:
+                await playback.news.wait()
+        return False
+
+    def _stands(self, session: Session, playback: Playback) -> bool:
+        there = self._broker.sessions.get(session.token) is session
+        return there and session.playbacks.get(playback.number) is playback
+
+    def _room(self, session: Session, playback: Playback) -> int:
+        """How many events can be sent now: none while nobody knows whether they may be."""
+        silent = not self._broker.silent.isdisjoint(playback.granted)
+        if self._broker.held or silent or not playback.granted:
+            return 0
+        return min(session.outbox.room, playback.credit)
+
+    async def _fetch(self, playback: Playback, source: Source, missing: list[str]) -> None:
+        try:
+            found, events = await self._pages.ask(source.broker, self._wanted(playback, source))
+        except PastUnknown as error:
+            missing.append(str(error))
+            source.ended = True
+        else:
+            if found.damaged:
+                missing.append(f"`{source.broker}` has {found.damaged} events that do not open")
+            source.page.extend(events)
+            source.after, source.mark, source.ended = found.after, found.mark, found.after is None
+            source.keeps = found.keeps
+        finally:
+            source.asking = False
+            playback.go_on()
+
+    def _wanted(self, playback: Playback, source: Source) -> PageWanted:
+        """The question for the next page, by what is granted now."""
+        query, enforcement = playback.query, playback.granted.get(source.type)
+        asked = playback.asked.get(source.type)
+        if enforcement is not None and asked is not None:
+            asked = conjunction(asked, enforcement.restriction.pushed)
+        return PageWanted(
+            b"",
+            source.type,
+            asked,
+            (),
+            query.start,
+            query.end,
+            query.during,
+            query.not_during,
+            source.after,
+            source.beyond,
+            source.mark,
+            self._broker.switchboard.version if playback.joined is not None else 0,
+        )
+
+    def _end(self, session: Session, playback: Playback, missing: list[str]) -> None:
+        """Say that this was all, and let the present follow."""
+        del session.playbacks[playback.number]
+        word = Ended(playback.refused, tuple(dict.fromkeys(missing)))
+        session.outbox.put(Item(playback, None, msgspec.Raw(encode(word))))
+        if playback.joined is not None:
+            waiting, playback.joined.later = playback.joined.later, None
+            for item in cast(Waiting, waiting).items:
+                session.outbox.put(cast(Item, item))
+        self._broker.flush(session)
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """For the length of the block."""
+        try:
+            yield
+        finally:
+            for task in tuple(self._tasks):
+                task.cancel()

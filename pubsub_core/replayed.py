@@ -1,0 +1,79 @@
+"""Reading past events to their end: in order of time, each once, although the broker may be restarted meanwhile."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from pubsub_core.errors import Refused, ReplayIncomplete
+from pubsub_core.event import Event
+from pubsub_core.messages import Ended, Replay
+from pubsub_core.subscriber import Delivered, Subscriber
+
+if TYPE_CHECKING:
+    from pubsub_core.client import EventClient
+
+
+class Replayed(Subscriber):
+    """Past events: `async for event in replayed`. Raises Refused if they may no longer be seen.
+
+    At the end it raises ReplayIncomplete if something is missing that should have been there.
+    """
+
+    def __init__(self, client: EventClient, number: int, asked: Replay) -> None:
+        super().__init__(client, number, asked.type, asked.filter)
+        self.caught_up = False
+        self._asked = msgspec.structs.replace(asked, number=number)
+        self._last: list[Event] = []
+        """The events read last, which were published at the same moment."""
+        self._word: Ended | None = None
+
+    @property
+    def call(self) -> Replay:
+        """They come in order of time, so whatever is missing begins with the time of the last."""
+        start = self._last[-1].time if self._last else self._asked.start
+        return msgspec.structs.replace(self._asked, start=start)
+
+    async def __anext__(self) -> Delivered:
+        if self._word is None:
+            return await super().__anext__()
+        return await self._past_is_over()
+
+    async def _past_is_over(self) -> NoReturn:
+        assert self._word is not None
+        if self._word.refused:
+            raise Refused("replay", self.name, self._word.refused)
+        if self._word.missing:
+            raise ReplayIncomplete(self.name, self._word.missing)
+        raise StopAsyncIteration
+
+    def _is_new(self, event: Event) -> bool:
+        if not self._last or event.time > self._last[-1].time:
+            self._last = [event]
+            return True
+        name = event.publisher, event.sequence, event.type
+        known = any(name == (each.publisher, each.sequence, each.type) for each in self._last)
+        if not known:
+            self._last.append(event)
+        return not known
+
+    def begin_again(self) -> None:
+        """What was not read comes again."""
+        super().begin_again()
+        self._queue.clear()
+
+    def _end_past(self, ended: Ended) -> None:
+        self.caught_up, self._word = True, ended
+        self.missing = ended.missing
+        self._client.subscribers.pop(self.number, None)
+
+
+def unix_time(at: float | datetime | None) -> float | None:
+    """Unix seconds. Raises ValueError for a time of which nobody knows where it is meant."""
+    if not isinstance(at, datetime):
+        return at
+    if at.tzinfo is None:
+        raise ValueError("a time must say its zone: `datetime.now(UTC)`")
+    return at.timestamp()
