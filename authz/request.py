@@ -27,6 +27,8 @@ MAX_BYTES = {"subject": 256, "object": 768, "action": 128}
 """The longest ids, in bytes of UTF-8: so long that every question fits a NATS subject."""
 
 _SHORT = min(MAX_BYTES.values())
+NAMES_KEPT = 16_384
+"""So many names are remembered as good: most are asked about again."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -97,6 +99,30 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return len(text) <= _SHORT and text.isascii() and "/." not in text
         except AttributeError:
             return False
+
+
+_plain: dict[object, Entity] = {}
+"""Entities without attributes by names that any subject, object or action can have."""
+
+
+def plain_request(subject: str | Entity, thing: str | Entity, action: str | Entity) -> Request | None:
+    """The request in its common form, certainly valid: short ASCII names, no attributes, no context; else None."""
+    try:
+        return Request(_plain[subject], _plain[thing], _plain[action])
+    except (KeyError, TypeError):  # a name not seen before, or something that is no name
+        return (
+            Request.of(subject, thing, action) if all(map(_is_plain_name, (subject, thing, action))) else None
+        )
+
+
+def _is_plain_name(name: object) -> bool:
+    """Whether it is certainly a good name; if so, that is remembered."""
+    if type(name) is not str or not name or len(name) > _SHORT or not name.isascii() or "/." in f"/{name}":
+        return False
+    if len(_plain) >= NAMES_KEPT:
+        _plain.clear()
+    _plain[name] = Entity(name)
+    return True
 
 
 def _entity(given: str | Entity) -> Entity:

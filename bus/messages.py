@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -9,9 +10,12 @@ import msgspec
 from authz import Decision, Entity, Request
 from authz.request import Attributes
 from bus.envelope import Unpack
+from bus.errors import BadMessage
 
 MAX_QUESTIONS = 1024
 """The most requests that one message may hold."""
+_MOST_DISTINCT = 256
+"""So many decisions can be told apart by one byte."""
 
 
 class Questions(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -36,11 +40,37 @@ class RawQuestions(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One entry for each question, in order; None where this replica is too busy to answer."""
+    """One answer for each question, in order; None where this replica is too busy to answer."""
 
     decisions: list[Decision | None] = []
     problem: str = ""
     """Why the questions as a whole could not be read, if they could not."""
+    which: bytes = b""
+    """For each question the place of its answer in `decisions`, if some stand for several; else they stand in order."""
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision | None]) -> Answers:
+        """Answers in which a decision that was made once for several questions stands once.
+
+        Those with obligations stand for one question each: whoever fulfils them may change them.
+        """
+        marks = list(map(id, decisions))
+        distinct = dict(zip(marks, decisions, strict=True))
+        if len(distinct) > min(len(marks) // 2, _MOST_DISTINCT) or any(
+            d is not None and d.obligations for d in distinct.values()
+        ):
+            return cls(list(decisions))
+        places = dict(zip(distinct, range(len(distinct)), strict=True))
+        return cls(list(distinct.values()), which=bytes(map(places.__getitem__, marks)))
+
+    def in_order(self) -> list[Decision | None]:
+        """The answer to each question. Raises BadMessage if one is missing."""
+        if not self.which:
+            return self.decisions
+        try:
+            return list(map(self.decisions.__getitem__, self.which))
+        except IndexError:
+            raise BadMessage("which", "names a decision that is not there") from None
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):

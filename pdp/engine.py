@@ -34,8 +34,26 @@ class Engine:
         try:
             verdict = self._judge(request, self.certify)
         except Exception as error:
-            detail = f"a policy source failed: {type(error).__name__}"
-            return Decision(False, Reason.POLICY_ERROR, (), detail, self.epoch)
+            verdict = _failed(error)
+        return self._decision(verdict)
+
+    def _evaluate_all(self, requests: Sequence[Request]) -> list[Decision]:
+        """Decide at once. Where a source says the very same of several requests, they get one and the same decision."""
+        judge, certify = self._judge, self.certify
+        made: dict[int, tuple[Verdict, Decision]] = {}  # a verdict that is kept shares its id with no other
+        decisions = []
+        for request in requests:
+            try:
+                verdict = judge(request, certify)
+            except Exception as error:
+                verdict = _failed(error)
+            known = made.get(id(verdict))
+            if known is None:
+                known = made[id(verdict)] = verdict, self._decision(verdict)
+            decisions.append(known[1])
+        return decisions
+
+    def _decision(self, verdict: Verdict) -> Decision:
         effect = verdict.effect
         return Decision(
             effect is _ALLOW,
@@ -64,5 +82,10 @@ class Engine:
         for start in range(0, len(requests), SLICE):
             if start:
                 await asyncio.sleep(0)
-            decisions += map(self.evaluate, requests[start : start + SLICE])
+            decisions += self._evaluate_all(requests[start : start + SLICE])
         return decisions
+
+
+def _failed(error: Exception) -> Verdict:
+    detail = f"a policy source failed: {type(error).__name__}"
+    return Verdict(Effect.DENY, reason=Reason.POLICY_ERROR, detail=detail)

@@ -186,7 +186,7 @@ class Replica:
             return
         if self._queued and self._queued + count > self._max_queue:
             self.shed += count
-            self._reply(asked, Answers([None] * count))
+            self._reply(asked, Answers.of([None] * count))
             return
         self._queued += count
         self._queue.put_nowait(_Work(requests, asked, monotonic(), budget))
@@ -198,7 +198,7 @@ class Replica:
             count = len(work.requests)
             try:
                 if not work.budget or now() - work.arrived < work.budget:
-                    self._reply(work.asked, Answers(await self._decide(work.requests)))
+                    self._reply(work.asked, Answers.of(await self._decide(work.requests)))
                     self.answered += count
                 else:
                     self.expired += count
@@ -206,7 +206,7 @@ class Replica:
                 self._queued -= count
                 self._queue.task_done()
 
-    async def _decide(self, requests: Sequence[Request | InvalidRequest]) -> list[Decision | None]:
+    async def _decide(self, requests: Sequence[Request | InvalidRequest]) -> Sequence[Decision | None]:
         """Decide what can be decided. A request on which the decider fails is denied, and that one only."""
         readable = [each for each in requests if isinstance(each, Request)]
         try:
@@ -220,7 +220,7 @@ class Replica:
         if self._observe is not None:
             self._observe(readable, decisions)
         if len(readable) == len(requests):
-            return [*decisions]
+            return decisions
         rest = iter(decisions)
         return [
             next(rest)

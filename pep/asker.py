@@ -111,6 +111,10 @@ class Asker:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
         if not request.is_plain():
             check_encodable(request)
+        return self.ask(request, terms)
+
+    def ask(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
+        """Ask what is certainly valid."""
         answer: asyncio.Future[Decision] = self._new_answer()
         if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN or self._stopped:
             refusal = self._refusal()

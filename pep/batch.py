@@ -181,10 +181,10 @@ class Batch:
         asker = self._asker
         try:
             answers = unpack_answers(payload)
+            decisions = answers.in_order()
         except BadMessage:
             asker.invalid_answers += 1
             return
-        decisions = answers.decisions
         if answers.problem:
             self._misunderstood(answers.problem)
         elif len(decisions) != len(asked):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from authz import Decision, Entity, InvalidRequest, Reason, Request
-from authz.request import Attributes
+from authz.request import Attributes, plain_request
 from bus.connection import Connection, configured_url
 from bus.credentials import Credentials
 from bus.credentials_store import find_credentials
@@ -34,9 +34,6 @@ REVOCATION_SECONDS = 1.0
 """How long connecting waits at most to know what was revoked before."""
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
-
-_request: Callable[..., Request] = Request.of
-"""Looked up once: it is called for every check."""
 
 
 class Enforcer:
@@ -127,17 +124,15 @@ class Enforcer:
         at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
-        request = subject if type(subject) is Request else _request(subject, object, action, context)
-        usual = deadline is None and strategy is None
-        terms = None if usual else self.asker.terms(deadline, strategy)
-        secondary = self.secondary
-        if secondary is None and not at_least:
-            decision = await self.asker.decide(request, terms)  # the short way, for who always asks
+        asker, secondary = self.asker, self.secondary
+        terms = None if deadline is None and strategy is None else asker.terms(deadline, strategy)
+        plain = plain_request(subject, object, action) if type(subject) is str and not context else None
+        if plain is not None and secondary is None and not at_least:
+            request, decision = plain, await asker.ask(plain, terms)  # the short way, for who always asks
         else:
+            request = plain or _request(subject, object, action, context)
             known = None if secondary is None else secondary.recall(request, at_least)
-            decision = (
-                await self._ask(self.asker.decide, request, terms, at_least) if known is None else known
-            )
+            decision = await self._ask(asker.decide, request, terms, at_least) if known is None else known
         if self.audit is not None:
             self.audit.record(request, decision)
         return decision
@@ -154,10 +149,11 @@ class Enforcer:
         at_least: int = 0,
     ) -> Decision:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
-        request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        decision = await self.check(request, deadline=deadline, strategy=strategy, at_least=at_least)
+        decision = await self.check(
+            subject, object, action, context=context, deadline=deadline, strategy=strategy, at_least=at_least
+        )
         if not decision.allowed:
-            raise AccessDenied(request, decision)
+            raise AccessDenied(_request(subject, object, action, context), decision)
         return decision
 
     async def check_many(
@@ -211,3 +207,9 @@ class Enforcer:
             answer: asyncio.Future[Decision] = self.asker.loop.create_future()
             answer.set_result(Decision(False, Reason.INVALID_REQUEST, detail=str(error)))
             return answer
+
+
+def _request(
+    subject: str | Entity | Request, thing: str | Entity, action: str | Entity, context: Attributes | None
+) -> Request:
+    return subject if isinstance(subject, Request) else Request.of(subject, thing, action, context)

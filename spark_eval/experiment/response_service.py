@@ -204,7 +204,7 @@ class SubscribingPep:
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
 
         def take(subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-            (decision,) = unpack_answers(payload).decisions
+            (decision,) = unpack_answers(payload).in_order()
             if decision is not None and not answer.done():
                 answer.set_result(decision)
 

@@ -75,9 +75,9 @@ class Load:
         while not self.stop.is_set():
             complete = self.complete
             answers = unpack_answers(await bus.ask(subject, pack(Questions(requests)), 10.0))
-            for request, decision in zip(requests, answers.decisions, strict=True):
+            for request, decision in zip(requests, answers.in_order(), strict=True):
                 self._note(request.subject.id, decision, complete)
-            epochs = {each.epoch for each in answers.decisions}
+            epochs = {each.epoch for each in answers.in_order()}
             if len(epochs) != 1:
                 self.wrong.append(f"one message was answered under the epochs {epochs}")
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Entity, InvalidRequest, Request
-from authz.request import MAX_BYTES
+from authz import request as requests_module
+from authz.request import MAX_BYTES, plain_request
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text() | st.floats(allow_nan=False),
@@ -138,6 +139,31 @@ class TestValidation:
             whole = Request.of(subject, thing, action, {"not": "plain"})
             assert not whole.is_plain()
             whole.validate()
+
+    @given(names, names, names)
+    def test_what_is_made_of_plain_names_is_valid_and_the_same_each_time(self, subject, thing, action):
+        first, again = plain_request(subject, thing, action), plain_request(subject, thing, action)
+        assert first == again
+        if first is not None:
+            assert first == Request.of(subject, thing, action)
+            Request.of(subject, thing, action, {"not": "plain"}).validate()
+
+    @pytest.mark.parametrize(
+        "name",
+        ["", ".", "..", "/a/../b", "é", "x" * 200, None, 7, Entity("alice"), Request.of("a", "b", "c")],
+    )
+    @pytest.mark.parametrize("place", range(3))
+    def test_what_may_be_no_good_name_is_never_plain(self, name, place):
+        parts = ["alice", "alice", "alice"]
+        assert plain_request(*parts) is not None
+        parts[place] = name
+        assert plain_request(*parts) is None
+
+    def test_only_so_many_plain_names_are_remembered(self, monkeypatch):
+        monkeypatch.setattr(requests_module, "NAMES_KEPT", 8)
+        for n in range(100):
+            assert plain_request("alice", f"/{n}", "read") == Request.of("alice", f"/{n}", "read")
+        assert len(requests_module._plain) <= 8
 
 
 class TestKey:

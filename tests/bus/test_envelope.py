@@ -150,3 +150,34 @@ def _reads_or_refuses(unpack: Unpack[msgspec.Struct], payload: bytes) -> None:
         problem = str(error)
     assert problem
     assert "\n" not in problem
+
+
+decisions = st.lists(
+    st.sampled_from([None, Decision(True), Decision(False, policies=("p",)), Decision(True)])
+)
+
+
+@given(decisions)
+def test_a_decision_made_for_several_questions_is_sent_once_and_answers_each_of_them(given):
+    answers = unpack_answers(pack(Answers.of(given)))
+    assert answers.in_order() == given
+    if answers.which:
+        assert len(answers.decisions) == len({id(each) for each in given}) <= len(given) // 2
+
+
+def test_decisions_that_all_differ_stand_in_order():
+    given = [Decision(True, epoch=n) for n in range(600)]
+    assert unpack_answers(pack(Answers.of(given))).in_order() == given
+    assert unpack_answers(pack(Answers.of(given * 2))).in_order() == given * 2
+
+
+def test_obligations_are_never_shared_since_whoever_fulfils_them_may_change_them():
+    one = Decision(True, obligations=({"log": "all"},))
+    first, second = unpack_answers(pack(Answers.of([one, one]))).in_order()
+    first.obligations[0]["log"] = "nothing"
+    assert second == one
+
+
+def test_answers_that_name_a_decision_that_is_not_there_are_refused():
+    with pytest.raises(BadMessage, match="`which` names a decision that is not there"):
+        unpack_answers(pack(Answers([Decision(True)], which=b"\x00\x01"))).in_order()

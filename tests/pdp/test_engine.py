@@ -137,3 +137,13 @@ async def test_many_requests_are_decided_in_order():
     decisions = await engine.decide_many(requests)
     assert [each.allowed for each in decisions] == [each.subject.id == "ann" for each in requests]
     assert await engine.decide(requests[0]) == decisions[0]
+
+
+async def test_requests_of_which_the_same_is_said_get_one_decision():
+    policies = [Policy("a", Effect.ALLOW, Equal(Path("subject"), "ann"))]
+    engine = Engine([AbacSource(policies, Algorithm.DENY_OVERRIDES)])
+    one, other, bob = await engine.decide_many(
+        [Request.of(who, "/x", "read") for who in ("ann", "ann", "bob")]
+    )
+    assert one is other
+    assert bob == Decision(False, Reason.NO_POLICY)

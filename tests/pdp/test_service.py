@@ -54,7 +54,7 @@ async def ask_raw(bus: Connection, payload: bytes, subject: str = ASK) -> Answer
 
 async def test_it_answers_each_question_in_order(server, bus):
     async with replica(server, Readers()) as running:
-        assert (await ask(bus, READ, WRITE, READ)).decisions == [YES, NO, YES]
+        assert (await ask(bus, READ, WRITE, READ)).in_order() == [YES, NO, YES]
         assert running.answered == 3
 
 
@@ -63,7 +63,7 @@ async def test_a_message_with_no_questions_has_no_answers_and_takes_no_place(ser
     async with replica(server, decider, workers=1) as running:
         waiting = asyncio.create_task(ask(bus, READ))
         await decider.entered.wait()
-        assert (await ask(bus)).decisions == []
+        assert (await ask(bus)).in_order() == []
         assert running._queue.empty()
         decider.gate.set()
         await waiting
@@ -85,7 +85,7 @@ class TestDrain:
             decider.gate.set()
             await draining
             for answers in await asyncio.gather(*taken):
-                assert answers.decisions == [Decision(True, policies=("gated",))]
+                assert answers.in_order() == [Decision(True, policies=("gated",))]
             assert running.answered == 5
             assert running.queued == 0
 
@@ -133,7 +133,7 @@ class TestBadQuestions:
             assert answers.problem == "`requests` expected `array`, got `int`"
             assert (await ask_raw(bus, b"\x07junk")).problem == "`version` is 7; this side reads version 1"
             assert running.refused == 2
-            assert (await ask(bus, READ)).decisions == [YES]
+            assert (await ask(bus, READ)).in_order() == [YES]
 
     @pytest.mark.parametrize(
         ("bad", "field"),
@@ -151,7 +151,7 @@ class TestBadQuestions:
     async def test_one_bad_request_in_a_message_harms_only_itself(self, server, bus, bad, field):
         async with replica(server, Readers()):
             payload = bytes([VERSION]) + encode([[READ, bad, WRITE], 0.0])
-            first, second, third = (await ask_raw(bus, payload)).decisions
+            first, second, third = (await ask_raw(bus, payload)).in_order()
             assert (first, third) == (YES, NO)
             assert (second.allowed, second.reason) == (False, Reason.INVALID_REQUEST)
             assert second.detail.startswith(f"`{field}` "), second.detail
@@ -160,7 +160,7 @@ class TestBadQuestions:
         async with replica(server, Readers()):
             up = Request.of("alice", "/public/../sales", "read")
             dotted = Request.of("alice", "/public/a.txt", "read")
-            first, second = (await ask(bus, up, dotted)).decisions
+            first, second = (await ask(bus, up, dotted)).in_order()
             assert first.reason is Reason.INVALID_REQUEST
             assert second == YES
 
@@ -175,7 +175,7 @@ class TestBadQuestions:
             payload = bytes([VERSION]) + encode(
                 [[[["alice"], ["/x"], ["read"], {}, "new"]], 0.0, b"", 0, "new"]
             )
-            assert (await ask_raw(bus, payload)).decisions == [YES]
+            assert (await ask_raw(bus, payload)).in_order() == [YES]
 
     @pytest.mark.parametrize("reply", [b"", b"$KV.policies.main", b"af.ask.any.default.=many"])
     async def test_answers_go_to_inboxes_only(self, server, bus, reply):
@@ -187,7 +187,7 @@ class TestBadQuestions:
             with Attacker(server.url) as attacker:
                 attacker.publish(ASK.encode(), pack(Questions([READ])), reply=reply)
             await eventually(lambda: running.refused == 1)
-            assert (await ask(bus, READ)).decisions == [YES]
+            assert (await ask(bus, READ)).in_order() == [YES]
             assert running.answered == 1
             assert not heard
 
@@ -200,7 +200,7 @@ class TestBadQuestions:
                     for data in junk:
                         payload = bytes([VERSION]) + data if versioned else data
                         attacker.publish(ASK.encode(), payload, reply=b"_INBOX_nobody.1")
-                assert (await ask(bus, READ)).decisions == [YES]
+                assert (await ask(bus, READ)).in_order() == [YES]
                 assert running.connection.reconnects == 0
                 assert running.queued == 0
 
@@ -215,7 +215,7 @@ class TestDecider:
 
         async with replica(server, Broken(), workers=1):
             for _ in range(3):  # the only worker survives
-                (decision,) = (await ask(bus, READ)).decisions
+                (decision,) = (await ask(bus, READ)).in_order()
                 assert (decision.allowed, decision.reason) == (False, Reason.POLICY_ERROR)
                 assert decision.detail == "the PDP failed on this request; see its log"
 
@@ -228,7 +228,7 @@ class TestDecider:
 
         async with replica(server, Picky()):
             poison = Request.of("poison", "/x", "read")
-            first, second, third = (await ask(bus, READ, poison, WRITE)).decisions
+            first, second, third = (await ask(bus, READ, poison, WRITE)).in_order()
             assert (first, third) == (YES, NO)
             assert second.reason is Reason.POLICY_ERROR
 
@@ -240,7 +240,7 @@ class TestDecider:
 
         async with replica(server, Miscounting(), workers=1):
             for _ in range(2):
-                decisions = (await ask(bus, READ, WRITE)).decisions
+                decisions = (await ask(bus, READ, WRITE)).in_order()
                 assert [each.reason for each in decisions] == [Reason.POLICY_ERROR] * 2
 
     async def test_answers_too_large_to_send_together_are_to_be_asked_for_alone(self, server, bus):
@@ -251,8 +251,8 @@ class TestDecider:
 
         async with replica(server, Wordy(), workers=1):
             assert (await ask(bus, READ, READ)).problem == "the answers are too large to send together"
-            assert (await ask(bus, READ)).decisions[0].allowed
-            (decision,) = (await ask(bus, WRITE)).decisions
+            assert (await ask(bus, READ)).in_order()[0].allowed
+            (decision,) = (await ask(bus, WRITE)).in_order()
             assert (decision.allowed, decision.reason) == (False, Reason.POLICY_ERROR)
             assert "too large" in decision.detail
 
@@ -263,7 +263,7 @@ class TestDecider:
 
         async with replica(server, Strange(), workers=1):
             for _ in range(2):
-                (decision,) = (await ask(bus, READ)).decisions
+                (decision,) = (await ask(bus, READ)).in_order()
                 assert (decision.allowed, decision.reason) == (False, Reason.POLICY_ERROR)
 
 
@@ -273,19 +273,19 @@ class TestOverload:
         async with replica(server, decider, max_queue=4, workers=1) as running:
             taken = asyncio.create_task(ask(bus, READ, READ, READ))
             await eventually(lambda: running.queued == 3)
-            assert (await ask(bus, READ, WRITE)).decisions == [None, None]
+            assert (await ask(bus, READ, WRITE)).in_order() == [None, None]
             assert running.shed == 2
             last = asyncio.create_task(ask(bus, READ))
             await eventually(lambda: running.queued == 4)
-            assert (await ask(bus, READ)).decisions == [None]
+            assert (await ask(bus, READ)).in_order() == [None]
             decider.gate.set()
-            assert len((await taken).decisions) == 3
-            assert len((await last).decisions) == 1
+            assert len((await taken).in_order()) == 3
+            assert len((await last).in_order()) == 1
             assert running.queued == 0
 
     async def test_an_idle_one_takes_a_message_however_small_its_queue_is(self, server, bus):
         async with replica(server, Readers(), max_queue=1):
-            assert (await ask(bus, READ, WRITE, READ)).decisions == [YES, NO, YES]
+            assert (await ask(bus, READ, WRITE, READ)).in_order() == [YES, NO, YES]
 
     async def test_what_nobody_waits_for_any_more_is_not_decided(self, server, bus):
         decider = Gated()
@@ -307,7 +307,7 @@ class TestOverload:
             with pytest.raises(ReplyTimeout):
                 await bus.ask(ASK, pack(Questions([READ], budget)), 0.05)
             assert running.expired == 1
-            assert (await ask(bus, READ)).decisions == [YES]
+            assert (await ask(bus, READ)).in_order() == [YES]
 
 
 class TestScopes:
@@ -363,7 +363,7 @@ class TestScopes:
             await eventually(lambda: announced)
             assert announced[0].scopes == []
             own = Scope(Kind.TUPLE, "default", "/x/7", "alice", "read")
-            assert (await ask(bus, READ, subject=question(Mode.ANY, own))).decisions == [YES]
+            assert (await ask(bus, READ, subject=question(Mode.ANY, own))).in_order() == [YES]
 
     async def test_a_scope_too_long_to_serve_is_refused_and_leaves_nothing_running(self, bus):
         before = asyncio.all_tasks()

@@ -215,6 +215,8 @@ class TestBadAnswers:
             b"\x02" + pack(Answers([YES]))[1:],
             pack(Answers([])),
             pack(Answers([YES, YES])),
+            pack(Answers([YES], which=b"\x01")),
+            pack(Answers([YES], which=b"\x00\x00")),
         ]
         async with (
             serving(server.url, Readers()),
