@@ -149,10 +149,7 @@ def _is_json(request: Request) -> bool:
             for attributes in (subject.attributes, object_.attributes, action.attributes, request.context)
             for value in attributes.values()
         )
-    except (
-        AttributeError,
-        RecursionError,
-    ):  # what there is instead of a dictionary, or within itself, is none
+    except (AttributeError, RecursionError):  # no dictionary, or one without an end
         return False
 
 

@@ -211,10 +211,11 @@ def test_it_starts_anew_rather_than_grow_beyond_its_size():
 
 
 def test_it_keeps_no_more_pairs_than_it_has_room_for():
-    cache = SaamBlp(ChangeLog(), size=40)
-    for n, m in product(range(19), range(19)):
+    cache = SaamBlp(ChangeLog(), size=80)
+    for n, m in product(range(39), range(39)):  # more than that, though there is room for all of them
         cache.learn(Request.of(f"s{n}", f"o{m}", "read"), ALLOW, "x")
-        assert cache.pairs <= PAIRS_EACH * 40
+        assert cache.pairs <= PAIRS_EACH * 80
+    assert allowed(cache, "s38", "o38", "read") is True
     cache = SaamBlp(ChangeLog(), size=10)
     for number in range(20):
         cache.learn(Request.of("s", "o", "read"), ALLOW, str(number))
