@@ -22,6 +22,7 @@ from authz import Identity
 from authz.spki import Certificate, encode_chain
 from bus.connection import Connection
 from bus.keystore import create_key
+from bus.roles import service_name
 from bus.server import NatsServer
 from bus.subjects import link_all, link_to, token
 from pdp.bundle import Bundle, File
@@ -46,11 +47,12 @@ class Domain:
     key: Identity = field(default_factory=Identity.generate)
     processes: dict[str, ReplicaProcess] = field(default_factory=dict)
 
-    async def release(self, policies: str) -> int:
-        """Put policies in force; returns their epoch."""
+    async def release(self, policies: str | Sequence[File]) -> int:
+        """Put policies in force, a file of attribute policies or several of any kind; returns their epoch."""
+        files = [File("events.yaml", policies)] if isinstance(policies, str) else policies
         async with Connection(self.url, name="stage") as bus:
             publisher = Publisher(bus, self.name, self.key, {self.key.public}, time)
-            return (await publisher.push(Bundle.of([File("events.yaml", policies)]))).released.epoch
+            return (await publisher.push(Bundle.of(files))).released.epoch
 
     async def publish_types(self, *types: SignedType) -> None:
         """Put definitions where the domain's broker finds them."""
@@ -59,10 +61,23 @@ class Domain:
             for each in types:
                 await store.publish(each)
 
-    async def start_pdp(self) -> None:
+    async def start_roles(self) -> Sequence[str]:
+        """Start a role service; returns what to tell the PDP, so that it asks there who is in which role."""
+        identity, name = Identity.generate(), f"roles-{self.name}"
+        key, attributes = self.folder / f"{name}.key", self.folder / f"{name}.yaml"
+        create_key(key, identity, None)
+        attributes.write_text(
+            f"- {{service: {service_name(self.name)}, key: {identity.public}, provides: [subject.roles]}}\n"
+        )
+        words = ["roles", "serve", "--url", self.url, "--name", name, "--domain", self.name]
+        words += ["--key", str(key), "--trust", str(self.key.public)]
+        self.processes[name] = await ReplicaProcess.launch(name, words)
+        return ["--attributes", str(attributes)]
+
+    async def start_pdp(self, extra: Sequence[str] = ()) -> None:
         warrant = give_warrant(self.folder, f"pdp-{self.name}", self.key)
         cache = ["--cache", str(self.folder / f"releases-{self.name}")]
-        words = ["--domain", self.name, "--trust", str(self.key.public), *cache, *warrant]
+        words = ["--domain", self.name, "--trust", str(self.key.public), *cache, *warrant, *extra]
         name = f"pdp-{self.name}"
         self.processes[name] = await ReplicaProcess.start(name, self.url, policies=None, extra=words)
 

@@ -98,7 +98,7 @@ def police_(
     json: Json = False,
 ) -> None:
     """Three domains, one type: what a detective, a billing office and a statistician see of one camera's events."""
-    _show([run(police.play(accounts=accounts))], json)
+    _show(run(police.play(accounts=accounts)), json)
 
 
 @app.command("sports")

@@ -4,21 +4,24 @@ After Pesonen, Eyers and Bacon (Access control in decentralised publish/subscrib
 of the Metropolitan Police publish; a detective with a court order sees one numberplate, in full. The congestion charge
 service bills by numberplate and time, and counts by time and location. Each domain has its own PDP, broker and, if
 wanted, account on the server. What a client may takes both its own domain's policies and a capability that goes
-back to PITO.
+back to PITO. The police go by roles (`met_roles`), the congestion charge service by attributes. In the end the court
+takes its order back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
+from authfabric.scenarios.met_roles import Met
 from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching
 from authfabric.stage import Domain, stage
 from authz import Identity, PublicKey
 from authz.spki import Capability, Certificate, Validity, parse_authority
-from pubsub_core.client import EventClient
+from bus.connection import Connection
+from pubsub_core.client import EventClient, Publisher
 from pubsub_core.event_type import AttributeType, EventType
 from pubsub_core.type_signature import SignedType
 
@@ -37,24 +40,13 @@ SIGHTINGS = (
     {"numberplate": WANTED, "location": "Victoria", "time": 4.0, "speed": 40.0},
 )
 """What the camera at Victoria says. The third has a wrong location, which the broker puts right."""
+LATER = (
+    {"numberplate": WANTED, "location": "Victoria", "time": 5.0, "speed": 44.0},
+    {"numberplate": "LB52 CAR", "location": "Victoria", "time": 6.0, "speed": 30.0},
+)
+"""What it says when the court has taken its order back."""
 
 _CONNECT = "- {uid: connect, effect: allow, rules: {}, targets: {action_id: connect}}\n"
-MET = (
-    _CONNECT
-    + f"""
-- uid: cameras
-  description: cameras publish what they see
-  effect: allow
-  targets: {{resource_id: /types/{NUMBERPLATE}, action_id: [advertise, publish]}}
-  rules: {{subject: {{$.role: {{condition: Equals, value: camera}}}}}}
-- uid: court-orders
-  description: a detective sees the numberplate that a court has named, and no other
-  effect: allow
-  targets: {{resource_id: /types/{NUMBERPLATE}, action_id: subscribe}}
-  rules: {{subject: {{$.role: {{condition: Equals, value: detective}}}}}}
-  obligations: [{{filter: "numberplate = $court_order"}}]
-"""
-)
 CCS = (
     _CONNECT
     + f"""
@@ -72,81 +64,119 @@ CCS = (
 """
 )
 PITO = _CONNECT
-POLICIES = {"met": MET, "ccs": CCS, "pito": PITO}
+CASE = "case-7"
+PLACE = "Victoria"
 
 
-async def play(*, accounts: bool = True) -> Outcome:
-    """Run the scenario, each domain in an account of its own or all in one; returns who saw what."""
+async def play(*, accounts: bool = True) -> tuple[Outcome, Outcome]:
+    """Run the scenario, each domain in an account of its own or all in one.
+
+    Returns who saw what while the court order stood, and after the court had taken it back.
+    """
     async with stage(["met", "ccs", "pito"], accounts=accounts) as (met, ccs, pito):
         kind = EventType.new(NUMBERPLATE, pito.key.public, ATTRIBUTES, uuid4)
         await pito.publish_types(SignedType.sign(kind, pito.key))
-        await _start((met, ccs, pito), pito)
+        force = Met(met, NUMBERPLATE)
+        force.people.update({name: Identity.generate() for name in ("smith", "camera-7")})
+        await _start(force, ccs, pito)
         async with contextlib.AsyncExitStack() as stack:
-            camera = await stack.enter_async_context(_client(met, "camera-7", "camera", _camera(pito, met)))
-            viewers = [
-                Viewer(name, await (await stack.enter_async_context(client)).subscriber(NUMBERPLATE))
-                for name, client in _clients(met, ccs, pito)
-            ]
+            bus = await stack.enter_async_context(Connection(met.url, name="people"))
+            order = force.order(CASE, WANTED)
+            camera, smith = await _people(stack, force, pito, bus, order)
+            viewers = [Viewer("detective (met)", await smith.subscriber(NUMBERPLATE))]
+            for name, client in _offices(ccs, pito):
+                viewers.append(
+                    Viewer(name, await (await stack.enter_async_context(client)).subscriber(NUMBERPLATE))
+                )
             await stack.enter_async_context(watching(viewers))
             publisher = await camera.publisher(NUMBERPLATE)
             await warm_up(publisher, viewers, {**SIGHTINGS[1], "time": 0.0}, "time")
-            for sighting in SIGHTINGS:
-                await publisher.publish(**sighting)
-            await publisher.flush()
-            last = SIGHTINGS[-1]["time"]
-            for viewer in viewers:
-                await viewer.until(lambda event: event.attributes.get("time") == last)
-    title = "Who sees what of a camera's sightings" + (", three accounts" if accounts else ", one account")
-    return outcome(title, SIGHTINGS, viewers, "time")
+            where = "three accounts" if accounts else "one account"
+            first = await _tell(publisher, viewers, viewers, SIGHTINGS, f"Who sees what, {where}")
+            await force.revoke(bus, order)
+            await _bereft(smith)
+            second = await _tell(
+                publisher, viewers, viewers[1:], LATER, "Who sees what without a court order"
+            )
+    return first, second
 
 
-async def _start(domains: Sequence[Domain], pito: Domain) -> None:
+async def _bereft(client: EventClient) -> None:
+    """Return when nothing is left to a client of what it asked for."""
+    while await client.restrictions(NUMBERPLATE):  # noqa: ASYNC110 - nobody tells clients of that
+        await asyncio.sleep(0.05)
+
+
+async def _tell(
+    publisher: Publisher,
+    viewers: Sequence[Viewer],
+    waiting: Sequence[Viewer],
+    sightings: Sequence[Mapping[str, object]],
+    title: str,
+) -> Outcome:
+    """Publish sightings, and wait until those who see the last have seen it."""
+    for sighting in sightings:
+        await publisher.publish(**sighting)
+    await publisher.flush()
+    last = sightings[-1]["time"]
+    for viewer in waiting:
+        await viewer.until(lambda event: event.attributes.get("time") == last)
+    return outcome(title, sightings, viewers, "time")
+
+
+async def _start(force: Met, ccs: Domain, pito: Domain) -> None:
     """PDPs and brokers of all domains. Nobody uses PITO's types without PITO's word, and PITO is heard of."""
+    domains = (force.domain, ccs, pito)
     owners, heart = pito.folder / "owners.txt", pito.folder / "pito.key"
     owners.write_text(f"owner: {pito.key.public}\ntype: uk.gov.pito.*\n")
     heart.touch(0o600)
     heart.write_bytes(pito.key.to_pem())
-    await asyncio.gather(*(domain.release(POLICIES[domain.name]) for domain in domains))
+    await asyncio.gather(force.domain.release(force.policies()), ccs.release(CCS), pito.release(PITO))
     extra = {domain.name: ["--owners", str(owners)] for domain in domains}
     extra[pito.name] += ["--owner-key", str(heart)]
+    asking = await force.domain.start_roles()
     await asyncio.gather(
-        *(domain.start_pdp() for domain in domains),
+        force.domain.start_pdp(asking),
+        *(domain.start_pdp() for domain in (ccs, pito)),
         *(domain.start_broker(domains, pito.key, extra[domain.name]) for domain in domains),
     )
 
 
-def _clients(
-    met: Domain, ccs: Domain, pito: Domain
-) -> list[tuple[str, contextlib.AbstractAsyncContextManager[EventClient]]]:
-    detective, billing, statistics = (Identity.generate() for _ in range(3))
-    tracks = f'action: subscribe\nattributes: numberplate = "{WANTED}", location, time, speed'
-    smith = met.client(
-        "smith", {"role": "detective", "court_order": WANTED}, detective, _chain(pito, met, detective, tracks)
+async def _people(
+    stack: contextlib.AsyncExitStack, force: Met, pito: Domain, bus: Connection, order: bytes
+) -> tuple[EventClient, EventClient]:
+    """The camera and the detective of the force, each in its role and with what comes with that."""
+    await force.assign(bus, "smith", CASE)
+    seeing = await force.activate(
+        bus, "camera-7", "member", "camera", show=[force.installation("camera-7", PLACE)]
     )
-    bills = _client(ccs, "billing", "billing", (billing, _chain(pito, ccs, billing, "action: subscribe")))
-    counts = "action: subscribe\nattributes: time, location"
-    counting = _client(ccs, "counting", "statistician", (statistics, _chain(pito, ccs, statistics, counts)))
-    return [("detective (met)", smith), ("billing (ccs)", bills), ("statistics (ccs)", counting)]
+    proofs = [force.rank("smith"), order]
+    tracking = await force.activate(bus, "smith", "member", "detective", "npTracker", show=proofs)
+    wide = _wide(pito, force.domain)
+    camera, smith = [
+        await stack.enter_async_context(force.domain.client(name, {}, force.people[name], (wide, capability)))
+        for name, capability in (("camera-7", seeing), ("smith", tracking))
+    ]
+    return camera, smith
 
 
-def _client(
-    domain: Domain, name: str, role: str, holder: tuple[Identity, Sequence[Certificate]]
-) -> contextlib.AbstractAsyncContextManager[EventClient]:
-    identity, chain = holder
-    return domain.client(name, {"role": role}, identity, chain)
+def _offices(
+    ccs: Domain, pito: Domain
+) -> list[tuple[str, contextlib.AbstractAsyncContextManager[EventClient]]]:
+    """Those who bill and those who count, by attribute policies and by what PITO's capability leaves them."""
+    billing, statistics = Identity.generate(), Identity.generate()
+    bills = _grant(ccs.key, billing.public, False, "action: subscribe")
+    counts = _grant(ccs.key, statistics.public, False, "action: subscribe\nattributes: time, location")
+    wide = _wide(pito, ccs)
+    return [
+        ("billing (ccs)", ccs.client("billing", {"role": "billing"}, billing, (wide, bills))),
+        ("statistics (ccs)", ccs.client("counting", {"role": "statistician"}, statistics, (wide, counts))),
+    ]
 
 
-def _camera(pito: Domain, met: Domain) -> tuple[Identity, Sequence[Certificate]]:
-    """The camera at Victoria: it may publish, but nothing from elsewhere."""
-    camera = Identity.generate()
-    grants = 'action: publish\nattributes: location = "Victoria", numberplate, time, speed'
-    return camera, _chain(pito, met, camera, grants)
-
-
-def _chain(pito: Domain, domain: Domain, holder: Identity, grants: str) -> Sequence[Certificate]:
-    """From PITO to a domain, and from there to one of its clients."""
-    wide = _grant(pito.key, domain.key.public, True, "action: publish|subscribe")
-    return wide, _grant(domain.key, holder.public, False, grants)
+def _wide(pito: Domain, domain: Domain) -> Certificate:
+    """PITO's word for a domain, which may pass on any part of it."""
+    return _grant(pito.key, domain.key.public, True, "action: publish|subscribe")
 
 
 def _grant(by: Identity, to: PublicKey, delegate: bool, grants: str) -> Certificate:

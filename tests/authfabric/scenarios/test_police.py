@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from authfabric.scenarios.police import SIGHTINGS, WANTED, play
+from authfabric.scenarios.police import LATER, SIGHTINGS, WANTED, play
 
 
 def only(sighting: dict[str, object], *names: str) -> dict[str, object]:
@@ -13,10 +13,15 @@ def only(sighting: dict[str, object], *names: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("accounts", [True, False], ids=["three accounts", "one account"])
 async def test_each_sees_what_it_may_of_what_the_camera_saw(accounts):
-    outcome = await play(accounts=accounts)
+    outcome, after = await play(accounts=accounts)
     true = [{**each, "location": "Victoria"} for each in SIGHTINGS]  # whatever the camera says
     assert outcome.seen == {
         "detective (met)": tuple(each if each["numberplate"] == WANTED else None for each in true),
         "billing (ccs)": tuple(only(each, "numberplate", "time") for each in true),
         "statistics (ccs)": tuple(only(each, "location", "time") for each in true),
+    }
+    assert after.seen == {
+        "detective (met)": (None, None),
+        "billing (ccs)": tuple(only(each, "numberplate", "time") for each in LATER),
+        "statistics (ccs)": tuple(only(each, "location", "time") for each in LATER),
     }
