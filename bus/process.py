@@ -10,10 +10,16 @@ import sys
 from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
+_SIGTERM = int(signal.SIGTERM)
+
+
+if sys.platform == "linux":
+    # Found before any fork: a child of a process with threads must not need a lock that one of them may hold.
+    _prctl = ctypes.CDLL(None).prctl
 
 
 def _ask_for_sigterm() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _prctl(_PR_SET_PDEATHSIG, _SIGTERM)
 
 
 end_with_parent: Callable[[], None] | None = _ask_for_sigterm if sys.platform == "linux" else None
