@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sdp_cache.bounded import PLACE_BYTES
 from sdp_cache.role_masks import Mask, bits
 
 MAX_SETS = 256
 """Allowed role sets kept for one permission; the oldest make room."""
+DENIED_BYTES, SET_BYTES = 128, 512
+"""About what a refused role, and an allowed set with its clause in the index, take in memory."""
 
 
 class Source(NamedTuple):
@@ -64,6 +67,11 @@ class Knowledge:
         self._denied: dict[Mask, str] = {}
         self._plus: dict[Mask, Source] = {}
         self._index()
+
+    @property
+    def weight(self) -> int:
+        """How many places this takes in a cache."""
+        return 1 + (len(self._denied) * DENIED_BYTES + len(self._plus) * SET_BYTES) // PLACE_BYTES
 
     def decide(self, roles: Mask, complete: bool = True) -> Verdict | None:
         """The answer for these roles, if one follows; not `complete` if there are others, never met."""

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from authz import Basis, Decision, Inference, Reason, Request
 from authz.change import ROLES, Effect, Granted, Revoked
 from authz.predicate import And, Equal, Path, disjoint
-from sdp_cache.bounded import SecondChance
+from sdp_cache.bounded import WeighedChance
 from sdp_cache.change_log import ChangeLog, Pin
 from sdp_cache.role_knowledge import Knowledge, Source
 from sdp_cache.role_masks import Mask, RoleMasks
@@ -38,7 +38,7 @@ class SaamRbac:
         self, log: ChangeLog, juniors: Mapping[str, Sequence[str]] | None = None, size: int = 100_000
     ) -> None:
         self._log = log
-        self._known: SecondChance[Permission, Knowledge] = SecondChance(size)
+        self._known: WeighedChance[Permission, Knowledge] = WeighedChance(size)
         self.rearrange(juniors or {})
         self.contradictions = 0
         """How often answers under one epoch contradicted each other: a PDP claims `Basis.ROLES` wrongly."""
@@ -74,15 +74,17 @@ class SaamRbac:
         object_, action = request.object.id, request.action.id
         knowledge = self._current(object_, action)
         if knowledge is None:
-            knowledge = self._known[object_, action] = Knowledge(self._log.epoch)
+            knowledge = Knowledge(self._log.epoch)
         knowledge.confirmed = self._log.epoch
         if decision.allowed:
             consistent = knowledge.allow(roles, Source(answer, decision.policies))
         else:
             consistent = knowledge.deny(roles, answer)
-        if not consistent:
+        if consistent:
+            self._known.keep((object_, action), knowledge)
+        else:
             self.contradictions += 1
-            self._known.pop((object_, action))
+            self._known.pop((object_, action), None)
 
     def clear(self) -> None:
         self.rearrange(self._juniors)

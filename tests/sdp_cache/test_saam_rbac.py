@@ -327,3 +327,21 @@ def test_a_permission_keeps_answering_when_more_sets_come_than_it_holds(seed):
         roles = set(random_.sample(range(60), 8))
         verdict = knowledge.decide(sum(1 << role for role in roles))
         assert verdict is None or naive.decide(roles) is True
+
+
+def test_it_holds_no_more_permissions_than_its_size():
+    cache = SaamRbac(ChangeLog(), size=7)
+    for n in range(50):
+        cache.learn(asking(["a"], f"/{n}"), ALLOW, "x")
+    assert len(cache) == 7
+    assert cache.infer(asking(["a", "b"], "/49"), 0.0).allowed
+
+
+@pytest.mark.parametrize("decision", [ALLOW, DENY], ids=["allowed sets", "refused roles"])
+def test_a_permission_of_which_much_is_known_takes_the_place_of_several(decision):
+    cache = SaamRbac(ChangeLog(), size=120)
+    for n in range(20):
+        for role in range(100):
+            cache.learn(asking([f"r{role}"], f"/{n}"), decision, "x")
+    assert 1 <= len(cache) <= 9
+    assert cache.infer(asking(["r99"], "/19"), 0.0).allowed is decision.allowed
