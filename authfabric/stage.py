@@ -30,6 +30,8 @@ from pdp.publisher_service import Publisher
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.client import EventClient
 from pubsub_core.credential import Credential, issue
+from pubsub_core.rules.table import Rows
+from pubsub_core.table_store import TableStore
 from pubsub_core.trust import ALL, vouch
 from pubsub_core.type_signature import SignedType
 from pubsub_core.type_store import TypeStore
@@ -60,6 +62,12 @@ class Domain:
             store = TypeStore(bus, Catalogue())
             for each in types:
                 await store.publish(each)
+
+    async def set_table(self, name: str, rows: Rows) -> None:
+        """Give the domain's rules a table to look things up in."""
+        async with Connection(self.url, name="stage") as bus:
+            store = TableStore(bus, self.name, {self.key.public})
+            await store.put(name, rows, self.key)
 
     async def start_roles(self) -> Sequence[str]:
         """Start a role service; returns what to tell the PDP, so that it asks there who is in which role."""

@@ -43,6 +43,12 @@ class Publisher:
         """Whether anybody wants such events, as far as the broker knows."""
         return self._client.interested.get(self.type.id, False)
 
+    async def wanted(self) -> None:
+        """Return when somebody wants such events: before that, publishing is for nobody."""
+        while not self.interested:
+            self._client.interest_changed.clear()
+            await self._client.interest_changed.wait()
+
     async def publish(self, **values: object) -> None:
         """Publish an event. Returns when it is on its way. Raises InvalidEvent, naming the attribute."""
         await self._outgoing.room()

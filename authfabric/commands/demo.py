@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from time import monotonic
 from typing import Annotated
 
@@ -18,11 +19,12 @@ from rich.text import Text
 
 from authfabric.fabric import Fabric, fabric
 from authfabric.local_domain import SERVICE
-from authfabric.scenarios import police, sports
+from authfabric.scenarios import drugs, police, sports
 from authfabric.scenarios.viewing import Outcome
-from authfabric.terminal import Exit, Json, err, out, print_json, run
+from authfabric.terminal import Exit, Json, err, fail, out, print_json, run
 from bus.credentials_store import read_credentials
 from pep import Enforcer
+from pubsub_core.history.errors import INSTALL
 
 SERVICES = ["checkout", "reports", "mobile", "billing"]
 IN_FLIGHT = 8
@@ -67,7 +69,7 @@ def demo(
 ) -> None:
     """Start a fabric, ask from several services, kill one replica, freeze another, add a third: nothing fails.
 
-    Exit code 0 if every request was answered, and answered rightly; 1 otherwise. `police` and `sports` are scenarios of
+    Exit code 0 if every request was answered, and answered rightly; 1 otherwise. The others are scenarios of
     the event service.
     """
     if context.invoked_subcommand is not None:
@@ -107,9 +109,24 @@ def sports_(json: Json = False) -> None:
     _show(run(sports.play()), json)
 
 
+@app.command("drugs")
+def drugs_(json: Json = False) -> None:
+    """An auditor and three surgeries: what is seen, also of the past, as an investigation is opened and closed."""
+    _need_history()
+    _show(run(drugs.play()), json)
+
+
+def _need_history() -> None:
+    """Say at once what to install if there is nothing to keep events in."""
+    if find_spec("sqlalchemy") is None:
+        fail(INSTALL)
+
+
 def _show(outcomes: Iterable[Outcome], json: bool) -> None:
     if json:
-        print_json([{"title": o.title, "published": o.published, "seen": o.seen} for o in outcomes])
+        print_json(
+            [{"title": o.title, "published": o.published, "seen": o.seen, "note": o.note} for o in outcomes]
+        )
         return
     for each in outcomes:
         out.print(each.table(), highlight=False)

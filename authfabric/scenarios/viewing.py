@@ -25,11 +25,17 @@ class Viewer:
     subscriber: Subscriber
     seen: list[Delivered] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _shown: int = 0
 
     async def watch(self) -> None:
         async for event in self.subscriber:
             self.seen.append(event)
             self.changed.set()
+
+    def news(self) -> list[Values]:
+        """What was seen since this was last asked."""
+        seen, self._shown = self.seen[self._shown :], len(self.seen)
+        return [event.attributes for event in seen]
 
     async def until(self, shown: Callable[[Delivered], bool]) -> None:
         """Return when something like this was seen."""
@@ -75,9 +81,16 @@ class Outcome:
     title: str
     published: tuple[Values, ...]
     seen: Mapping[str, tuple[Values | None, ...]]
+    note: str = ""
 
     def table(self) -> Table:
-        table = Table(title=self.title, title_justify="left", show_lines=True)
+        table = Table(
+            title=self.title,
+            caption=self.note or None,
+            title_justify="left",
+            caption_justify="left",
+            show_lines=True,
+        )
         for heading in ("published", *self.seen):
             table.add_column(heading)
         for number, values in enumerate(self.published):
@@ -87,11 +100,18 @@ class Outcome:
 
 def outcome(title: str, published: Sequence[Values], viewers: Sequence[Viewer], key: str) -> Outcome:
     """Put together what was seen; events are recognised by one attribute, which every viewer may see."""
-    seen = {}
-    for viewer in viewers:
-        by_key = {event.attributes.get(key): event.attributes for event in viewer.seen}
-        seen[viewer.name] = tuple(by_key.get(values[key]) for values in published)
-    return Outcome(title, tuple(published), seen)
+    return side_by_side(title, published, {each.name: each.news() for each in viewers}, key)
+
+
+def side_by_side(
+    title: str, published: Sequence[Values], seen: Mapping[str, Sequence[Values]], key: str, note: str = ""
+) -> Outcome:
+    """For each event that was published, what each way of looking showed of it; of several, the last."""
+    rows = {name: {values.get(key): values for values in found} for name, found in seen.items()}
+    keys = [values[key] for values in published]
+    return Outcome(
+        title, tuple(published), {name: tuple(map(found.get, keys)) for name, found in rows.items()}, note
+    )
 
 
 def _lines(values: Values | None) -> str:

