@@ -31,7 +31,8 @@ from pubsub_core.messages import (
 )
 from pubsub_core.rules.observer import Observer
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
-from pubsub_core.switchboard import Switchboard
+from pubsub_core.switchboard import Subscription, Switchboard
+from pubsub_core.triggers import Due, Triggers
 from pubsub_core.ways import Ways
 
 MAX_HELD = 10_000
@@ -61,6 +62,10 @@ class Broker:
         self._arrivals = Arrivals(setting, self.counts, self.peers)
         self._mail = Mail(setting, self.counts)
         self.observer = Observer(setting.catalogue, setting.rules.context)
+        self.triggers = Triggers(setting.catalogue, setting.rules.context)
+        self.switchboard.on_connect = self._connected
+        self.on_due: Callable[[Due], None] = lambda due: None
+        """Sends past events that are due by a rule."""
         self._held = 0
         self._waiting: deque[Callable[[], object]] = deque()
 
@@ -124,10 +129,10 @@ class Broker:
 
     def _pass_on(self, admitted: Admitted, answer: Callable[[Taken], None]) -> None:
         """Route events, and only then say that they were taken: what was not routed is sent again."""
-        if self.observer.causes:
+        if self.observer.causes or self.triggers:
             now = self.setting.now()
             for event, _ in admitted.published:
-                self.observer.hear(event, now, local=True)
+                self._note(event, now, local=True)
         self._deliver((raw, event) for _, raw, event in admitted.events)
         self.forwarding.forward(admitted)
         answer(admitted.taken)
@@ -169,7 +174,7 @@ class Broker:
         """Take what another broker passes on; while held, later. `trusted` says that it came under a common seal."""
         if not self.held:
             arrived = self._arrivals.accept(parcel, trusted)
-            self._deliver(self._heard(arrived) if self.observer.causes else arrived)
+            self._deliver(self._heard(arrived) if self.observer.causes or self.triggers else arrived)
         elif len(self._waiting) < MAX_HELD:
             self._waiting.append(partial(self.receive, parcel, trusted))
         else:
@@ -179,8 +184,19 @@ class Broker:
         """Events of other brokers, each noted before it is passed on."""
         now = self.setting.now()
         for raw, event in events:
-            self.observer.hear(event, now, local=False)
+            self._note(event, now, local=False)
             yield raw, event
+
+    def _note(self, event: Event, now: float, local: bool) -> None:
+        """See what an event does to fluents, and which replays it starts."""
+        self.observer.hear(event, now, local)
+        for due in self.triggers.hear(event, now):
+            self.on_due(due)
+
+    def _connected(self, subscription: Subscription) -> None:
+        if self.triggers.connect(subscription):
+            wanted = self.triggers.wanted()
+            self.switchboard.observe("triggers", wanted, set(wanted))
 
     def _deliver(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
         """Put events into the outboxes of those they are for, and send what can be sent."""

@@ -75,7 +75,7 @@ class BrokerService:
         )
         self._pages = Pages(self.broker)
         self.links.hear_past = self._pages.hear
-        self._replays = Replays(self.broker, self._pages)
+        self._replays = Replays(self.broker, self._pages, self.claims)
         self._calls = Calls(
             self.broker,
             rights,

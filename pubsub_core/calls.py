@@ -217,7 +217,7 @@ class Calls:
         self._claims.settle(claim, granted)
         if not playback.granted:
             self._claims.bound(playback, next(iter(granted.restrictions.values())))
-        session.playbacks[playback.number] = playback
+        session.playbacks[playback.key] = playback
 
     def _unsubscribe(self, session: Session, number: int) -> Answer:
         self._replays.stop(session, number)

@@ -17,6 +17,7 @@ from pubsub_core.binding import bind_filter
 from pubsub_core.broker import Broker
 from pubsub_core.enforcement import Enforcement, Generic
 from pubsub_core.errors import InvalidFilter
+from pubsub_core.messages import Tense
 from pubsub_core.playback import Playback
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Granted, Holder, Rights
@@ -32,7 +33,9 @@ RETRY_SECONDS = 1.0
 
 
 def replay_ask(holder: Holder, playback: Playback) -> Ask:
-    """What is asked about past events: with the times that they are wanted of."""
+    """What is asked about past events: with the times that they are wanted of; if a rule sends them, as ever."""
+    if playback.tense is Tense.AGAIN:
+        return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed)
     return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed, playback.query.context)
 
 
@@ -55,8 +58,9 @@ class Claim:
         """Whether the client still wants it."""
         if self.subscription is None:
             return self.ask.type in self.session.advertised
-        asked = self.session.playbacks if self.subscription.past else self.session.subscriptions
-        return asked.get(self.subscription.number) is self.subscription
+        if isinstance(self.subscription, Playback):
+            return self.session.playbacks.get(self.subscription.key) is self.subscription
+        return self.session.subscriptions.get(self.subscription.number) is self.subscription
 
 
 class Claims:

@@ -52,6 +52,7 @@ from pubsub_core.messages import (
     RemoveType,
     Replay,
     SignedCall,
+    Tense,
     unpack_answer,
     unpack_post,
 )
@@ -303,15 +304,15 @@ class EventClient:
         except CannotOpen:
             return  # it is delivered again to whoever takes up the session
         match post.content:
-            case Delivery(first, items, replayed):
-                self._deliver(first, items, replayed)
+            case Delivery(first, items, tense):
+                self._deliver(first, items, tense)
             case Interest(type_, wanted):
                 self.interested[type_] = wanted
                 self.interest_changed.set()
             case Closed(problem):
                 self._end(problem)
 
-    def _deliver(self, first: int, items: list[tuple[int, msgspec.Raw] | None], replayed: bool) -> None:
+    def _deliver(self, first: int, items: list[tuple[int, msgspec.Raw] | None], tense: Tense) -> None:
         """Take what is new of a delivery. What came before is not taken twice, and nothing is taken out of order."""
         known = self._received - first + 1
         if known < 0:
@@ -322,14 +323,14 @@ class EventClient:
             self._received += 1
             subscriber = self.subscribers.get(item[0]) if item is not None else None
             if subscriber is not None and item is not None:
-                subscriber.put(item[1], replayed)
+                subscriber.put(item[1], tense)
 
     def _received_and_read(self) -> int:
         """The number up to which everything was not only received, but read."""
         return self._received - sum(each.unread for each in self.subscribers.values())
 
     def _word(self, read: int) -> Received:
-        past = {n: each.past_read for n, each in self.subscribers.items() if not each.caught_up}
+        past = {n: each.past_read for n, each in self.subscribers.items() if each.past_read}
         return Received(self.session, read, past)
 
     def note_read(self) -> None:

@@ -105,9 +105,7 @@ class Door:
         if session is not None:
             session.heard = time()
             session.outbox.acknowledge(received.number)
-            for number, read in received.past.items():
-                if number in session.playbacks:
-                    session.playbacks[number].read = read
+            session.past_read = received.past
             self._broker.flush(session)
         if is_inbox(reply):
             fault = "" if session is not None else "lost"

@@ -12,8 +12,7 @@ import msgspec
 
 from bus.envelope import pack
 from pubsub_core.event import Event, encode
-from pubsub_core.messages import Closed, Delivery, Interest, Post
-from pubsub_core.playback import Playback
+from pubsub_core.messages import Closed, Delivery, Interest, Post, Tense
 from pubsub_core.rules.judge import Shown
 from pubsub_core.session import Counts, Item, Session, Setting
 
@@ -32,20 +31,20 @@ class Mail:
         """Send a client what it has room for."""
         outbox = session.outbox
         while (item := outbox.peek()) is not None:
-            past = item.subscription.past
-            if items := self._next(session, past):
+            tense = item.subscription.tense
+            if items := self._next(session, tense):
                 self._counts.delivered += len(items)
-                self.post(session, Delivery(outbox.last - len(items) + 1, items, past))
+                self.post(session, Delivery(outbox.last - len(items) + 1, items, tense))
 
     def resend(self, session: Session, received: int) -> None:
         """Send once more what came after this number. What may no longer be seen leaves a gap in its place."""
         session.outbox.acknowledge(received)
         first, again = session.outbox.unacknowledged(received)
-        for past, run in groupby(again, lambda item: item.subscription.past):
+        for tense, run in groupby(again, lambda item: item.subscription.tense):
             alike = list(run)
             for start in range(0, len(alike), MAX_ITEMS):
                 items = [self._again(session, item) for item in alike[start : start + MAX_ITEMS]]
-                self.post(session, Delivery(first, items, past))
+                self.post(session, Delivery(first, items, tense))
                 first += len(items)
 
     def _again(self, session: Session, item: Item) -> tuple[int, msgspec.Raw] | None:
@@ -58,12 +57,12 @@ class Mail:
         if self._setting.disclosures is not None:
             self._setting.disclosures.tell()
 
-    def _next(self, session: Session, past: bool) -> list[tuple[int, msgspec.Raw] | None]:
+    def _next(self, session: Session, tense: Tense) -> list[tuple[int, msgspec.Raw] | None]:
         """What goes into the next message, past events or present ones, numbered from now on."""
         outbox, size = session.outbox, 0
         items: list[tuple[int, msgspec.Raw] | None] = []
         while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
-            if item.subscription.past is not past:
+            if item.subscription.tense is not tense:
                 break
             shown = self._shown(session, item)
             if not shown:
@@ -77,8 +76,8 @@ class Mail:
                 outbox.send()
                 items.append((item.subscription.number, raw))
                 size += len(memoryview(raw))
-            if isinstance(item.subscription, Playback):
-                item.subscription.sent += len(shown)
+            if tense:
+                session.past_sent[item.subscription.number] += len(shown)
         return items
 
     def _shown(self, session: Session, item: Item) -> Sequence[msgspec.Raw]:
@@ -94,7 +93,7 @@ class Mail:
             shown = enforcement.show(event, size, now, matched is enforcement)
             if shown is None:
                 return ()
-            self._disclose(session, event, shown, subscription.past)
+            self._disclose(session, event, shown, bool(subscription.tense))
             return [raw if each is event else msgspec.Raw(encode(each)) for each in shown.events]
         values = enforcement.deliver(event, size, now, matched is enforcement)
         if values is None:
@@ -102,7 +101,7 @@ class Mail:
         if values is not event.attributes:
             event = msgspec.structs.replace(event, attributes=dict(values))
             raw = msgspec.Raw(encode(event))
-        if subscription.past:  # whose disclosure is told whether or not there are rules
+        if subscription.tense:  # whose disclosure is told whether or not there are rules
             self._disclose(session, event, Shown((event,), ()), True)
         return (raw,)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TypeAlias
 
 import msgspec
@@ -179,13 +180,23 @@ class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many past events it has read, by the numbers of the subscriptions that they are for."""
 
 
+class Tense(enum.IntEnum):
+    """Which events are sent."""
+
+    PRESENT = 0
+    PAST = 1
+    """Past ones that were asked for."""
+    AGAIN = 2
+    """Past ones that rules send: the client may have had them before."""
+
+
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field="post", tag="d"):
     """Events for a client, with the number of the subscription each is for; None where one was withheld after all."""
 
     first: int
     items: list[tuple[int, msgspec.Raw] | None]
-    replayed: bool = False
-    """Whether these are past events: of each subscription, `Ended` comes after the last."""
+    tense: Tense = Tense.PRESENT
+    """Of past events, `Ended` comes after the last for each subscription."""
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ class Observation:
             broker.observer.doubt()
             return
         broker.observer.define(rules)
-        broker.switchboard.observe(broker.observer.shared(), set(broker.observer.causes))
+        broker.switchboard.observe("fluents", broker.observer.shared(), set(broker.observer.causes))
 
     async def review(self) -> None:
         """Ask again what nobody answered, and forget what is long past."""

@@ -15,10 +15,12 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from authz.predicate import EVENT, Predicate, compile_predicate
+from authz.predicate import EVENT, TRUE, Predicate, compile_predicate, conjunction
+from authz.rules import Rate
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
 from pubsub_core.history.position import Position
+from pubsub_core.messages import Tense
 from pubsub_core.switchboard import Subscription
 
 MOST_WAITING = 10_000
@@ -93,21 +95,28 @@ class Playback(Subscription):
     """The client's filter, by type."""
     joined: Subscription | None = None
     """The subscription whose past this is, if it is that of one."""
-    sent: int = 0
-    read: int = 0
-    """How many of those sent the client has read, by its own word."""
+    narrow: Predicate = TRUE
+    """What a rule asks of the events besides."""
+    test: Callable[[Event, float], bool] | None = None
+    """The rest of it."""
     refused: str = ""
     """Why it may go no further, if so."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     _passes: dict[str, Callable[[Mapping[str, object]], bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.past = True
+        self.tense = self.tense or Tense.PAST
 
     @property
-    def credit(self) -> int:
-        """How many more may be sent before the client reads some: so none is kept waiting by another."""
-        return max(0, WINDOW - self.sent + self.read)
+    def key(self) -> object:
+        """By which it is known in its session; a subscription may have several that rules have started."""
+        return self if self.tense is Tense.AGAIN else self.number
+
+    @property
+    def rates(self) -> list[Rate]:
+        """How fast it may go, by rules."""
+        rules = (each.restriction.rules for each in self.granted.values())
+        return [each.rate for each in rules if each is not None and each.rate is not None]
 
     def go_on(self) -> None:
         """Something has changed that may let it go on."""
@@ -116,16 +125,18 @@ class Playback(Subscription):
     def permit(self, granted: Mapping[str, tuple[Enforcement, Predicate]], answered: bool) -> None:
         """What of it is granted from now on; nothing, for good, if that is the answer."""
         self.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
-        self.asked = {type_: asked for type_, (_, asked) in granted.items()}
+        self.asked = {type_: conjunction(asked, self.narrow) for type_, (_, asked) in granted.items()}
         self._passes = {type_: compile_predicate(asked, EVENT) for type_, asked in self.asked.items()}
         if answered and not granted:
             self.refused = self.refused or "it is no longer permitted"
         self.news.set()
 
-    def passes(self, event: Event) -> bool:
-        """Whether the client asked for it, and may have events of its type at all."""
+    def passes(self, event: Event, now: float) -> bool:
+        """Whether it was asked for, and events of its type may be had at all."""
         test = self._passes.get(event.type)
-        return test is not None and test(event.attributes)
+        if test is None or not test(event.attributes):
+            return False
+        return self.test is None or self.test(event, now)
 
 
 class Merge:

@@ -17,13 +17,18 @@ import msgspec
 
 from authz.predicate import conjunction
 from pubsub_core.broker import Broker
+from pubsub_core.claims import Claim, Claims, replay_ask
 from pubsub_core.event import encode
-from pubsub_core.messages import Ended
+from pubsub_core.messages import Ended, Tense
+from pubsub_core.pace import Pace
 from pubsub_core.past import PageWanted
 from pubsub_core.past_service import Pages, PastUnknown
-from pubsub_core.playback import Merge, Playback, Source, Waiting
+from pubsub_core.playback import WINDOW, Merge, Playback, Source, Waiting
 from pubsub_core.session import Item, Session
+from pubsub_core.triggers import Due
 
+MOST_PLAYBACKS = 64
+"""So many replays may be under way for one client; rules start no more."""
 CHUNK = 512
 """So many events are handed on before others have their turn."""
 
@@ -31,9 +36,12 @@ CHUNK = 512
 class Replays:
     """Past events on their way to the clients of one broker."""
 
-    def __init__(self, broker: Broker, pages: Pages) -> None:
+    def __init__(self, broker: Broker, pages: Pages, claims: Claims) -> None:
         self._broker = broker
+        self._claims = claims
+        broker.on_due = self._on_due
         self._pages = pages
+        self._paces: dict[tuple[str, str], Pace] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, session: Session, playback: Playback) -> None:
@@ -42,14 +50,32 @@ class Replays:
             playback.joined.later = Waiting()
         self._start(self._play(session, playback))
 
+    def _on_due(self, due: Due) -> None:
+        """A rule has past events sent."""
+        asked = due.subscription
+        session = self._broker.sessions.get(asked.session)
+        if session is not None and len(session.playbacks) < MOST_PLAYBACKS:
+            playback = Playback(asked.session, asked.number, asked.type, asked.filter, tense=Tense.AGAIN)
+            playback.query, playback.narrow, playback.test = due.query, due.narrow, due.test
+            session.playbacks[playback.key] = playback
+            self._start(self._send_again(session, playback))
+
+    async def _send_again(self, session: Session, playback: Playback) -> None:
+        claim = Claim(session, replay_ask(session.holder, playback), playback)
+        self._claims.settle(claim, await self._claims.granted(claim))
+        await self._play(session, playback)
+
     def stop(self, session: Session, number: int) -> None:
         """The client does not want it any more."""
-        playback = session.playbacks.pop(number, None)
-        if playback is not None:
-            playback.go_on()
+        for key, playback in tuple(session.playbacks.items()):
+            if playback.number == number:
+                del session.playbacks[key]
+                playback.go_on()
 
     def tick(self) -> None:
         """Now and then: see whether what had to wait can go on."""
+        now = self._broker.setting.now()
+        self._paces = {key: each for key, each in self._paces.items() if each.matters(now)}
         for session in self._broker.sessions.values():
             for playback in session.playbacks.values():
                 playback.go_on()
@@ -92,11 +118,15 @@ class Replays:
             for source in merge.hungry():
                 source.asking = True
                 self._start(self._fetch(playback, source, missing))
-            if taken := merge.take(min(CHUNK, self._room(session, playback))):
+            now = self._broker.setting.now()
+            if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
+                sent = session.past_sent[playback.number]
                 for event, raw in taken:
-                    if playback.passes(event):
+                    if playback.passes(event, now):
                         session.outbox.put(Item(playback, event, raw))
                 self._broker.flush(session)
+                if playback.rates:
+                    self._pace(session, playback).send(session.past_sent[playback.number] - sent, now)
                 await asyncio.sleep(0)
             else:
                 await playback.news.wait()
@@ -104,14 +134,26 @@ class Replays:
 
     def _stands(self, session: Session, playback: Playback) -> bool:
         there = self._broker.sessions.get(session.token) is session
-        return there and session.playbacks.get(playback.number) is playback
+        return there and session.playbacks.get(playback.key) is playback
 
-    def _room(self, session: Session, playback: Playback) -> int:
+    def _pace(self, session: Session, playback: Playback) -> Pace:
+        """What one client was sent of one type lately, in whatever session."""
+        return self._paces.setdefault((session.holder.credential.name, playback.type), Pace())
+
+    def _room(self, session: Session, playback: Playback, now: float) -> int:
         """How many events can be sent now: none while nobody knows whether they may be."""
         silent = not self._broker.silent.isdisjoint(playback.granted)
         if self._broker.held or silent or not playback.granted:
             return 0
-        return min(session.outbox.room, playback.credit)
+        number = playback.number
+        credit = WINDOW - session.past_sent[number] + session.past_read.get(number, 0)
+        room = max(0, min(session.outbox.room, credit))
+        for rate in playback.rates:
+            pace = self._pace(session, playback)
+            room = min(room, pace.room(rate, now))
+            if not room:
+                asyncio.get_running_loop().call_later(pace.wait(rate, now), playback.go_on)
+        return room
 
     async def _fetch(self, playback: Playback, source: Source, missing: list[str]) -> None:
         try:
@@ -152,7 +194,7 @@ class Replays:
 
     def _end(self, session: Session, playback: Playback, missing: list[str]) -> None:
         """Say that this was all, and let the present follow."""
-        del session.playbacks[playback.number]
+        del session.playbacks[playback.key]
         word = Ended(playback.refused, tuple(dict.fromkeys(missing)))
         session.outbox.put(Item(playback, None, msgspec.Raw(encode(word))))
         if playback.joined is not None:

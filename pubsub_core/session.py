@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -53,8 +54,12 @@ class Session:
     heard: float
     outbox: Outbox[Item] = field(default_factory=Outbox)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
-    playbacks: dict[int, Playback] = field(default_factory=dict)
-    """Past events on their way, by the number of the subscription that they are for."""
+    playbacks: dict[object, Playback] = field(default_factory=dict)
+    """Past events on their way: those a client asked for by the number of their subscription."""
+    past_sent: Counter[int] = field(default_factory=Counter)
+    """How many past events were sent, by the number of the subscription that they are for."""
+    past_read: dict[int, int] = field(default_factory=dict)
+    """How many of them the client has read, by its own word."""
     advertised: set[str] = field(default_factory=set)
     """The types that the client asked to publish, by UUID."""
     adverts: dict[str, Mapping[str, Enforcement]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from authz import PublicKey
 from pubsub_core.errors import SessionLost
 from pubsub_core.event import Event, decode
 from pubsub_core.event_type import EventType
-from pubsub_core.messages import Ended, Replay, Subscribe, Unsubscribe, decode_past
+from pubsub_core.messages import Ended, Replay, Subscribe, Tense, Unsubscribe, decode_past
 from pubsub_core.seen import Seen
 from pubsub_core.type_mapping import Reader, reader
 
@@ -68,7 +68,7 @@ class Subscriber:
         self.past_read = 0
         """How many past events were read in this session."""
         self._seen = Seen(start) if start is not None else None
-        self._queue: deque[tuple[msgspec.Raw, bool]] = deque()
+        self._queue: deque[tuple[msgspec.Raw, Tense]] = deque()
         self._news = asyncio.Event()
         self._ended = ""
         self._views: dict[tuple[str, bytes], _View] = {}
@@ -94,15 +94,15 @@ class Subscriber:
                     raise SessionLost(self._ended)
                 self._news.clear()
                 await self._news.wait()
-            raw, replayed = self._queue.popleft()
-            self.past_read += replayed
+            raw, tense = self._queue.popleft()
+            self.past_read += tense is not Tense.PRESENT
             self._client.note_read()
-            event = decode(raw) if not replayed else decode_past(raw)
+            event = decode_past(raw) if tense else decode(raw)
             if isinstance(event, Ended):
                 self._end_past(event)
                 await self._past_is_over()
-            elif self._is_new(event):
-                return await self._delivered(event, replayed)
+            elif tense is Tense.AGAIN or self._is_new(event):
+                return await self._delivered(event, bool(tense))
 
     async def _past_is_over(self) -> None:
         """Those who read nothing but the past end here."""
@@ -138,8 +138,8 @@ class Subscriber:
         view = self._views[event.version, event.publisher] = made, read, PublicKey(event.publisher)
         return view
 
-    def put(self, raw: msgspec.Raw, replayed: bool) -> None:
-        self._queue.append((raw, replayed))
+    def put(self, raw: msgspec.Raw, tense: Tense) -> None:
+        self._queue.append((raw, tense))
         self._news.set()
 
     def begin_again(self) -> None:

@@ -6,7 +6,7 @@ whose announced filters does. What is announced to other brokers covers all subs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from pubsub_core.coverage import covering
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
 from pubsub_core.matching import Matcher
+from pubsub_core.messages import Tense
 from pubsub_core.restriction import widened
 from pubsub_core.rules.condition import fixed
 
@@ -42,7 +43,7 @@ class Subscription:
     """From when on past events are wanted too."""
     later: Later | None = None
     """Where its events wait while past ones come first."""
-    past: bool = field(default=False, init=False)
+    tense: Tense = Tense.PRESENT
     """Whether it is past events that are asked for."""
 
     @property
@@ -60,8 +61,10 @@ class Switchboard:
         self._remote: dict[str, Matcher[str]] = {}
         self._wants: dict[str, tuple[Predicate, ...]] = {}
         self._stale: set[str] = set()
-        self._observed: Mapping[str, tuple[Predicate, ...]] = {}
-        self._heard: set[str] = set()
+        self._observed: dict[str, Mapping[str, tuple[Predicate, ...]]] = {}
+        self._heard: dict[str, set[str]] = {}
+        self.on_connect: Callable[[Subscription], None] = lambda subscription: None
+        """Is told of every change to a subscription."""
         self.version = start
         """Counts the changes to what is wanted here."""
 
@@ -78,6 +81,7 @@ class Switchboard:
             self._local.setdefault(type_, Matcher()).add(subscription, effective)
             self._stale.add(type_)
         subscription.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
+        self.on_connect(subscription)
 
     def disconnect(self, subscription: Subscription) -> None:
         self.connect(subscription, {})
@@ -101,17 +105,18 @@ class Switchboard:
             wanted = filters[0] if len(filters) == 1 else Or(filters)
             self._remote.setdefault(type_, Matcher()).add(broker, wanted)
 
-    def observe(self, shared: Mapping[str, tuple[Predicate, ...]], heard: set[str]) -> None:
-        """The broker itself wants these events of other brokers, and to hear of those types at all."""
-        self._stale |= self._observed.keys() | shared.keys()
-        self._observed = {type_: tuple(map(widened, parts)) for type_, parts in shared.items()}
-        self._heard = heard
+    def observe(self, who: str, shared: Mapping[str, tuple[Predicate, ...]], heard: set[str]) -> None:
+        """A part of the broker wants these events of other brokers, and to hear of those types at all."""
+        self._stale |= self._observed.get(who, {}).keys() | shared.keys()
+        self._observed[who] = {type_: tuple(map(widened, parts)) for type_, parts in shared.items()}
+        self._heard[who] = heard
 
     def wants(self) -> Mapping[str, tuple[Predicate, ...]]:
         """What the clients here want, and the broker itself, as few filters as cover it all."""
         for type_ in self._stale:
             local = self._local[type_].filters() if type_ in self._local else []
-            before, now = self._wants.pop(type_, ()), covering([*local, *self._observed.get(type_, ())])
+            observed = [part for each in self._observed.values() for part in each.get(type_, ())]
+            before, now = self._wants.pop(type_, ()), covering([*local, *observed])
             if now:
                 self._wants[type_] = now
             self.version += now != before
@@ -121,7 +126,8 @@ class Switchboard:
     def wanted(self, type_: str) -> bool:
         """Whether anybody anywhere wants events of this type."""
         boards = (self._local, self._remote)
-        return type_ in self._heard or any(len(board[type_]) for board in boards if type_ in board)
+        heard = any(type_ in each for each in self._heard.values())
+        return heard or any(len(board[type_]) for board in boards if type_ in board)
 
 
 def _flat(terms: Iterable[Predicate]) -> Iterator[Predicate]:

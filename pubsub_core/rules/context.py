@@ -134,10 +134,10 @@ def _call(call: Call, names: Mapping[str, Attribute], context: Context) -> Term:
         case Call(name, ()) if name == PUBLISHED:
             return lambda case: case.event.time
         case Call(name, (str() as table, key, str() as column)) if name == LOOKUP:
-            return _lookup(table, _argument(key, names, context), column, context)
+            return _lookup(table, read_argument(key, names, context), column, context)
         case Call(name, (Call() as fluent, at)) if name == HOLDS_AT:
-            return _holds(fluent, _argument(at, names, context), names, context)
-    arguments = [_argument(each, names, context) for each in call.arguments]
+            return _holds(fluent, read_argument(at, names, context), names, context)
+    arguments = [read_argument(each, names, context) for each in call.arguments]
 
     def fact(case: Case) -> object:
         found = [each(case) for each in arguments]
@@ -158,7 +158,7 @@ def _lookup(table: str, key: Term, column: str, context: Context) -> Term:
 
 
 def _holds(fluent: Call, at: Term, names: Mapping[str, Attribute], context: Context) -> Term:
-    arguments = [_argument(each, names, context) for each in fluent.arguments]
+    arguments = [read_argument(each, names, context) for each in fluent.arguments]
 
     def held(case: Case) -> object:
         moment = at(case)
@@ -169,7 +169,8 @@ def _holds(fluent: Call, at: Term, names: Mapping[str, Attribute], context: Cont
     return held
 
 
-def _argument(argument: Argument, names: Mapping[str, Attribute], context: Context) -> Term:
+def read_argument(argument: Argument, names: Mapping[str, Attribute], context: Context) -> Term:
+    """What finds out the worth of an argument. Raises InvalidFilter."""
     if isinstance(argument, Call):
         return _call(argument, names, context)
     if not isinstance(argument, Path):

@@ -16,7 +16,18 @@ from graphlib import CycleError, TopologicalSorter
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Or, Predicate
-from authz.rules import Allow, AutoReplay, Call, FluentRule, Point, Restrict, Rule, Transform, parse_rules
+from authz.rules import (
+    Allow,
+    AutoReplay,
+    Call,
+    FluentRule,
+    Point,
+    Rate,
+    Restrict,
+    Rule,
+    Transform,
+    parse_rules,
+)
 from authz.rules.terms import term_texts
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
@@ -33,6 +44,8 @@ class Permit:
 
     id: str
     where: Predicate
+    rate: Rate | None = None
+    """How fast past events may be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,14 @@ class Interaction:
     bars: tuple[Bar, ...] = ()
     changes: tuple[Change, ...] = ()
     replays: tuple[Replaying, ...] = ()
+
+    @property
+    def rate(self) -> Rate | None:
+        """How fast past events may be had: as fast as one of the permits says."""
+        rates = [each.rate for each in self.permits]
+        if not rates or None in rates:
+            return None
+        return max(filter(None, rates), key=lambda each: each.count / each.seconds)
 
     @property
     def pushed(self) -> Predicate:
@@ -163,7 +184,7 @@ class _Reader:
     def _key(self, body: Allow | Restrict | Transform | AutoReplay, id_: str) -> object:
         match body:
             case Allow():
-                return Permit(id_, TRUE)
+                return Permit(id_, TRUE, body.rate)
             case Restrict(filter=filter_, overrides=overrides):
                 return Bar(id_, TRUE, self._bound(filter_), overrides)
             case Transform(type=type_, to=to, steps=steps, overrides=overrides):
@@ -181,8 +202,8 @@ class _Reader:
         for key, wheres in self._wheres.items():
             where = TRUE if TRUE in wheres else wheres[0] if len(wheres) == 1 else Or(tuple(wheres))
             match key:
-                case Permit(id=id_):
-                    permits.append(Permit(id_, where))
+                case Permit(id=id_, rate=rate):
+                    permits.append(Permit(id_, where, rate))
                 case Bar(id=id_, filter=filter_, overrides=overrides):
                     bars.append(Bar(id_, where, filter_, overrides))
                 case Change() as change:

@@ -1,0 +1,36 @@
+"""How fast past events may be sent, where rules limit it: at most so many in any span of so long."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from authz.rules import Rate
+
+LONGEST = 31 * 86_400.0
+"""Seconds. What was sent longer ago is forgotten, whatever the span of a rule."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """What was sent lately. Pure: time goes in."""
+
+    _sent: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def matters(self, now: float) -> bool:
+        """Whether any rule could still look at it."""
+        return bool(self._sent) and self._sent[-1][0] > now - LONGEST
+
+    def room(self, rate: Rate, now: float) -> int:
+        """How many more may be sent now."""
+        while self._sent and self._sent[0][0] <= now - rate.seconds:
+            self._sent.popleft()
+        return max(0, rate.count - sum(count for _, count in self._sent))
+
+    def send(self, count: int, now: float) -> None:
+        if count:
+            self._sent.append((now, count))
+
+    def wait(self, rate: Rate, now: float) -> float:
+        """Seconds until there is room again, if there is none."""
+        return max(0.0, self._sent[0][0] + rate.seconds - now) if self._sent else 0.0
