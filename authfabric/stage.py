@@ -56,6 +56,11 @@ class Domain:
             publisher = Publisher(bus, self.name, self.key, {self.key.public}, time)
             return (await publisher.push(Bundle.of(files))).released.epoch
 
+    async def put_table(self, name: str, rows: Rows) -> None:
+        """Put a context table where the domain's brokers look things up."""
+        async with Connection(self.url, name="stage") as bus:
+            await TableStore(bus, self.name, {self.key.public}).put(name, rows, self.key)
+
     async def publish_types(self, *types: SignedType) -> None:
         """Put definitions where the domain's broker finds them."""
         async with Connection(self.url, name="stage") as bus:

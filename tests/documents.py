@@ -10,15 +10,16 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_examples(document: Path, folder: Path) -> int:
-    """Run each `yaml` or `rules` block that begins with a file's name, and each `console` block; say how many."""
+    """Write each block that names a file, in its first line or beside its kind; run `console` blocks; say how many."""
     count = 0
-    for kind, text in _BLOCK.findall(document.read_text()):
-        if kind in ("yaml", "rules") and (name := re.match(r"# (\S+)\n", text)):
-            path = folder / name[1]
+    for kind, file, text in _BLOCK.findall(document.read_text()):
+        inside = re.match(r"# (\S+)\n", text) if kind in ("yaml", "rules") else None
+        if file or inside:
+            path = folder / (inside[1] if inside else file)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         elif kind == "console":

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from authfabric.fabric import Fabric, fabric
 from authfabric.local_domain import SERVICE
-from authfabric.scenarios import drugs, police, sports
+from authfabric.scenarios import drugs, police, prescribe, sports
 from authfabric.scenarios.viewing import Outcome
 from authfabric.terminal import Exit, Json, err, fail, out, print_json, run
 from bus.credentials_store import read_credentials
@@ -107,6 +107,12 @@ def police_(
 def sports_(json: Json = False) -> None:
     """News by package: what readers get of what is published, before and after a change of policy."""
     _show(run(sports.play()), json)
+
+
+@app.command("prescribe")
+def prescribe_(json: Json = False) -> None:
+    """One prescription, by rules: what doctors, a pharmacy and an auditor hear of it, before and after a hand-over."""
+    _show(run(prescribe.play()), json)
 
 
 @app.command("drugs")

@@ -11,6 +11,7 @@ import typer
 
 from authfabric.capability_files import FileRefused, read
 from authfabric.commands.ask import read_attributes
+from authfabric.commands.context import read_rows
 from authfabric.commands.linting import finding_document, show_findings
 from authfabric.rule_check import Surroundings, check_use
 from authfabric.rule_explain import Situation, explain_rules
@@ -20,15 +21,14 @@ from authfabric.type_files import read_types
 from authz import AuthFabricError, Entity, InvalidRequest
 from authz.errors import InvalidSyntax
 from authz.predicate import Path as AttributePath
-from authz.predicate import Scalar
 from authz.rules import parse_term
 from authz.rules.layout import format_rules
-from pdp.abac.document import Document
 from pdp.finding import Finding, Kind, Level
 from pdp.rules import Interaction, RuleFile, read_rule_file
 from pdp.rules.check import check_interaction
 from pdp.rules.interaction import REPLAY, SUBSCRIBE
 from pubsub_core.rules.fluents import Fluent
+from pubsub_core.rules.table import Rows
 
 app = typer.Typer(help="Rules about who receives which events, and in which form.", no_args_is_help=True)
 
@@ -130,10 +130,12 @@ def explain(
         ),
     ] = None,
     function: Functions = None,
-    tables: Annotated[
-        Path | None,
+    table: Annotated[
+        list[str] | None,
         typer.Option(
-            "--tables", help="A YAML or JSON file of context tables: {TABLE: {KEY: {COLUMN: VALUE}}}."
+            "--table",
+            metavar="NAME=FILE",
+            help="A context table, as `context load` takes it. Repeat it for several.",
         ),
     ] = None,
     types: Types = None,
@@ -153,7 +155,7 @@ def explain(
             _event(event),
             [_fact(each) for each in fluent or ()],
             frozenset(function or ()),
-            read(tables, _tables) if tables is not None else {},
+            dict(_table(each) for each in table or ()),
             now,
         )
     except (InvalidRequest, InvalidSyntax) as error:
@@ -225,5 +227,8 @@ def _fact(text: str) -> Fluent:
     return Fluent(call.name, tuple(each for each in things if isinstance(each, str | int | float | bool)))
 
 
-def _tables(text: str, source: str) -> dict[str, dict[str, dict[str, Scalar]]]:
-    return Document.parse(text, source).read(dict[str, dict[str, dict[str, Scalar]]])
+def _table(text: str) -> tuple[str, Rows]:
+    name, sign, file = text.partition("=")
+    if not name or not sign:
+        raise InvalidRequest(text, "must be NAME=FILE, the file being CSV")
+    return name, read(Path(file), read_rows)

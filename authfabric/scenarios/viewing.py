@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -57,10 +57,16 @@ async def watching(viewers: Sequence[Viewer]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def warm_up(publisher: Publisher, viewers: Sequence[Viewer], values: Values, name: str) -> None:
+async def warm_up(
+    publisher: Publisher,
+    viewers: Sequence[Viewer],
+    values: Values,
+    name: str,
+    before: Callable[[], Awaitable[None]] | None = None,
+) -> None:
     """Publish something that everybody may see, until everybody has: then all brokers know what is wanted.
 
-    `name` is the attribute by which it is recognised.
+    `name` is the attribute by which it is recognised; `before` is done each time before it is published.
     """
 
     def shown(event: Delivered) -> bool:
@@ -68,6 +74,8 @@ async def warm_up(publisher: Publisher, viewers: Sequence[Viewer], values: Value
 
     waiting = asyncio.gather(*(viewer.until(shown) for viewer in viewers))
     while not waiting.done():
+        if before is not None:
+            await before()
         await publisher.publish(**values)
         await publisher.flush()
         await asyncio.wait([waiting], timeout=WARM_UP_SECONDS)

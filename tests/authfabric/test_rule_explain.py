@@ -139,7 +139,8 @@ def test_the_command_reads_what_it_is_told_and_ends_with_what_is_so(tmp_path):
         (["--fluent", "not a fluent"], 2),
         (["--fluent", "f(g(x))"], 2),
         (["--attribute", "grade"], 2),
-        (["--tables", "missing.yaml"], 3),
+        (["--table", "t=missing.csv"], 3),
+        (["--table", "missing.csv"], 2),
         (["--types", "missing"], 3),
     ],
 )
