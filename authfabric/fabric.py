@@ -36,7 +36,7 @@ class ReplicaFailed(AuthFabricError):
 class Ready(msgspec.Struct, frozen=True):
     """What a process says when it serves."""
 
-    url: str
+    url: str = ""
     serves: list[str] = []
     health: str = ""
 

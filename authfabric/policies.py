@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authfabric.keys import trusted_keys
-from authfabric.link import connect
 from authfabric.terminal import run
 from authz import AuthFabricError
 from bus.feed import Feed
+from bus.link import connect
 from pdp.bundle import Bundle
 from pdp.bundle_store import read_bundle, read_folder
 from pdp.publisher_service import NoSuchRelease

@@ -12,12 +12,12 @@ from time import time
 
 from prometheus_client.registry import Collector
 
-from authfabric.link import connect
 from authfabric.terminal import err, print_json
 from authfabric.warrants import Held
 from authz.statement import Statement
 from bus.attributes import hearing_changes
 from bus.connection import Connection
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from pdp.bundle_store import read_folder
 from pdp.entities import Entities

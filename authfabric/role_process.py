@@ -8,9 +8,9 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from authfabric.link import connect
 from authfabric.terminal import err, print_json
 from bus.connection import Connection
+from bus.link import connect
 from bus.roles import service_name
 from pdp.bundle_store import read_folder
 from pdp.follower_service import Following, ReleaseFollower

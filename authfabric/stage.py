@@ -1,13 +1,15 @@
 """A stage for event scenarios: domains on one NATS server, each with a PDP, a broker and clients of its own.
 
-With accounts, each domain is an account of the server. It exports what its own brokers send, and imports what those of
-the others send; nothing else crosses from one to another.
+Usually they share one account of a server that refuses strangers, and everybody has a capability for the subjects of
+their own domain. With accounts, each domain is an account of the server. It exports what its own brokers send, and
+imports what those of the others send; nothing else crosses from one to another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,10 +19,13 @@ from time import time
 
 from authfabric.commands.broker import write_signed
 from authfabric.fabric import ReplicaProcess
+from authfabric.local_domain import LocalDomain
 from authfabric.warrants import give_warrant
 from authz import Identity
 from authz.spki import Certificate, encode_chain
 from bus.connection import Connection
+from bus.credentials import Credentials
+from bus.credentials_store import read_credentials
 from bus.keystore import create_key
 from bus.roles import service_name
 from bus.server import NatsServer
@@ -46,13 +51,27 @@ class Domain:
     name: str
     url: str
     folder: Path
+    local: LocalDomain | None = None
+    """Who may connect; None if anybody may who knows the URL."""
     key: Identity = field(default_factory=Identity.generate)
     processes: dict[str, ReplicaProcess] = field(default_factory=dict)
+
+    def access(self, name: str, actions: str = "connect", also: str = "") -> Path | None:
+        """A file of credentials by which somebody may do this here; None if nobody needs any."""
+        if self.local is None:
+            return None
+        path = self.folder / f"{self.name}-{name}.credentials.json"
+        self.local.hand_out(path, f"{self.name}-{name}", f"network: {self.name}\naction: {actions}\n{also}")
+        return path
+
+    def connect(self, name: str, actions: str = "connect") -> Connection:
+        """A connection, to be entered, of somebody who may do this here."""
+        return Connection(self.url, name=name, credentials=_read(self.access(name, actions)))
 
     async def release(self, policies: str | Sequence[File]) -> int:
         """Put policies in force, a file of attribute policies or several of any kind; returns their epoch."""
         files = [File("events.yaml", policies)] if isinstance(policies, str) else policies
-        async with Connection(self.url, name="stage") as bus:
+        async with self.connect("releases", "connect|install") as bus:
             publisher = Publisher(bus, self.name, self.key, {self.key.public}, time)
             return (await publisher.push(Bundle.of(files))).released.epoch
 
@@ -63,7 +82,7 @@ class Domain:
 
     async def publish_types(self, *types: SignedType) -> None:
         """Put definitions where the domain's broker finds them."""
-        async with Connection(self.url, name="stage") as bus:
+        async with self.connect("types", "connect|install") as bus:
             store = TypeStore(bus, Catalogue())
             for each in types:
                 await store.publish(each)
@@ -84,7 +103,9 @@ class Domain:
         )
         words = ["roles", "serve", "--url", self.url, "--name", name, "--domain", self.name]
         words += ["--key", str(key), "--trust", str(self.key.public)]
-        self.processes[name] = await ReplicaProcess.launch(name, words)
+        self.processes[name] = await ReplicaProcess.launch(
+            name, words, self.access("roles", "connect|provide")
+        )
         return ["--attributes", str(attributes)]
 
     async def start_pdp(self, extra: Sequence[str] = ()) -> None:
@@ -92,7 +113,10 @@ class Domain:
         cache = ["--cache", str(self.folder / f"releases-{self.name}")]
         words = ["--domain", self.name, "--trust", str(self.key.public), *cache, *warrant, *extra]
         name = f"pdp-{self.name}"
-        self.processes[name] = await ReplicaProcess.start(name, self.url, policies=None, extra=words)
+        access = self.access("pdp", also="object: *\naction: decide")
+        self.processes[name] = await ReplicaProcess.start(
+            name, self.url, policies=None, extra=words, credentials=access
+        )
 
     async def start_broker(
         self, domains: Sequence[Domain], owner: Identity, extra: Sequence[str] = (), name: str = ""
@@ -105,7 +129,8 @@ class Domain:
         clients = [text for each in domains for text in ("--clients", str(each.key.public))]
         words = ["broker", "serve", "--url", self.url, "--name", name, "--domain", self.name]
         words += ["--key", str(key), "--vouch", str(word), "--trust", str(self.key.public), *clients, *extra]
-        self.processes[name] = await ReplicaProcess.launch(name, words)
+        access = self.access(f"broker-{name}", "connect|carry")
+        self.processes[name] = await ReplicaProcess.launch(name, words, access)
 
     @contextlib.asynccontextmanager
     async def client(
@@ -118,6 +143,7 @@ class Domain:
     ) -> AsyncIterator[EventClient]:
         """A client of the domain's broker, or of one of them."""
         identity = identity or Identity.generate()
+        access = self.access(f"client-{name}")
         given = Credential(str(identity.public), name, self.name, time() + LASTS, dict(attributes))
         async with EventClient.connect(
             self.url,
@@ -126,26 +152,47 @@ class Domain:
             identity=identity,
             credential=issue(given, self.key),
             chains=(encode_chain(chain),) if chain else (),
+            access=_read(access),
         ) as client:
             yield client
 
 
+class Ground(enum.Enum):
+    """What the domains stand on."""
+
+    SECURED = enum.auto()
+    """One account, and capabilities."""
+    ACCOUNTS = enum.auto()
+    """An account for each domain, and passwords."""
+    OPEN = enum.auto()
+    """One account, for anybody."""
+
+
 @contextlib.asynccontextmanager
-async def stage(names: Sequence[str], *, accounts: bool) -> AsyncIterator[tuple[Domain, ...]]:
+async def stage(names: Sequence[str], ground: Ground = Ground.SECURED) -> AsyncIterator[tuple[Domain, ...]]:
     """Domains with nothing running in them yet, on a server of their own."""
     passwords = {name: secrets.token_hex(8) for name in names}
-    extra = _accounts(passwords) if accounts else ""
-    with tempfile.TemporaryDirectory(prefix="authfabric-stage-") as folder:
-        async with NatsServer(jetstream=True, extra=extra) as server:
-            domains = tuple(
-                Domain(name, _url(server.url, name, word) if accounts else server.url, Path(folder))
-                for name, word in passwords.items()
-            )
-            try:
-                yield domains
-            finally:
-                running = [each for domain in domains for each in domain.processes.values()]
-                await asyncio.gather(*(each.stop() for each in running))
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-stage-")))
+        local = LocalDomain.find(folder / "domain") if ground is Ground.SECURED else None
+        extra = _accounts(passwords) if ground is Ground.ACCOUNTS else local.configuration() if local else ""
+        url = (await stack.enter_async_context(NatsServer(jetstream=True, extra=extra))).url
+        if local is not None:
+            local = local.at_url(url)
+            await stack.enter_async_context(local.serving())
+        domains = tuple(
+            Domain(name, _url(url, name, word) if ground is Ground.ACCOUNTS else url, folder, local)
+            for name, word in passwords.items()
+        )
+        try:
+            yield domains
+        finally:
+            running = [each for domain in domains for each in domain.processes.values()]
+            await asyncio.gather(*(each.stop() for each in running))
+
+
+def _read(file: Path | None) -> Credentials | None:
+    return None if file is None else read_credentials(file).credentials
 
 
 def _url(url: str, name: str, password: str) -> str:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import nats
 import uvloop
 
-from authfabric.stage import Domain, stage
+from authfabric.stage import Domain, Ground, stage
 from authz import Identity
 from authz.predicate import And, Equal, Not, Order, Path, Predicate
 from benchmarks.harness import at_least, at_most, best_of_each, main
@@ -76,7 +76,7 @@ def _filter(number: int, count: int, draw: random.Random) -> Predicate:
 
 
 async def services() -> dict[str, float]:
-    async with stage(["bench"], accounts=False) as (domain,):
+    async with stage(["bench"], Ground.OPEN) as (domain,):
         kind = EventType.new("bench.Sighting", domain.key.public, ATTRIBUTES, uuid4)
         await domain.publish_types(SignedType.sign(kind, domain.key))
         await domain.release(OPEN % 0)

@@ -103,17 +103,32 @@ def keeping() -> set[str]:
 
 
 def releasing(network: str) -> set[str]:
-    """Where those who bring policies into force, install event types, manage their keys or carry events publish."""
+    """Where those who bring policies into force, install event types, or manage their keys publish."""
     making = {f"$JS.API.STREAM.CREATE.KV_{bucket}" for bucket in (RELEASES, CONTENT, TYPES, KEYS, CONTEXT)}
     written = {f"$KV.{RELEASES}.{network}", f"$KV.{CONTENT}.blob.*", f"$KV.{TYPES}.>", f"$KV.{KEYS}.>"}
     context = {f"$KV.{CONTEXT}.{network}.>", *reading(f"KV_{CONTEXT}")}
-    return {*written, *making, *context, f"{ROOT}.keys.*.changes", f"{ROOT}.link.{network}.>"}
+    return {*written, *making, *context, f"{ROOT}.keys.*.changes"}
+
+
+def installing(network: str) -> set[str]:
+    """What they listen to: those who ask for keys, and what else is installed."""
+    return {f"{ROOT}.keys.*.manager", f"{ROOT}.keys.*.requests", f"{recorded(CONTEXT)}.{network}.>"}
+
+
+def carrying(network: str) -> set[str]:
+    """Where brokers publish, besides their answers: to each other, to clients, and the types they come to know."""
+    types = {f"$KV.{TYPES}.>", f"$JS.API.STREAM.CREATE.KV_{TYPES}"}
+    return {*types, *reading(f"KV_{CONTEXT}"), f"{ROOT}.link.{network}.>", mail(network, "*")}
 
 
 def brokering(network: str) -> set[str]:
-    """What brokers, and those who manage the keys of event types, listen to."""
-    keys = {f"{ROOT}.keys.*.manager", f"{ROOT}.keys.*.requests"}
-    return {*keys, f"{ROOT}.events.{network}.*.*", f"{ROOT}.link.*.>", f"{recorded(CONTEXT)}.{network}.>"}
+    """What brokers listen to: their clients, brokers of all domains, and the tables that rules look into."""
+    return {f"{ROOT}.events.{network}.*.*", f"{ROOT}.link.*.>", f"{recorded(CONTEXT)}.{network}.>"}
+
+
+def mail(network: str, owner: str) -> str:
+    """Where clients hear from brokers; with `*`, all of them."""
+    return f"{ROOT}.mail.{network}.{owner}.*"
 
 
 def auditing(network: str) -> set[str]:
@@ -139,6 +154,7 @@ def within(network: str) -> set[str]:
         f"{ROOT}.said.{network}.>",
         f"{ROOT}.events.{network}.*.*",
         f"{ROOT}.link.{network}.>",
+        f"{ROOT}.mail.{network}.>",
         f"{AUDITED}.{network}.*",
         f"{AUDITED_UP_TO}.{network}.*",
         f"$KV.{RELEASES}.{network}",

@@ -63,9 +63,10 @@ def permissions(
     if not networks:
         return Permissions()
     own = f"{subjects.inbox(capability.subject)}.>"
+    mail = {members.mail(network, subjects.place(capability.subject)) for network in networks}
     common = {*members.COMMON, own} | ({subjects.REVOKE} if capability.delegate else set())
     parts = (part for grant in held for part in _parts(grant, networks, domains))
-    return reduce(Permissions.union, parts, Permissions(frozenset(common), frozenset({own})))
+    return reduce(Permissions.union, parts, Permissions(frozenset(common), frozenset({own, *mail})))
 
 
 def _parts(grant: Grant, networks: Collection[str], domains: Collection[str]) -> Iterator[Permissions]:
@@ -84,6 +85,9 @@ def _in_network(grant: Grant, network: str) -> Permissions:
         subscribe |= members.hearing(network)
     if grant.allows(Right.INSTALL):
         publish |= members.releasing(network)
+        subscribe |= members.installing(network)
+    if grant.allows(Right.CARRY):
+        publish |= members.carrying(network)
         subscribe |= members.brokering(network)
     if grant.allows(Right.AUDIT):
         publish |= members.reading(subjects.AUDIT) | members.reading(subjects.AUDIT_HEADS)
@@ -92,7 +96,7 @@ def _in_network(grant: Grant, network: str) -> Permissions:
         publish |= members.keeping()
         subscribe |= members.providing(network)
     excepted = {each for name in grant.resource.exceptions for each in members.within(subjects.token(name))}
-    responds = grant.allows(Right.PROVIDE) or grant.allows(Right.INSTALL)
+    responds = any(map(grant.allows, (Right.PROVIDE, Right.INSTALL, Right.CARRY)))
     return _guarded(publish, subscribe, excepted, excepted, responds)
 
 

@@ -56,6 +56,7 @@ RENEW = f"{ROOT}.access.renew"
 _INBOX_BYTES = 16
 MANY = "=many"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_MAILBOX = re.compile(r"\w+\.\w+", re.ASCII)
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 
 
@@ -128,10 +129,25 @@ def interest(mode: Mode, scope: Scope) -> str:
             return question(mode, scope)
 
 
+def place(key: PublicKey) -> str:
+    """The word by which a key's own subjects are told from all others'."""
+    digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()
+    return base64.b32encode(digest).decode().rstrip("=")
+
+
 def inbox(key: PublicKey) -> str:
     """Below this, answers reach whoever holds the key, and nobody else."""
-    digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()
-    return f"_INBOX_{base64.b32encode(digest).decode().rstrip('=')}"
+    return f"_INBOX_{place(key)}"
+
+
+def mailbox(domain: str, owner: str, name: str) -> str:
+    """Where the brokers of a domain send what they have for a client: below its owner's place."""
+    return f"{ROOT}.mail.{token(domain)}.{owner}.{name}"
+
+
+def is_mailbox(subject: str, domain: str) -> bool:
+    """Whether a broker of the domain may send there: elsewhere it could be taken for something else, and do harm."""
+    return _MAILBOX.fullmatch(subject.removeprefix(f"{ROOT}.mail.{token(domain)}.")) is not None
 
 
 def is_inbox(subject: str) -> bool:

@@ -14,6 +14,7 @@ from time import monotonic, time
 from authz.spki import Notice
 from bus.connection import Connection
 from bus.errors import BadMessage, BusError, NotConnected
+from bus.link import connect
 from bus.revocations import RevocationFeed
 from pep import Enforcer
 from pubsub_core.broker import Broker
@@ -260,12 +261,19 @@ async def serve_broker(serving: Serving) -> AsyncIterator[BrokerService]:
     home = serving.home or serving.url
     async with (
         Enforcer.connect(
-            home, domain=serving.domain, name=serving.name, trust=tuple(map(str, serving.policies))
+            home,
+            domain=serving.domain,
+            name=serving.name,
+            trust=tuple(map(str, serving.policies)),
+            credentials=serving.home_access,
         ) as pep,
-        Connection(serving.url, name=serving.name) as bus,
+        connect(serving.url, name=serving.name) as bus,
         contextlib.AsyncExitStack() as stack,
     ):
-        near = await stack.enter_async_context(Connection(home, name=serving.name)) if serving.home else bus
+        near = bus
+        if serving.home:
+            own = connect(home, name=serving.name, credentials=serving.home_access)
+            near = await stack.enter_async_context(own)
         service = BrokerService(serving, bus, near, pep)
         await service.start(stack)
         yield service

@@ -11,6 +11,7 @@ from authz.predicate import TRUE
 from authz.predicate.filter import parse_filter
 from authz.spki import Right
 from bus.envelope import pack
+from bus.subjects import is_mailbox
 from pubsub_core.binding import bind_filter, name_filter
 from pubsub_core.broker import Broker
 from pubsub_core.claims import Claim, Claims, replay_ask
@@ -136,6 +137,8 @@ class Calls:
         credential, key = setting.credentials.open(call.credential, setting.now())
         if key != signer:
             raise InvalidSignature
+        if not is_mailbox(call.inbox, setting.domain):
+            raise Refused("connect", setting.name, f"`{call.inbox}` is no place for a client's mail here")
         session = self._broker.sessions.get(call.resume)
         if session is not None and session.key == signer:
             session.inbox, session.heard, session.channel = call.inbox, setting.now(), channel

@@ -25,9 +25,12 @@ import msgspec
 from authz import Identity, PublicKey
 from authz.errors import InvalidSignature
 from bus.connection import Connection
+from bus.credentials import Credentials as BusCredentials
 from bus.envelope import pack
 from bus.errors import BusError, NotConnected
+from bus.link import connect
 from bus.subjects import broker as broker_subject
+from bus.subjects import mailbox, place
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import Refused, SessionLost, UnknownType
 from pubsub_core.event_type import EventType
@@ -107,7 +110,7 @@ class EventClient:
         self._numbers = 0
         self.publishers: dict[str, Publisher] = {}
         self._outgoing = Outgoing(self)
-        self._inbox = bus.expect(self._on_post)
+        self._inbox = mailbox(domain, _place(bus), secrets.token_hex(8))
         self._connecting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.interested: dict[str, bool] = {}
@@ -126,13 +129,16 @@ class EventClient:
         credential: bytes,
         chains: tuple[bytes, ...] = (),
         brokers: Collection[PublicKey] | None = None,
+        access: BusCredentials | None = None,
     ) -> AsyncIterator[EventClient]:
         """Begin a session for the length of a block. Raises Refused.
 
-        `brokers` are the keys that the broker may have, None if any will do.
+        `brokers` are the keys that the broker may have, None if any will do. `access` lets the client connect to a bus
+        that refuses strangers; without it, credentials are found as an Enforcer finds them.
         """
-        async with Connection(url, name="event-client") as bus:
+        async with connect(url, name="event-client", credentials=access) as bus:
             client = cls(bus, broker, domain, identity, credential, chains, brokers)
+            await bus.listen(client._inbox, lambda subject, reply, data, headers: client._on_post(data))
             await client._connect()
             bus.on_ready.append(client._reconnect)
             client._start(client._keep_alive())
@@ -296,9 +302,7 @@ class EventClient:
                 await self._try_to_connect()
             self._outgoing.resend_old()
 
-    def _on_post(self, payload: bytes, nobody: bool) -> None:
-        if nobody:
-            return
+    def _on_post(self, payload: bytes) -> None:
         try:
             post = unpack_post(self.channel.open(payload))
         except CannotOpen:
@@ -361,6 +365,11 @@ class EventClient:
         if version not in self.catalogue:
             self._learn((await self.call(Describe(version))).definitions)
         return self.catalogue.version(version)
+
+
+def _place(bus: Connection) -> str:
+    """Below what a client hears from brokers: what its key says, where keys count."""
+    return secrets.token_hex(8) if bus.credentials is None else place(bus.credentials.identity.public)
 
 
 def _raise(call: Call, answer: Answer) -> None:

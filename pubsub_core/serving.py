@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from authz import Identity, PublicKey
 from authz.spki import Owners
+from bus.credentials import Credentials as BusCredentials
 from pubsub_core.enforcement import GENERIC, Generic
 from pubsub_core.history.setting import HistorySetting
 from pubsub_core.rules.functions_service import Limits
@@ -54,3 +55,5 @@ class Serving:
     """What those functions may use."""
     home: str = ""
     """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""
+    home_access: BusCredentials | None = None
+    """What lets it connect there, if that is another than what lets it connect to the network."""

@@ -13,11 +13,11 @@ from rich.markup import escape
 
 from authfabric.commands.ask import decision_document
 from authfabric.keys import Trust, trusted_keys
-from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, PublicKey
 from bus.audit_store import AuditStore
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from sdp_cache.audit import AuditRecord, Disclosure, read_head, read_record
 from sdp_cache.audit_verify import ChainVerifier

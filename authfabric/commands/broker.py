@@ -25,6 +25,7 @@ from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
 from authz import AuthFabricError
 from authz.errors import InvalidKey
 from authz.spki import encode_chain, parse_chain
+from bus.credentials_store import read_credentials
 from bus.health_server import serve_vitals
 from bus.keystore import load_key, load_public_key
 from bus.scopes import DEFAULT_DOMAIN
@@ -107,6 +108,10 @@ def serve(
             help="The server of its own domain, with PDPs and policies, if it is not the network's."
         ),
     ] = "",
+    home_credentials: Annotated[
+        Path | None,
+        typer.Option(help="The file of credentials for that server. Default: the same as for the network's."),
+    ] = None,
     functions: Annotated[
         str, typer.Option("--functions", metavar="MODULE", help="A Python module of functions for rules.")
     ] = "",
@@ -148,6 +153,7 @@ def serve(
             history=history_setting(history, history_key, keep, name),
             neighbours=tuple(neighbours or ()),
             home=home,
+            home_access=read_credentials(home_credentials).credentials if home_credentials else None,
             functions=functions,
             disclosures=disclosures,
             limits=Limits(function_seconds, function_memory << 20),

@@ -31,7 +31,6 @@ from authfabric.capability_view import (
     text_of,
 )
 from authfabric.durations import seconds_of
-from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, Identity
@@ -64,6 +63,7 @@ from authz.spki.validity import Recheck
 from bus.access import ask_revocation
 from bus.errors import NoResponders
 from bus.keystore import create_key, load_key, load_public_key
+from bus.link import connect
 from bus.revocations import publish_notice
 
 app = typer.Typer(

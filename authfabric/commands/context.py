@@ -14,7 +14,6 @@ from rich.table import Table as Grid
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
-from authfabric.link import connect
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say
@@ -22,6 +21,7 @@ from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from authz.predicate import Scalar
 from bus.keystore import load_key
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from pep.trust_store import read_keys
 from pubsub_core.rules.table import InvalidTable, Rows, changed

@@ -95,8 +95,11 @@ def demo(
 @app.command("police")
 def police_(
     accounts: Annotated[
-        bool, typer.Option(help="Give each domain an account of its own on the NATS server.")
-    ] = True,
+        bool,
+        typer.Option(
+            "--accounts", help="Give each domain an account of its own on the NATS server, and a password."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Three domains, one type: what a detective, a billing office and a statistician see of one camera's events."""

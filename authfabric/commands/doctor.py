@@ -14,13 +14,13 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from authfabric.link import connect
 from authfabric.settings import find_running, find_url
 from authfabric.terminal import Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
 from authz.errors import InvalidKey
 from bus.connection import URL_VARIABLE, Connection
 from bus.errors import ReplyTimeout
+from bus.link import connect
 from bus.server import find_binary
 from pep import Enforcer
 from pep.trust_store import TRUST_VARIABLE, configured_keys

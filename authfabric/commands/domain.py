@@ -39,7 +39,8 @@ app = typer.Typer(help="Domains: who may connect, and what they may do there.", 
 ROLES = {
     "pep": "network: {0}\naction: connect",
     "pdp": "network: {0}\naction: connect\nobject: *\naction: decide",
-    "broker": "network: {0}\naction: connect|install\ntype: *\naction: *",
+    "broker": "network: {0}\naction: connect|carry",
+    "installer": "network: {0}\naction: connect|install",
     "operator": "resource: *\naction: *",
 }
 DEFAULT_NETWORK = "*"
@@ -239,9 +240,7 @@ def admit(
     with _errors():
         opened = DomainFolder.open(folder)
         asked, key = JOIN_REQUEST.read(_read_bytes(request))
-        text = (
-            "\n".join(lines or []) or asked.wants or f"network: {opened.file.name}\naction: connect|install"
-        )
+        text = "\n".join(lines or []) or asked.wants or f"network: {opened.file.name}\naction: connect|carry"
         domain = opened.domain(passphrase.known)
         capability, certificate = domain.admit(asked.name, key, parse_authority(text), _lifetime(lasts))
         membership = opened.admitted(asked, capability, certificate)

@@ -14,7 +14,6 @@ from rich.table import Table
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
-from authfabric.link import connect
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
@@ -23,6 +22,7 @@ from authz import AuthFabricError
 from authz.errors import InvalidKey
 from authz.spki import encode_chain, parse_chain
 from bus.keystore import load_key, load_public_key
+from bus.link import connect
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import InvalidType, TypeRefused
 from pubsub_core.event_type import Attribute, AttributeType, EventType

@@ -18,7 +18,6 @@ from rich.table import Table
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, write_new
 from authfabric.durations import seconds_of
-from authfabric.link import connect
 from authfabric.network_key import NetworkKey, make_network_key, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
@@ -29,6 +28,7 @@ from authz.spki import InvalidCapability
 from authz.spki.text import format_time, parse_notice
 from bus.connection import Connection
 from bus.keystore import load_key, load_public_key
+from bus.link import connect
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused
 from pubsub_core.keys import InvalidPlan, Plan

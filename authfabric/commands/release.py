@@ -13,12 +13,12 @@ from rich.table import Table
 
 from authfabric.commands.rollout import Rollout, watching
 from authfabric.keys import Trust, own_identity, trusted_keys
-from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from bus.feed import Entry
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.bundle_store import read_bundle
 from pdp.publisher_service import Published, Publisher

@@ -21,7 +21,6 @@ from authfabric.commands.ask import read_attributes
 from authfabric.commands.pdp import cache_file
 from authfabric.durations import seconds_of
 from authfabric.keys import Trust, load_or_make, roles_key_file, trusted_keys
-from authfabric.link import connect
 from authfabric.role_process import Setup
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
@@ -29,6 +28,7 @@ from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
 from bus.errors import NoResponders
 from bus.keystore import load_key
+from bus.link import connect
 from bus.role_messages import Set
 from bus.roles import RoleClient, RoleRefused
 from bus.scopes import DEFAULT_DOMAIN

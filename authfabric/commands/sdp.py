@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from authfabric.keys import Trust, trusted_keys
-from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Url, err, fail, print_json, run
 from authfabric.warrants import Chain, Held, Key, find_warrant
 from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
 from bus.errors import InvalidScope
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.topics import InvalidTopic, Topic
 from pdp.health_server import serve_health

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from rich.markup import escape
 
 from authfabric.commands.ask import read_attributes
-from authfabric.link import connect
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import Entity, InvalidRequest
+from bus.link import connect
 from bus.messages import SearchPage, SearchQuery
 from bus.scopes import DEFAULT_DOMAIN
 from bus.search import ask_search

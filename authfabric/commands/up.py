@@ -13,7 +13,6 @@ from rich.panel import Panel
 
 from authfabric.fabric import Fabric, fabric
 from authfabric.keys import own_identity
-from authfabric.link import connect
 from authfabric.local_domain import OPERATOR
 from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, state_folder
 from authfabric.terminal import Json, err, out, print_json, run
@@ -21,6 +20,7 @@ from authz import Identity
 from authz.release import Released
 from bus.audit_store import AuditStore
 from bus.credentials_store import default_file
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.bundle_store import read_folder
 from pdp.publisher_service import Publisher

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from authfabric.scenarios.met_roles import Met
 from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching
-from authfabric.stage import Domain, stage
+from authfabric.stage import Domain, Ground, stage
 from authz import Identity, PublicKey
 from authz.spki import Capability, Certificate, Validity, parse_authority
 from bus.connection import Connection
@@ -68,19 +68,20 @@ CASE = "case-7"
 PLACE = "Victoria"
 
 
-async def play(*, accounts: bool = True) -> tuple[Outcome, Outcome]:
-    """Run the scenario, each domain in an account of its own or all in one.
+async def play(*, accounts: bool = False) -> tuple[Outcome, Outcome]:
+    """Run the scenario, all domains in one account that refuses strangers, or each in one of its own.
 
     Returns who saw what while the court order stood, and after the court had taken it back.
     """
-    async with stage(["met", "ccs", "pito"], accounts=accounts) as (met, ccs, pito):
+    ground = Ground.ACCOUNTS if accounts else Ground.SECURED
+    async with stage(["met", "ccs", "pito"], ground) as (met, ccs, pito):
         kind = EventType.new(NUMBERPLATE, pito.key.public, ATTRIBUTES, uuid4)
         await pito.publish_types(SignedType.sign(kind, pito.key))
         force = Met(met, NUMBERPLATE)
         force.people.update({name: Identity.generate() for name in ("smith", "camera-7")})
         await _start(force, ccs, pito)
         async with contextlib.AsyncExitStack() as stack:
-            bus = await stack.enter_async_context(Connection(met.url, name="people"))
+            bus = await stack.enter_async_context(met.connect("people"))
             order = force.order(CASE, WANTED)
             camera, smith = await _people(stack, force, pito, bus, order)
             viewers = [Viewer("detective (met)", await smith.subscriber(NUMBERPLATE))]
@@ -91,7 +92,7 @@ async def play(*, accounts: bool = True) -> tuple[Outcome, Outcome]:
             await stack.enter_async_context(watching(viewers))
             publisher = await camera.publisher(NUMBERPLATE)
             await warm_up(publisher, viewers, {**SIGHTINGS[1], "time": 0.0}, "time")
-            where = "three accounts" if accounts else "one account"
+            where = "three accounts" if accounts else "one secured account"
             first = await _tell(publisher, viewers, viewers, SIGHTINGS, f"Who sees what, {where}")
             await force.revoke(bus, order)
             await _bereft(smith)

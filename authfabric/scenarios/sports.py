@@ -78,7 +78,7 @@ STORIES = (
 
 async def play() -> tuple[Outcome, Outcome]:
     """Run the scenario; returns who saw what before and after the promotion."""
-    async with stage(["sports"], accounts=False) as (domain,):
+    async with stage(["sports"]) as (domain,):
         await domain.publish_types(*_types(domain))
         await domain.release(BEFORE)
         brokers = (domain.start_broker([domain], domain.key, name=name) for name in BROKERS)

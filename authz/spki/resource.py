@@ -17,6 +17,7 @@ class Right(enum.StrEnum):
 
     CONNECT = "connect"
     INSTALL = "install"
+    CARRY = "carry"
     PROVIDE = "provide"
     AUDIT = "audit"
     EXTEND = "extend"
@@ -54,6 +55,7 @@ class Kind(enum.StrEnum):
 _KIND = {
     Right.CONNECT: Kind.NETWORK,
     Right.INSTALL: Kind.NETWORK,
+    Right.CARRY: Kind.NETWORK,
     Right.PROVIDE: Kind.NETWORK,
     Right.AUDIT: Kind.NETWORK,
     Right.EXTEND: Kind.TYPE,

@@ -138,6 +138,35 @@ def test_installing_reaches_the_releases_of_that_network_only():
     assert not may_publish(held, f"$KV.{subjects.RELEASES}.bank")
 
 
+class TestBrokers:
+    held = of("network: shop\naction: connect|carry")
+
+    def test_they_hear_their_clients_and_each_other(self):
+        assert may_hear(self.held, subjects.broker("shop", "b-1", "publish"))
+        assert may_hear(self.held, subjects.link_to("bank", "b-1", "events"))
+        assert not may_hear(self.held, subjects.broker("bank", "b-1", "publish"))
+
+    def test_they_speak_to_clients_and_to_brokers_in_the_name_of_their_own_domain(self):
+        for domain, may in (("shop", True), ("bank", False)):
+            assert may_publish(self.held, subjects.link_to(domain, "b-2", "events")) is may
+            assert may_publish(self.held, subjects.mailbox(domain, "X", "1")) is may
+
+    def test_they_bring_no_policies_into_force_and_manage_no_keys(self):
+        assert not may_publish(self.held, f"$KV.{subjects.RELEASES}.shop")
+        assert not may_publish(self.held, subjects.key_changes("t"))
+        assert not may_hear(self.held, subjects.key_requests("t"))
+
+    def test_clients_speak_to_them_and_hear_their_own_mail_only(self):
+        client = of(CONNECT)
+        own, other = subjects.place(HOLDER), subjects.place(Identity.generate().public)
+        assert may_publish(client, subjects.broker("shop", "b-1", "call"))
+        assert may_hear(client, subjects.mailbox("shop", own, "1"))
+        assert not may_hear(client, subjects.mailbox("shop", other, "1"))
+        assert not may_hear(client, subjects.mailbox("bank", own, "1"))
+        assert not may_publish(client, subjects.mailbox("shop", other, "1"))
+        assert not may_hear(client, subjects.link_all("shop", "hello"))
+
+
 def test_rights_over_a_network_need_the_right_to_connect_to_it():
     held = of(CONNECT, "network: bank\naction: install")
     assert not may_publish(held, f"$KV.{subjects.RELEASES}.bank")

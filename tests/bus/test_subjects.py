@@ -14,7 +14,18 @@ from authz.request import MAX_BYTES
 from bus import Connection
 from bus.errors import InvalidScope
 from bus.scopes import MAX_DOMAIN_BYTES, Kind, Scope
-from bus.subjects import MAX_SUBJECT, Mode, interest, is_inbox, path_tokens, question, token, untoken
+from bus.subjects import (
+    MAX_SUBJECT,
+    Mode,
+    interest,
+    is_inbox,
+    is_mailbox,
+    mailbox,
+    path_tokens,
+    question,
+    token,
+    untoken,
+)
 from tests.bus.scopes import scopes
 
 names = st.text(st.characters(exclude_categories=[]))
@@ -119,6 +130,18 @@ def test_the_longest_names_fit_a_subject_that_the_server_takes(server, kind):
 def test_a_subject_that_would_cost_the_connection_is_refused(kind, build):
     with pytest.raises(InvalidScope, match="is too long: its names need more than 4000 bytes"):
         build(Mode.ANY, Scope(kind, "d" * 4000, "o" * 4000, "s", "a"))
+
+
+def test_brokers_send_to_mailboxes_of_their_own_domain_only():
+    assert is_mailbox(mailbox("uk.met", "ABC", "1f"), "uk.met")
+    others = (
+        mailbox("ccs", "A", "1"),
+        "_INBOX.x.1",
+        mailbox("uk.met", "A", "1.2"),
+        mailbox("uk.met", "*", "1"),
+        "",
+    )
+    assert not any(is_mailbox(each, "uk.met") for each in others)
 
 
 def test_an_answer_goes_to_an_inbox_only():

@@ -6,6 +6,7 @@ With words, only those whose test has one of them in its name.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -68,7 +69,13 @@ def _run(copy: Path, tests: Sequence[str]) -> tuple[str, str]:
     """Whether tests passed or failed, or what else came of them; and the first words of why."""
     try:
         done = subprocess.run(
-            [*_PYTEST, *tests], cwd=copy, capture_output=True, text=True, timeout=SECONDS, check=False
+            [*_PYTEST, *tests],
+            cwd=copy,
+            env=os.environ | {"PYTHONPATH": str(copy)},  # for the processes that tests start elsewhere
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return "hung", f"it did not end within {SECONDS} s"

@@ -136,3 +136,12 @@ async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
         await client.subscriber("x.Y")
     with pytest.raises(Refused):
         await client._connect()
+
+
+@pytest.mark.parametrize("inbox", ["_INBOX.x.1", "af.link.default.all.hello", "$KV.authfabric-types.x", ""])
+async def test_a_client_that_wants_its_mail_elsewhere_is_refused(place, inbox):
+    await place.broker("north")
+    client = await place.client("ann", "north")
+    client._inbox = inbox
+    with pytest.raises(Refused, match="no place for a client's mail"):
+        await client._connect()

@@ -1,4 +1,4 @@
-"""The police scenario, attribute by attribute: three broker processes, in three accounts and in one."""
+"""The police scenario, attribute by attribute: three broker processes, in three accounts and in one secured one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def only(sighting: dict[str, object], *names: str) -> dict[str, object]:
     return {name: sighting[name] for name in names}
 
 
-@pytest.mark.parametrize("accounts", [True, False], ids=["three accounts", "one account"])
+@pytest.mark.parametrize("accounts", [True, False], ids=["three accounts", "one secured account"])
 async def test_each_sees_what_it_may_of_what_the_camera_saw(accounts):
     outcome, after = await play(accounts=accounts)
     true = [{**each, "location": "Victoria"} for each in SIGHTINGS]  # whatever the camera says
