@@ -139,10 +139,25 @@ def _meet(one: str, other: str) -> tuple[str, ...]:
 
 
 def _left(denied: Iterable[str], allowed: Collection[str], also_denied: Collection[str]) -> frozenset[str]:
-    """What stays denied although somebody else allows this."""
-    return frozenset(
-        each for each in denied if each in also_denied or not any(subset(each, other) for other in allowed)
-    )
+    """What stays denied although somebody else allows this: all of it, or where the other has denials within."""
+    left = set[str]()
+    for each in denied:
+        whole = any(subset(each, other) for other in allowed)
+        left.update(filter(None, (overlap(each, other) for other in also_denied)) if whole else (each,))
+    return frozenset(left)
+
+
+def overlap(one: str, other: str) -> str:
+    """The subject that matches whatever both match; nothing if there is none such."""
+    words = list[str]()
+    mine, its = one.split("."), other.split(".")
+    for number, (word, its_word) in enumerate(zip(mine, its, strict=False)):
+        if ">" in (word, its_word):
+            return ".".join([*words, *(its if word == ">" else mine)[number:]])
+        if word != its_word and "*" not in (word, its_word):
+            return ""
+        words.append(its_word if word == "*" else word)
+    return ".".join(words) if len(mine) == len(its) else ""
 
 
 def subset(inner: str, outer: str) -> bool:

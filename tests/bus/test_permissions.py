@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from authz import Identity
 from authz.spki import Capability, parse_authority
 from bus import subjects
-from bus.permissions import Permissions, permissions, subset
+from bus.permissions import Permissions, overlap, permissions, subset
 from bus.scopes import Scope
 from bus.subjects import Mode, interest, question
 
@@ -198,6 +198,12 @@ def test_what_a_narrower_subject_matches_a_wider_one_does(inner, outer, name):
         assert matches(outer, name)
 
 
+@given(patterns, patterns, names)
+def test_what_two_subjects_have_in_common_is_what_both_match(one, other, name):
+    common = overlap(one, other)
+    assert bool(common and matches(common, name)) == (matches(one, name) and matches(other, name))
+
+
 permitted = st.builds(
     lambda allow, deny: Permissions(subscribe=frozenset(allow), subscribe_denied=frozenset(deny)),
     st.lists(patterns, max_size=3),
@@ -205,6 +211,11 @@ permitted = st.builds(
 )
 
 
+@example(
+    Permissions(subscribe=frozenset("a"), subscribe_denied=frozenset("*")),
+    Permissions(subscribe=frozenset("*"), subscribe_denied=frozenset("a")),
+    "a",
+)
 @given(permitted, permitted, names)
 def test_a_union_gives_nothing_that_neither_side_gives(one, other, name):
     if may_hear(one.union(other), name):
