@@ -89,7 +89,7 @@ class Domain:
 
     async def set_table(self, name: str, rows: Rows) -> None:
         """Give the domain's rules a table to look things up in."""
-        async with Connection(self.url, name="stage") as bus:
+        async with self.connect("tables", "connect|install") as bus:
             store = TableStore(bus, self.name, {self.key.public})
             await store.put(name, rows, self.key)
 

@@ -146,7 +146,7 @@ async def play(history: Callable[[str], str] | None = None) -> tuple[Outcome, ..
 
     `history` names the database of each surgery; by default it is a file of its own.
     """
-    async with stage([*SURGERIES, "audit"], accounts=False) as domains, contextlib.AsyncExitStack() as stack:
+    async with stage([*SURGERIES, "audit"]) as domains, contextlib.AsyncExitStack() as stack:
         *surgeries, office = domains
         await _start(surgeries, office, history or (lambda name: f"sqlite:///{office.folder / name}.db"))
         inspector = await stack.enter_async_context(office.client("inspector", {"roles": ["investigator"]}))
