@@ -77,7 +77,7 @@ class Domain:
 
     async def put_table(self, name: str, rows: Rows) -> None:
         """Put a context table where the domain's brokers look things up."""
-        async with Connection(self.url, name="stage") as bus:
+        async with self.connect("tables", "connect|install") as bus:
             await TableStore(bus, self.name, {self.key.public}).put(name, rows, self.key)
 
     async def publish_types(self, *types: SignedType) -> None:
@@ -86,12 +86,6 @@ class Domain:
             store = TypeStore(bus, Catalogue())
             for each in types:
                 await store.publish(each)
-
-    async def set_table(self, name: str, rows: Rows) -> None:
-        """Give the domain's rules a table to look things up in."""
-        async with self.connect("tables", "connect|install") as bus:
-            store = TableStore(bus, self.name, {self.key.public})
-            await store.put(name, rows, self.key)
 
     async def start_roles(self) -> Sequence[str]:
         """Start a role service; returns what to tell the PDP, so that it asks there who is in which role."""

@@ -176,7 +176,7 @@ async def _start(surgeries: Sequence[Domain], office: Domain, history: Callable[
     domains = [*surgeries, office]
     for domain in domains:
         await domain.publish_types(*(SignedType.sign(each, office.key) for each in kinds))
-    await office.set_table("drugs", DRUGS)
+    await office.put_table("drugs", DRUGS)
     await office.release([File("events.yaml", AUDIT), File("events.rules", RULES)])
     files = [File("events.yaml", SURGERY), File("events.rules", _FLUENT)]
     await asyncio.gather(*(each.release(files) for each in surgeries))

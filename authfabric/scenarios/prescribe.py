@@ -102,7 +102,7 @@ PRESCRIBED = (
 
 async def play() -> tuple[Outcome, ...]:
     """Run the scenario; returns who saw what before and after the patient is handed over."""
-    async with stage(["health"], accounts=False) as (domain,):
+    async with stage(["health"]) as (domain,):
         await domain.publish_types(*_types(domain))
         await domain.put_table("drugs", DRUGS)
         await domain.release([File("health.yaml", POLICIES), File("health.rules", RULES)])
