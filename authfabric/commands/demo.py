@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from time import monotonic
 from typing import Annotated
@@ -123,6 +124,14 @@ def drugs_(json: Json = False) -> None:
     """An auditor and three surgeries: what is seen, also of the past, as an investigation is opened and closed."""
     _need_history()
     _show(run(drugs.play()), json)
+
+
+@app.command("homecare")
+def homecare_(json: Json = False) -> None:
+    """Sensors at home: a dashboard without details, until an emergency shows them, and those of two hours before."""
+    _need_history()
+    homecare = import_module("authfabric.scenarios.homecare")
+    _show(run(homecare.play()), json)
 
 
 def _need_history() -> None:

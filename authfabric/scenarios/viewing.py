@@ -106,9 +106,11 @@ class Outcome:
         return table
 
 
-def outcome(title: str, published: Sequence[Values], viewers: Sequence[Viewer], key: str) -> Outcome:
+def outcome(
+    title: str, published: Sequence[Values], viewers: Sequence[Viewer], key: str, note: str = ""
+) -> Outcome:
     """Put together what was seen; events are recognised by one attribute, which every viewer may see."""
-    return side_by_side(title, published, {each.name: each.news() for each in viewers}, key)
+    return side_by_side(title, published, {each.name: each.news() for each in viewers}, key, note)
 
 
 def side_by_side(
@@ -125,4 +127,9 @@ def side_by_side(
 def _lines(values: Values | None) -> str:
     if values is None:
         return "[dim]-[/]"
-    return "\n".join(f"{name} {value}" for name, value in values.items())
+    return "\n".join(f"{name} {_text(value)}" for name, value in values.items())
+
+
+def _text(value: object) -> str:
+    """A value, and a point on the map by its coordinates."""
+    return ", ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
