@@ -75,11 +75,11 @@ class Context:
         things = tuple(each for each in arguments if isinstance(each, str | int | float | bool))
         return len(things) == len(arguments) and self.fluents.holds_at(Fluent(name, things), at)
 
-    def look_up(self, table: str, key: Scalar) -> Row | None:
-        """The row of a table. Raises Unknowable if there is no such table."""
+    def look_up(self, table: str, key: object) -> Row | None:
+        """The row of a table, none for what is missing. Raises Unknowable if there is no such table."""
         if table not in self.tables:
             raise Unknowable(table, "is no context table that this broker has")
-        return self.tables[table].get(str(key))
+        return self.tables[table].get(str(key)) if isinstance(key, str | int | float | bool) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -150,8 +150,7 @@ def _call(call: Call, names: Mapping[str, Attribute], context: Context) -> Term:
 
 def _lookup(table: str, key: Term, column: str, context: Context) -> Term:
     def cell(case: Case) -> object:
-        found = key(case)
-        row = context.look_up(table, found) if isinstance(found, str | int | float | bool) else None
+        row = context.look_up(table, key(case))
         return row.get(column) if row is not None else None
 
     return cell
@@ -162,9 +161,11 @@ def _holds(fluent: Call, at: Term, names: Mapping[str, Attribute], context: Cont
 
     def held(case: Case) -> object:
         moment = at(case)
-        if not isinstance(moment, int | float):
-            return False
-        return context.holds(fluent.name, [each(case) for each in arguments], moment)
+        known = (
+            moment if isinstance(moment, int | float) else None
+        )  # a fluent that is unknown raises all the same
+        found = context.holds(fluent.name, [each(case) for each in arguments], known or 0.0)
+        return found and known is not None
 
     return held
 
