@@ -61,6 +61,21 @@ class Difference:
         return said or ("how policies are combined changes" if self.whole else "nothing changes")
 
 
+def obliging(old: PolicySet, new: PolicySet) -> tuple[str, ...]:
+    """Policies with obligations, rules among them, that were added, altered or removed.
+
+    Where they apply, enforcers have something else to do, even if the same is allowed as before.
+    """
+    before, after = ({each.id: each for each in several.every_policy} for several in (old, new))
+    return tuple(
+        name
+        for name in {**before, **after}
+        if (forms := [each for each in (before.get(name), after.get(name)) if each is not None])
+        and any(each.obligations for each in forms)
+        and (len(forms) == 1 or _differ(*forms))
+    )
+
+
 def _named(policies: PolicySet) -> dict[str, object]:
     """Everything that can be named in a decision, with all of it that bears on one."""
     named: dict[str, object] = {each.id: (*_said(each), each.condition) for each in policies.every_policy}

@@ -67,6 +67,8 @@ class Diff(msgspec.Struct, frozen=True):
     by_prefix: tuple[Group, ...] = ()
     by_subject: tuple[Group, ...] = ()
     examples: tuple[Example, ...] = ()
+    obliging: tuple[str, ...] = ()
+    """Policies whose obligations differ, so that enforcers may have to do something else where the same is allowed."""
 
     @property
     def gained(self) -> int:

@@ -36,6 +36,7 @@ def diff_report(diff: Diff, told: Told) -> Report:
             ("lost: allow to deny", diff.lost),
             ("with or by the context", diff.total - diff.gained - diff.lost),
             ("subjects affected", diff.subjects),
+            ("policies whose obligations differ", len(diff.obliging)),
         ),
         notes=f"From `{told.before}` to `{told.after}`, over {told.about}.",
     )

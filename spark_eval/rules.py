@@ -27,7 +27,7 @@ from authz.predicate import (
     Relate,
 )
 from authz.request import Attributes
-from pdp.abac.policy import Policy
+from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.source import AbacSource
 from pdp.labels import Access, InvalidLabel, Labelling, LabelPolicy, LabelSource
 from pdp.oasis import Instance, RoleSource
@@ -79,12 +79,20 @@ def derivations(sources: Sequence[PolicySource]) -> Mapping[str, Derivation]:
 def _rules(source: PolicySource, roles: Collection[str]) -> Rules:
     match source:
         case AbacSource():
-            return Rules(source.policies, source.algorithm, source.name)
+            return Rules(source.policies, _algorithm(source), source.name)
         case RoleSource():
             return Rules(tuple(_role_policies(source, roles)), name=source.name)
         case LabelSource():
             return Rules(tuple(_label_policies(source.policy, source.name)), name=source.name)
     raise UnknownSource(source)
+
+
+def _algorithm(source: AbacSource) -> Algorithm:
+    """How the policies combine that are not left to the PDP anyway: those with obligations are."""
+    allows = any(each.effect is Effect.ALLOW and not each.obligations for each in source.policies)
+    overridden = source.algorithm is Algorithm.ALLOW_OVERRIDES and allows
+    special = overridden or source.algorithm is Algorithm.HIGHEST_PRIORITY
+    return source.algorithm if special else Algorithm.DENY_OVERRIDES
 
 
 def _role_policies(source: RoleSource, roles: Collection[str]) -> Iterator[Policy]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -26,9 +27,10 @@ from authfabric.populations import (
     stored,
 )
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, command_line, err, fail, out, print_json, say
+from authfabric.terminal import Exit, Json, Url, command_line, err, fail, out, print_json, printable, say
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
+from pdp.difference import obliging
 from pdp.policy_set import PolicySet
 from spark_eval.errors import require_spark
 
@@ -96,6 +98,7 @@ def diff(
             else:
                 inputs = make_inputs(policies, subjects, objects, actions, may_lack, session)
                 found = compare_policies(PolicySet.read(before), inputs, session, steps)
+        found = msgspec.structs.replace(found, obliging=obliging(PolicySet.read(before), policies))
         if report is not None:
             about = f"the requests in `{seen}`" if seen else "all entities"
             page = diff_report(found, Told(old, new, about, command_line()))
@@ -107,7 +110,7 @@ def diff(
     else:
         _show(found, report)
     kinds = {FailOn.GAINED: MORE, FailOn.LOST: LESS, FailOn.ANY: MORE | LESS, FailOn.NEVER: ()}[fail_on]
-    if found.any_of(kinds):
+    if found.any_of(kinds) or (fail_on is FailOn.ANY and found.obliging):
         raise typer.Exit(Exit.DENIED)
 
 
@@ -116,6 +119,11 @@ def _show(found: Diff, report: Path | None) -> None:
         _show_changes(found)
     else:
         say(f"nothing changes: {found.decisions:,} decisions are the same")
+    if found.obliging:
+        names = ", ".join(map(printable, found.obliging[:SHOWN])) + (
+            ", …" if len(found.obliging) > SHOWN else ""
+        )
+        say(f"what enforcers are obliged to changes, by {len(found.obliging):,} policies: {names}")
     if report is not None:
         say(f"report: [bold]{escape(str(report))}[/]")
 

@@ -81,11 +81,13 @@ async def answers_alike(clinic, running, attributes, name):
     await replica.stop()
 
 
-def diff(clinic, *words, abac=ABAC, roles=ROLES):
+def diff(clinic, *words, abac=ABAC, roles=ROLES, rules=None):
     """Compare the clinic's policies with these."""
     new = Path(shutil.copytree(clinic.policies, clinic.folder / "new", dirs_exist_ok=True))
     (new / "abac.yaml").write_text(abac)
     (new / "clinic.oasis").write_text(roles)
+    if rules is not None:
+        (new / "t.rules").write_text(rules)
     entities = [
         "--subjects",
         str(clinic.folder / "people.jsonl"),
@@ -135,6 +137,17 @@ def test_the_exit_code_says_whether_something_changes_that_matters(clinic):
     assert diff(clinic, *ALL, "--fail-on", "lost", roles=FEWER["roles"]).exit_code == 0
     same = diff(clinic, *ALL, roles=ROLES + 'nurse |- privilege(write, "/x")\n')
     assert (same.exit_code, "nothing changes" in same.stdout) == (0, True)
+
+
+def test_a_diff_names_rules_that_oblige_to_something_else(clinic):
+    rule = clinic.policies / "t.rules"
+    rule.write_text("a: ALLOW SUBSCRIPTION TO t\nb: RESTRICT DELIVERY OF t FILTER x = 1\n")
+    changed = "a: ALLOW SUBSCRIPTION TO t\nb: RESTRICT DELIVERY OF t FILTER x = 2\n"
+    result = diff(clinic, *ALL, "--json", rules=changed)
+    assert result.exit_code == 1, result.output
+    found = msgspec.json.decode(result.stdout, type=Diff)
+    assert (found.total, found.obliging) == (0, ("b",))
+    assert diff(clinic, *ALL, "--fail-on", "lost", rules=changed).exit_code == 0
 
 
 def test_a_diff_over_a_log_counts_what_was_asked(clinic):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pdp.abac.policy import Algorithm
 from pdp.abac.reader import read_policies
+from pdp.bundle import Bundle, File
+from pdp.policy_set import PolicySet
 from sdp_cache.snapshot import Ruling
 from spark_eval.plan import Rules, make_plan
+from spark_eval.rules import rules_of
 
 POLICIES = """
 - {uid: free, effect: allow, targets: {action_id: read}, rules: {}}
@@ -20,3 +23,14 @@ def test_where_a_policy_with_obligations_applies_the_pdp_is_asked_first():
         first = plan.tiers()[0]
         assert first.ruling is Ruling.ASK
         assert [plan.bits[number].policies for number in first.bits] == [("obliged",)]
+
+
+def test_rules_stand_beside_policies_of_any_algorithm():
+    allow = "- {uid: door, effect: allow, targets: {action_id: subscribe}, rules: {}}"
+    rules = "a: ALLOW SUBSCRIPTION TO t WHERE credentials(user, x)"
+    for algorithm in Algorithm:
+        manifest = File("bundle.yaml", f"algorithm: {algorithm}")
+        bundle = Bundle.of([manifest, File("door.yaml", allow), File("t.rules", rules)])
+        plan = make_plan(rules_of(PolicySet.read(bundle).sources()))
+        order = [plan.bits[number].policies for tier in plan.tiers() for number in tier.bits]
+        assert order == [("a",), ("rules:t:subscribe",), ("door",)]

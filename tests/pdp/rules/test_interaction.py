@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from authz import Entity, Request
+from authz import Entity, Identity, Request
 from authz.change import Touched
 from authz.errors import InvalidSyntax
-from authz.predicate import compile_predicate
+from authz.predicate import And, compile_predicate
 from authz.rules import parse_rules
+from bus.messages import SearchQuery
 from pdp.bundle import Bundle, File
-from pdp.difference import Difference
+from pdp.difference import Difference, obliging
+from pdp.point import PolicyPoint
 from pdp.policy_set import InvalidPolicies, PolicySet
 from pdp.shadow import Judge
 
@@ -169,3 +171,51 @@ def test_deciding_a_second_time_by_the_reference_agrees():
         for action in ("subscribe", "replay", "transform", "observe"):
             request = Request.of(Entity("ann", {"roles": roles, "ward": "a"}), "/types/prescribe", action)
             assert not [*judge.divergences(request, policies.engine().evaluate(request))]
+
+
+def test_what_enforcers_are_obliged_to_is_compared_besides():
+    stricter = CARE.replace("'class') = 'A'", "'class') = 'B'")
+    assert obliging(read(CARE), read(stricter)) == ("class",)
+    assert obliging(read(CARE), read(CARE)) == ()
+    assert obliging(read(CARE), read("")) == tuple(read(CARE).interaction.sources)
+
+
+def test_rules_are_packed_signed_and_opened_with_the_rest():
+    key = Identity.generate()
+    bundle = Bundle.of([File("care.rules", CARE), File("care/cases.yaml", "[]")])
+    opened = Bundle.open(bundle.sign(key), {key.public}).value
+    assert [each.path for each in opened.files] == ["care.rules"]
+    assert PolicySet.read(opened).interaction == read(CARE).interaction
+
+
+async def test_who_may_receive_events_can_be_searched_for():
+    people = (
+        "subjects: {ann: {roles: [auditor]}, bob: {roles: [doctor]}, carl: {roles: [clerk]}, dora: {ward: a}}"
+    )
+    policies = PolicySet.read(Bundle.of([File("care.rules", CARE), File("entities.yaml", people)]))
+    query = SearchQuery("subject", None, Entity("/types/prescribe"), Entity("subscribe"), {})
+    page = await PolicyPoint(policies).search(query)
+    assert page.found == ("ann", "bob", "dora")
+
+
+def test_a_certificate_that_comes_with_an_answer_implies_it():
+    engine = read(CARE).engine(certify=True)
+    subjects = [
+        Entity("ann", {"roles": list(roles), **({"ward": ward} if ward else {})})
+        for roles in ((), ("doctor",), ("auditor",), ("doctor", "auditor"))
+        for ward in ("", "a")
+    ]
+    requests = [
+        Request.of(each, thing, action)
+        for each in subjects
+        for thing in ("/types/prescribe", "/types/other", "/context")
+        for action in ("subscribe", "replay", "transform", "observe")
+    ]
+    decisions = [(each, engine.evaluate(each)) for each in requests]
+    certified = [each for _, each in decisions if each.certificate]
+    assert certified
+    for decision in certified:
+        holds = compile_predicate(And(tuple(each.predicate for each in decision.certificate)))
+        for request, other in decisions:
+            if holds(request):
+                assert (other.allowed, other.obligations) == (decision.allowed, decision.obligations)
