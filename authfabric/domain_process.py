@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import time
 
@@ -52,7 +53,8 @@ class Serving:
     def issuing(self, bus: Connection) -> IssuingService:
         enrolment = Enrolment(lambda: self.folder.members)
         roles = None if self.roles is None else self.roles(bus)
-        return IssuingService(bus, self.issuer, time, enrolment, roles, self.lifetime)
+        certify = partial(self.folder.certify_member, self.issuer)
+        return IssuingService(bus, self.issuer, time, enrolment, roles, self.lifetime, certify)
 
 
 def role_rules(service: PublicKey, policies: Path) -> RoleRules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import time
 
@@ -56,9 +57,10 @@ class LocalDomain:
         """Decide who connects, and hand out capabilities to members, for the length of the block."""
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
         enrolment = Enrolment(lambda: self.folder.members)
+        certify = partial(self.folder.certify_member, self.issuer)
         async with (
             AccessService(self.folder.file.url, keys, self.folder.control(), time, tls) as access,
-            IssuingService(access.member, self.issuer, time, enrolment),
+            IssuingService(access.member, self.issuer, time, enrolment, certify=certify),
         ):
             yield access
 

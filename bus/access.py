@@ -40,6 +40,8 @@ class AccessAnswer(msgspec.Struct, frozen=True, array_like=True):
 
     chain: bytes = b""
     problem: str = ""
+    certificate: str = ""
+    """A TLS certificate over the same key, and those between it and the domain's own; PEM."""
 
 
 CAPABILITY_REQUEST: Seal[CapabilityRequest] = Seal("capability request", CapabilityRequest)
@@ -48,9 +50,14 @@ _unpack = Unpack(AccessAnswer)
 
 async def ask_capability(connection: Connection, at: float, session: str = "") -> bytes:
     """A chain that ends with the connection's own key, fresh from the service. Raises AccessRefused."""
+    return (await ask_renewal(connection, at, session)).chain
+
+
+async def ask_renewal(connection: Connection, at: float, session: str = "") -> AccessAnswer:
+    """That chain, and what its holder shows of itself on encrypted links. Raises AccessRefused."""
     assert connection.credentials is not None
     request = CAPABILITY_REQUEST.sign(CapabilityRequest(at, session), connection.credentials.identity)
-    return (await _ask(connection, RENEW, request)).chain
+    return await _ask(connection, RENEW, request)
 
 
 async def ask_revocation(connection: Connection, notice: Notice) -> None:

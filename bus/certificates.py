@@ -86,6 +86,14 @@ def certified_key(pem: str) -> PublicKey:
     return PublicKey(key.public_bytes_raw())
 
 
+def certificate_end(pem: str) -> float:
+    """When the first of these certificates ends, in Unix time. Raises BadMessage."""
+    try:
+        return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()
+    except ValueError as error:
+        raise BadMessage("certificate", f"cannot be read: {error}") from None
+
+
 def _private(identity: Identity) -> Ed25519PrivateKey:
     return cast(Ed25519PrivateKey, serialization.load_pem_private_key(identity.to_pem(), None))
 

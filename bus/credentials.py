@@ -19,6 +19,8 @@ class Credentials:
     chain: bytes = b""
     """As `encode_chain` wrote it."""
     tls: ssl.SSLContext | None = None
+    tls_until: float | None = None
+    """When its TLS certificate ends, in Unix time; None if that is not known."""
 
     @property
     def token(self) -> str:

@@ -11,15 +11,16 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from authz import AuthFabricError, Identity
 from authz.spki import MalformedCertificate, encode_chain, parse_chain
+from bus.certificates import certificate_end
 from bus.credentials import Credentials
-from bus.errors import BusError
+from bus.errors import BadMessage, BusError
 from bus.keystore import PASSPHRASE_VARIABLE, configured_passphrase, read_private, unlock, write_private
 
 VARIABLE = "AUTHFABRIC_CREDENTIALS"
@@ -74,9 +75,10 @@ def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) ->
         identity = unlock(path, file.key.encode(), passphrase or _configured_passphrase)
         chain = encode_chain(parse_chain(file.capability, str(path))) if file.capability else b""
         tls = client_context(identity, file.certificate, file.authorities) if file.authorities else None
+        until = certificate_end(file.certificate) if tls is not None else None
     except (msgspec.DecodeError, ssl.SSLError, AuthFabricError, MalformedCertificate) as error:
         raise CredentialsRefused(path, str(error)) from None
-    return Found(file.url, Credentials(identity, chain, tls))
+    return Found(file.url, Credentials(identity, chain, tls, until))
 
 
 def find_credentials(url: str | None = None) -> Found | None:
@@ -106,6 +108,20 @@ def client_context(identity: Identity, certificates: str, authorities: str) -> s
         file.write_text(identity.to_pem().decode() + certificates)
         context.load_cert_chain(file)
     return context
+
+
+def with_certificate(credentials: Credentials, certificates: str) -> Credentials:
+    """The same, with another TLS certificate of its holder; who certifies servers stays as it is. Raises BadMessage."""
+    if credentials.tls is None:
+        return credentials
+    known = credentials.tls.get_ca_certs(binary_form=True)
+    authorities = "".join(map(ssl.DER_cert_to_PEM_cert, known))
+    until = certificate_end(certificates)
+    try:
+        tls = client_context(credentials.identity, certificates, authorities)
+    except ssl.SSLError as error:
+        raise BadMessage("certificate", f"does not fit: {error.reason}") from None
+    return replace(credentials, tls=tls, tls_until=until)
 
 
 def _configured_passphrase() -> str:

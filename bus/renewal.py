@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from authz.spki import MalformedCertificate, decode_chain
-from bus.access import ask_capability
+from bus.access import ask_renewal
 from bus.credentials import Credentials
+from bus.credentials_store import with_certificate
 from bus.errors import BusError
 
 if TYPE_CHECKING:
@@ -57,27 +58,32 @@ async def renewing(connection: Connection) -> None:
 
 
 async def _refresh(connection: Connection, left: float | None) -> None:
-    """If it is the capability that ends, ask for another one; without it, go on with what there is."""
+    """If what is presented ends before the next time, ask for more; without it, go on with what there is."""
     credentials = connection.credentials
     end = _end_of(credentials)
     if credentials is None or end is None or left is None or end - time() > left + MARGIN_SECONDS:
         return
     try:
-        chain = await ask_capability(connection, time())
+        answer = await ask_renewal(connection, time())
+        fresh = replace(credentials, chain=answer.chain)
+        if answer.certificate:
+            fresh = with_certificate(fresh, answer.certificate)
     except BusError as error:
-        _log.warning("the capability cannot be renewed, and ends in %.0f s: %s", end - time(), error)
+        _log.warning("what this presents cannot be renewed, and ends in %.0f s: %s", end - time(), error)
     else:
-        connection.credentials = replace(credentials, chain=chain)
+        connection.credentials = fresh
 
 
 def _end_of(credentials: Credentials | None) -> float | None:
-    """When what is presented ends, as far as its holder can tell; None for never."""
+    """When what is presented ends, chain or TLS certificate, as far as its holder can tell; None for never."""
+    if credentials is None:
+        return None
     try:
-        links = decode_chain(credentials.chain) if credentials is not None and credentials.chain else ()
+        links = decode_chain(credentials.chain) if credentials.chain else ()
         ends = [link.unverified().validity.end for link in links]
     except MalformedCertificate:
-        return None
-    return min((end for end in ends if end is not None), default=None)
+        ends = []
+    return min((end for end in (*ends, credentials.tls_until) if end is not None), default=None)
 
 
 async def _seconds_left(connection: Connection) -> float | None:

@@ -184,7 +184,7 @@ class DomainFolder:
         joined = self._joined(network) if network else None
         end = certificate.unverified().validity.end
         lifetime = Lifetime(at, YEAR if end is None else max(end - at, 1))
-        own = issuer.certify(Subject("member", identity.public), lifetime) + self._read("tls/service.pem")
+        own = self.certify_member(issuer, identity.public, lifetime)
         before = self._chains("holdings")[network] if joined else ()
         return CredentialsFile(
             joined.url if joined else self.file.url,
@@ -193,6 +193,10 @@ class DomainFolder:
             own + joined.certificate if joined else own,
             joined.authority if joined else self._read("tls/ca.pem"),
         )
+
+    def certify_member(self, issuer: Issuer, key: PublicKey, lifetime: Lifetime) -> str:
+        """A member's TLS certificate, and the one by which the service certifies."""
+        return issuer.certify(Subject("member", key), lifetime) + self._read("tls/service.pem")
 
     def _joined(self, network: str) -> Membership:
         joined = self.networks.get(network)

@@ -2,7 +2,7 @@
 
 After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscribe Systems", section V: the domain's
 policy is by roles, brokers see certificates. When a session loses a role, what was handed out for it is revoked at
-once.
+once, by every replica that hears of it; a replica that starts looks at all sessions for which something was.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
-
-from cachetools import LRUCache
+from typing import Self, TypeAlias
 
 from authz import AuthFabricError, PublicKey
 from authz.spki import Certificate, Notice, encode_chain
@@ -22,16 +20,22 @@ from bus.access import CAPABILITY_REQUEST, AccessAnswer, refusal
 from bus.certificates import Lifetime
 from bus.connection import Connection
 from bus.envelope import pack
+from bus.errors import BusError
 from bus.responder import responding
 from bus.revocations import publish_notice
 from bus.subjects import RENEW
-from pdp.access.domain import Issuer
+from pdp.access.domain import YEAR, Issuer
 from pdp.access.entitlement import Enrolment, Entitlement, NotEntitledHere, RoleEntitlement
+from pdp.access.ledger_store import Ledger
+
+Certify: TypeAlias = Callable[[PublicKey, Lifetime], str]
+"""Makes a TLS certificate for a member, with those above it."""
 
 LIFETIME = 3600.0
 SKEW_SECONDS = 60
 """By so much clocks may differ."""
-MOST_SESSIONS = 65_536
+AGAIN_SECONDS = 1.0
+"""How soon a session is looked at again that nobody could tell about."""
 
 _log = logging.getLogger("authfabric.access")
 
@@ -47,16 +51,21 @@ class IssuingService:
         enrolment: Enrolment | None = None,
         roles: RoleEntitlement | None = None,
         lifetime: float = LIFETIME,
+        certify: Certify | None = None,
     ) -> None:
+        """Members are given TLS certificates too, if there is something to make them."""
         self._bus = bus
         self._issuer = issuer
         self._clock = clock
         self._enrolment = enrolment
         self._roles = roles
         self._lifetime = lifetime
-        self._issued: LRUCache[str, tuple[PublicKey, Entitlement, Certificate]] = LRUCache(MOST_SESSIONS)
+        self._certify = certify
+        self._ledger = Ledger(bus)
+        self.reviewed = 0
+        """How many capabilities for sessions were looked at again."""
+        self._changed: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._stack = contextlib.AsyncExitStack()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         busy = refusal("too many ask at once")
@@ -64,14 +73,14 @@ class IssuingService:
         await enter(responding(self._bus, [RENEW], self._answer, busy=busy, queue="access"))
         if self._roles is not None:
             await enter(self._roles.hearing_changes(self._on_change))
+            for work in (self._look_at_all(), self._look_again()):
+                self._stack.callback(asyncio.create_task(work).cancel)
         await self._bus.flush()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
         await self._stack.aclose()
 
     async def _answer(self, payload: bytes) -> bytes:
@@ -82,11 +91,12 @@ class IssuingService:
                 raise NotEntitledHere(f"the request is {now - request.at:.0f} s old: are the clocks right?")
             entitled = await self._entitlement(key, request.session, now)
             certificate = self._issue(key, entitled, now)
+            if request.session:
+                await self._ledger.note(request.session, certificate)
         except AuthFabricError as error:
             return refusal(str(error))
-        if request.session:
-            self._issued[request.session] = (key, entitled, certificate)
-        return pack(AccessAnswer(encode_chain([certificate])))
+        tls = "" if request.session else self._tls(key, entitled, now)
+        return pack(AccessAnswer(encode_chain([certificate]), certificate=tls))
 
     async def _entitlement(self, key: PublicKey, session: str, now: float) -> Entitlement:
         if session:
@@ -103,25 +113,53 @@ class IssuingService:
         lifetime = Lifetime(now - SKEW_SECONDS, end - now + SKEW_SECONDS)
         return self._issuer.grant(key, entitled.authority, lifetime, delegate=entitled.delegate)
 
+    def _tls(self, key: PublicKey, entitled: Entitlement, now: float) -> str:
+        """It lasts as long as its holder is a member: alone it opens nothing."""
+        if self._certify is None:
+            return ""
+        return self._certify(key, Lifetime(now, YEAR if entitled.until is None else entitled.until - now))
+
     def _on_change(self, sessions: list[str]) -> None:
         """Look again at sessions of which the role service says that they have changed."""
         for session in sessions:
-            if session in self._issued:
-                task = asyncio.create_task(self._look_again(session))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            self._changed.put_nowait((session, False))
 
-    async def _look_again(self, session: str) -> None:
-        key, before, certificate = self._issued[session]
-        now = self._clock()
-        try:
-            if (await self._entitlement(key, session, now)).authority.covers(before.authority):
+    async def _look_at_all(self) -> None:
+        """Sessions may have changed while nobody was there to hear it."""
+        while True:
+            with contextlib.suppress(BusError):
+                for session in await self._ledger.sessions():
+                    self._changed.put_nowait((session, True))
                 return
-        except AuthFabricError as error:
-            _log.info("the session `%s` gives nothing any more: %s", session, error)
-        del self._issued[session]
-        notice = Notice.event(self._issuer.service, certificate, int(now))
-        try:
-            await publish_notice(self._bus, notice)
-        except AuthFabricError as error:
-            _log.warning("what was given for the session `%s` could not be revoked: %s", session, error)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _look_again(self) -> None:
+        while True:
+            session, patient = await self._changed.get()
+            try:
+                for certificate in await self._ledger.of(session):
+                    await self._review(session, certificate, patient)
+                    self.reviewed += 1
+            except BusError as error:
+                _log.warning("what was given for the session `%s` is not reviewed yet: %s", session, error)
+                again = (session, patient)
+                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._changed.put_nowait, again)
+
+    async def _review(self, session: str, certificate: Certificate, patient: bool) -> None:
+        """Take a capability back unless its session still gives it. Raises BusError if the store is away.
+
+        Silence of a role service that has just spoken of a change counts as no; otherwise, if patient, it is asked
+        again.
+        """
+        capability, now = certificate.unverified(), self._clock()
+        if capability.validity.covers(now):
+            try:
+                entitled = await self._entitlement(capability.subject, session, now)
+                if entitled.authority.covers(capability.authority):
+                    return
+            except AuthFabricError as error:
+                if patient and isinstance(error, BusError):
+                    raise
+                _log.info("the session `%s` gives nothing any more: %s", session, error)
+            await publish_notice(self._bus, Notice.event(self._issuer.service, certificate, int(now)))
+        await self._ledger.strike(session, certificate)

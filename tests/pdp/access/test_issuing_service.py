@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from time import time
 
 import pytest
@@ -10,9 +11,13 @@ import pytest
 from authz import Identity
 from authz.spki import decode_chain, parse_authority
 from bus.access import CAPABILITY_REQUEST, RENEW, AccessRefused, CapabilityRequest, ask_capability
+from bus.certificates import Lifetime, Subject, certificate_end
+from bus.certificates import certify as certify_for
 from bus.credentials import Credentials
+from bus.credentials_store import client_context
 from bus.errors import NotConnected
 from bus.roles import RoleClient
+from pdp.access import AccessRules
 from pdp.access.domain import Issuer
 from pdp.access.entitlement import Enrolment, RoleEntitlement
 from pdp.access.issuing_service import IssuingService
@@ -127,6 +132,81 @@ async def test_an_active_role_becomes_a_capability_that_ends_with_the_session(tm
                     await session.end()
                     await eventually(lambda: not police.ready)
                 assert bus.ready
+
+
+@contextlib.asynccontextmanager
+async def on_duty(folder):
+    """A detective whose role gave a capability, and what it gave; and how to start more who give."""
+    provider = "network: *\naction: connect|provide"
+    async with secured(folder) as (world, access), world.connect(provider) as own:
+
+        def issuing(service):
+            roles = RoleEntitlement(service.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
+            return IssuingService(service.member, Issuer("met", world.service), time, roles=roles)
+
+        async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service:
+            service.adopt(POLICIES, 1)
+            first = issuing(access)
+            async with first, world.connect(world.credentials(PEP, DETECTIVE)) as bus:
+                session = await RoleClient(bus, DETECTIVE, seconds=20.0).begin("smith")
+                for role in ("user", "detective"):
+                    await session.activate(role)
+                chain = await ask_capability(bus, time(), session.id)
+                await first.__aexit__(None, None, None)
+                async with world.connect(Credentials(DETECTIVE, chain, world.tls(DETECTIVE))) as police:
+                    yield police, session, lambda: issuing(access)
+
+
+async def test_whichever_replica_hears_of_it_revokes_what_another_gave(tmp_path):
+    async with on_duty(tmp_path) as (police, session, issuing), issuing():
+        assert police.ready
+        await session.end()
+        await eventually(lambda: not police.ready)
+
+
+async def test_a_replica_that_starts_later_revokes_what_should_have_been(tmp_path):
+    async with on_duty(tmp_path) as (police, session, issuing):
+        await session.end()
+        assert police.ready
+        async with issuing():
+            await eventually(lambda: not police.ready)
+
+
+async def test_a_replica_that_starts_leaves_what_its_session_still_gives(tmp_path):
+    async with on_duty(tmp_path) as (police, _, issuing), issuing() as second:
+        await eventually(lambda: second.reviewed)
+        assert (police.ready, police.reconnects) == (True, 0)
+
+
+async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_lost(tmp_path):
+    members = {}
+    async with secured(tmp_path, rules=AccessRules(session_seconds=3.0)) as (world, access):
+
+        def certify(key, lifetime):
+            return certify_for(Subject("member", key), world.domain, "domain", lifetime)
+
+        issuing = IssuingService(
+            access.member, Issuer("domain", world.service), time, Enrolment(lambda: members), certify=certify
+        )
+        async with issuing, world.connect(PDP) as pdp:
+            await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
+            await pdp.flush()
+            members["pep"] = world.grant(holder := Identity.generate(), PEP)
+            short = certify_for(Subject("member", holder.public), world.domain, "domain", Lifetime(time(), 4))
+            given = replace(
+                world.credentials(PEP, holder), tls=client_context(holder, short, world.authority)
+            )
+            async with world.connect(replace(given, tls_until=certificate_end(short))) as pep:
+                asked = 0
+                while time() < certificate_end(short) or asked < 50:
+                    assert await pep.ask(ASK, b"%d" % asked, 5.0) == b"%d" % asked
+                    asked += 1
+                await pep.renew()  # by the old certificate there would be no connection any more
+                assert await pep.ask(ASK, b"last", 5.0) == b"last"
+                assert pep.reconnects == 0
+            with pytest.raises(NotConnected):
+                async with world.connect(given):
+                    pass
 
 
 async def test_a_session_is_of_no_use_to_another_key(tmp_path):
