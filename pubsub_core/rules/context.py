@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 from authz.predicate import Path, Predicate, Scalar, compile_predicate
@@ -112,7 +113,10 @@ def compile_condition(predicate: Predicate) -> Test:
 
 def read_term(text: str, names: Mapping[str, Attribute], context: Context) -> Term:
     """What finds out the worth of a term. Raises InvalidFilter."""
-    return _moment(parse_term(text), names, context)
+    return _moment(_parsed(text), names, context)
+
+
+_parsed = lru_cache(maxsize=16_384)(parse_term)
 
 
 def _moment(moment: Moment, names: Mapping[str, Attribute], context: Context) -> Term:

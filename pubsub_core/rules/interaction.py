@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Or, Predicate
+from authz.predicate.filter import EVENT
 from authz.rules import (
     Allow,
     AutoReplay,
@@ -28,7 +29,7 @@ from authz.rules import (
     Transform,
     parse_rules,
 )
-from authz.rules.terms import term_texts
+from authz.rules.terms import paths, term_texts
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
 from pubsub_core.rules.condition import Known, bind_condition, event_part
@@ -154,11 +155,33 @@ def _parsed(text: str) -> Rule:
     return rule
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The attributes of a version: which those are follows from the version."""
+
+    version: str
+    names: Mapping[str, Attribute] = field(compare=False)
+
+
+def _bound(predicate: Predicate, type_: _Names, known: Known) -> Predicate:
+    """A condition by UUIDs. Raises InvalidFilter."""
+    for text in term_texts(predicate):
+        read_term(text, type_.names, Context())  # which says what is wrong with it
+    return bind_condition(predicate, type_.names, known)
+
+
+@lru_cache(maxsize=16_384)
+def _bound_for_all(predicate: Predicate, type_: _Names) -> Predicate:
+    """The same for a condition that is alike for all clients."""
+    return _bound(predicate, type_, {})
+
+
 class _Reader:
     """Gathers rules. A rule that comes in several alternatives is one rule, which applies if one of them does."""
 
     def __init__(self, about: About) -> None:
         self._about = about
+        self._names = _Names(about.version, about.names)
         self._wheres: defaultdict[object, list[Predicate]] = defaultdict(list)
 
     def add(self, rule: Rule, id_: str, text: str) -> None:
@@ -193,9 +216,9 @@ class _Reader:
                 return Replaying(id_, body)
 
     def _bound(self, predicate: Predicate) -> Predicate:
-        for text in term_texts(predicate):
-            read_term(text, self._about.names, Context())  # which says what is wrong with it
-        return bind_condition(predicate, self._about.names, self._about.known)
+        if all(path.root in ("", EVENT) for path in paths(predicate)):
+            return _bound_for_all(predicate, self._names)
+        return _bound(predicate, self._names, self._about.known)
 
     def result(self) -> Interaction:
         permits, bars, changes, replays = list[Permit](), list[Bar](), list[Change](), list[Replaying]()

@@ -7,8 +7,9 @@ could apply to it. Invariant: whatever cannot be found out, or cannot be done, l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from pubsub_core.rules.wanted import Wanted
 _log = logging.getLogger("authfabric.rules")
 
 MOST_SAID = 100
+MOST_TERMS = 16_384
 
 
 class Shown(NamedTuple):
@@ -59,6 +61,17 @@ class Rulebook:
     """Noise and pseudonyms are drawn from it."""
     context: Context = field(default_factory=Context)
     counts: RuleCounts = field(default_factory=RuleCounts)
+    _terms: dict[tuple[str, str], Term] = field(default_factory=dict, init=False)
+
+    def term(self, version: str, text: str) -> Term:
+        """What finds out the worth of a term, in rules about a version of a type."""
+        found = self._terms.get((version, text))
+        if found is None:
+            if len(self._terms) >= MOST_TERMS:
+                self._terms.clear()
+            found = read_term(text, self.catalogue.names(version), self.context)
+            self._terms[version, text] = found
+        return found
 
 
 class Judge:
@@ -69,13 +82,10 @@ class Judge:
         self._interaction = interaction
         self._book = book
         self._wanted = wanted if interaction.changes else None
-        names = book.catalogue.names(interaction.version)
-        self._terms: Mapping[str, Term] = {
-            text: read_term(text, names, book.context) for text in _texts(interaction)
-        }
-        self._permits = _Index(_Ready.of(each) for each in interaction.permits)
-        others: list[Bar | Change] = [*interaction.bars, *interaction.changes]
-        self._others = _Index(map(_Ready.of, others))
+        self._permits = _index(interaction.permits)
+        self._others = _index((*interaction.bars, *interaction.changes))
+        texts = self._permits.texts | self._others.texts
+        self._terms = {text: book.term(interaction.version, text) for text in texts}
         self._production = Production(book.catalogue, book.secret, book.context)
         self._said = set[str]()
 
@@ -162,11 +172,21 @@ class _Ready:
         return self.filter is None or self.filter(case)
 
 
+@lru_cache(maxsize=1024)
+def _index(rules: tuple[Permit | Bar | Change, ...]) -> _Index:
+    """Rules in an index, which those share who have the same."""
+    return _Index(rules)
+
+
 class _Index:
     """Rules by what their conditions say of the event."""
 
-    def __init__(self, rules: Iterable[_Ready]) -> None:
-        self._rules = list(rules)
+    def __init__(self, rules: Iterable[Permit | Bar | Change]) -> None:
+        self.texts = frozenset[str]().union(
+            *(term_texts(each) for rule in rules for each in _conditions(rule))
+        )
+        """The terms that they speak of."""
+        self._rules = list(map(_Ready.of, rules))
         self._matcher: Matcher[int] = Matcher()
         for number, rule in enumerate(self._rules):
             self._matcher.add(number, rule.part)
@@ -182,7 +202,5 @@ class _Index:
                 yield rule
 
 
-def _texts(interaction: Interaction) -> set[str]:
-    rules: list[Permit | Bar | Change] = [*interaction.permits, *interaction.bars, *interaction.changes]
-    conditions = [*(each.where for each in rules), *(each.filter for each in interaction.bars)]
-    return set[str]().union(*map(term_texts, conditions))
+def _conditions(rule: Permit | Bar | Change) -> tuple[Predicate, ...]:
+    return (rule.where, rule.filter) if isinstance(rule, Bar) else (rule.where,)

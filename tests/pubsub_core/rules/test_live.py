@@ -11,18 +11,12 @@ from bus.audit_store import AuditStore
 from pubsub_core.rules.functions_service import Limits
 from pubsub_core.table_store import TableStore
 from sdp_cache.audit import read_record
-from tests.pubsub_core.town import Town, town
+from tests.pubsub_core.town import Town
 from tests.waiting import eventually
 
 PRESCRIBE = [("patient", "string"), ("prescriber", "string"), ("drug", "string"), ("amount", "integer")]
 PRESCRIPTION = [("patient", "string"), ("drug", "string"), ("amount", "integer")]
 AUTHORISED = [("prescriber", "string"), ("drug", "string")]
-
-
-@pytest.fixture
-async def place(jetstream_server, tmp_path):
-    async with town(jetstream_server, tmp_path) as place:
-        yield place
 
 
 def policy(uid: str, action: str, *rules: tuple[str, str], subject: str = "*") -> dict[str, object]:
