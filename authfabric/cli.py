@@ -26,6 +26,7 @@ COMMANDS = {
     "type": "event_type",
     "keys": "keys",
     "broker": "broker",
+    "history": "history",
     "policy": "policy",
     "rules": "rules",
     "context": "context",

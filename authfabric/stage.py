@@ -55,6 +55,8 @@ class Domain:
     """Who may connect; None if anybody may who knows the URL."""
     key: Identity = field(default_factory=Identity.generate)
     processes: dict[str, ReplicaProcess] = field(default_factory=dict)
+    commands: dict[str, list[str]] = field(default_factory=dict)
+    """By which brokers were started."""
 
     def access(self, name: str, actions: str = "connect", also: str = "") -> Path | None:
         """A file of credentials by which somebody may do this here; None if nobody needs any."""
@@ -123,8 +125,17 @@ class Domain:
         clients = [text for each in domains for text in ("--clients", str(each.key.public))]
         words = ["broker", "serve", "--url", self.url, "--name", name, "--domain", self.name]
         words += ["--key", str(key), "--vouch", str(word), "--trust", str(self.key.public), *clients, *extra]
+        self.commands[name] = words
+        self.processes[name] = await self._launch_broker(name)
+
+    async def restart_broker(self, name: str) -> None:
+        """End a broker at once, as a crash would, and start it again."""
+        await self.processes[name].kill()
+        self.processes[name] = await self._launch_broker(name)
+
+    async def _launch_broker(self, name: str) -> ReplicaProcess:
         access = self.access(f"broker-{name}", "connect|carry")
-        self.processes[name] = await ReplicaProcess.launch(name, words, access)
+        return await ReplicaProcess.launch(name, self.commands[name], access)
 
     @contextlib.asynccontextmanager
     async def client(

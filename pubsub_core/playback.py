@@ -95,6 +95,8 @@ class Playback(Subscription):
     """The client's filter, by type."""
     joined: Subscription | None = None
     """The subscription whose past this is, if it is that of one."""
+    source: str = ""
+    """The broker whose past is wanted, if it is not that of all."""
     narrow: Predicate = TRUE
     """What a rule asks of the events besides."""
     test: Callable[[Event, float], bool] | None = None
@@ -109,8 +111,15 @@ class Playback(Subscription):
 
     @property
     def key(self) -> object:
-        """By which it is known in its session; a subscription may have several that rules have started."""
-        return self if self.tense is Tense.AGAIN else self.number
+        """By which it is known in its session; a subscription may have several that no client asked for."""
+        if self.tense is Tense.AGAIN:
+            return self
+        return (self.number, self.source) if self.source else self.number
+
+    @property
+    def meets_present(self) -> bool:
+        """Whether present events are to follow without a gap."""
+        return self.joined is not None or bool(self.source)
 
     @property
     def rates(self) -> list[Rate]:

@@ -23,12 +23,18 @@ from pubsub_core.messages import Ended, Tense
 from pubsub_core.pace import Pace
 from pubsub_core.past import PageWanted
 from pubsub_core.past_service import Pages, PastUnknown
-from pubsub_core.playback import WINDOW, Merge, Playback, Source, Waiting
+from pubsub_core.playback import WINDOW, Merge, Playback, Query, Source, Waiting
+from pubsub_core.seen import LOOKBACK
 from pubsub_core.session import Item, Session
+from pubsub_core.switchboard import Subscription
 from pubsub_core.triggers import Due
 
 MOST_PLAYBACKS = 64
 """So many replays may be under way for one client; rules start no more."""
+AWAY_SECONDS = 3600.0
+"""A broker that has been away for longer is not missed any more."""
+SETTLE_SECONDS = 2.5
+"""So long after the start of a broker, all others have made themselves known to it."""
 CHUNK = 512
 """So many events are handed on before others have their turn."""
 
@@ -42,6 +48,11 @@ class Replays:
         broker.on_due = self._on_due
         self._pages = pages
         self._paces: dict[tuple[str, str], Pace] = {}
+        self._met: dict[str, tuple[float, frozenset[str]]] = {}
+        """Other brokers, when each was last there, and the types that it is trusted with."""
+        self._started = asyncio.get_running_loop().time()
+        self._boots: dict[str, tuple[int, float]] = {}
+        """When each other broker started, and when it was last there."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, session: Session, playback: Playback) -> None:
@@ -49,6 +60,27 @@ class Replays:
         if playback.joined is not None:
             playback.joined.later = Waiting()
         self._start(self._play(session, playback))
+
+    def _catch_up(self) -> None:
+        """Read again what a broker has kept that was gone or has restarted: what it sent meanwhile may be lost."""
+        now = self._broker.setting.now()
+        for peer in self._broker.peers.values():
+            boot = peer.incoming.boot
+            before, heard = self._boots.get(peer.name, (0, 0.0))
+            self._boots[peer.name] = boot, now
+            if boot and boot != before:
+                for session in self._broker.sessions.values():
+                    for asked in session.subscriptions.values():
+                        if asked.start is not None:
+                            self._read_again(session, asked, peer.name, heard - LOOKBACK)
+
+    def _read_again(self, session: Session, asked: Subscription, source: str, since: float) -> None:
+        start = max(asked.start or 0.0, since)
+        playback = Playback(asked.session, asked.number, asked.type, asked.filter, source=source)
+        playback.query = Query(start)
+        if playback.key not in session.playbacks and asked.number not in session.playbacks:
+            session.playbacks[playback.key] = playback
+            self._start(self._send_unasked(session, playback))
 
     def _on_due(self, due: Due) -> None:
         """A rule has past events sent."""
@@ -58,9 +90,9 @@ class Replays:
             playback = Playback(asked.session, asked.number, asked.type, asked.filter, tense=Tense.AGAIN)
             playback.query, playback.narrow, playback.test = due.query, due.narrow, due.test
             session.playbacks[playback.key] = playback
-            self._start(self._send_again(session, playback))
+            self._start(self._send_unasked(session, playback))
 
-    async def _send_again(self, session: Session, playback: Playback) -> None:
+    async def _send_unasked(self, session: Session, playback: Playback) -> None:
         claim = Claim(session, replay_ask(session.holder, playback), playback)
         self._claims.settle(claim, await self._claims.granted(claim))
         await self._play(session, playback)
@@ -75,13 +107,23 @@ class Replays:
     def tick(self) -> None:
         """Now and then: see whether what had to wait can go on."""
         now = self._broker.setting.now()
+        self._meet()
+        self._catch_up()
         self._paces = {key: each for key, each in self._paces.items() if each.matters(now)}
         for session in self._broker.sessions.values():
             for playback in session.playbacks.values():
                 playback.go_on()
 
+    def _meet(self) -> None:
+        """Remember who is there: of somebody who is away for a while, the past is waited for, and missed by name."""
+        now = self._broker.setting.now()
+        met = {each.name: (now, frozenset(each.carries)) for each in self._broker.peers.values()}
+        recent = {name: each for name, each in self._met.items() if each[0] > now - AWAY_SECONDS}
+        self._met = {**recent, **met}
+
     async def _play(self, session: Session, playback: Playback) -> None:
         missing: list[str] = []
+        await asyncio.sleep(self._started + SETTLE_SECONDS - asyncio.get_running_loop().time())
         sources = self._sources(playback)
         while await self._play_all(session, playback, sources, missing):
             waiting = playback.joined.later if playback.joined is not None else None
@@ -99,11 +141,14 @@ class Replays:
 
     def _sources(self, playback: Playback) -> list[Source]:
         """This broker, and all others that are trusted with the type, each for what was published there."""
-        here, peers = self._broker.setting.name, self._broker.peers.values()
+        self._meet()
+        here = self._broker.setting.name
+        if playback.source:
+            return [Source(playback.source, type_) for type_ in sorted(playback.granted)]
         return [
             Source(name, type_)
             for type_ in sorted(playback.granted)
-            for name in sorted({here, *(each.name for each in peers if type_ in each.carries)})
+            for name in sorted({here, *(name for name, (_, types) in self._met.items() if type_ in types)})
         ]
 
     async def _play_all(
@@ -189,7 +234,7 @@ class Replays:
             source.after,
             source.beyond,
             source.mark,
-            self._broker.switchboard.version if playback.joined is not None else 0,
+            self._broker.switchboard.version if playback.meets_present else 0,
         )
 
     def _end(self, session: Session, playback: Playback, missing: list[str]) -> None:

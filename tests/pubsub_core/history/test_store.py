@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import ALWAYS, Position, Span
 from pubsub_core.history.store import HistoryStore, Reading
-from pubsub_core.history.vault import Vault
+from pubsub_core.history.vault import START, Vault
 from tests.pubsub_core.history.databases import postgresql, url
 
 __all__ = ["postgresql", "url"]
@@ -259,3 +260,70 @@ def test_the_database_finds_exactly_what_the_algebra_says(url, searched, values,
         for filter_ in wanted:
             holds = compile_predicate(filter_, EVENT)
             assert everything(history, filter_) == [each for each in events if holds(each.attributes)]
+
+
+VERSION_1 = (
+    "CREATE TABLE history_about (version INTEGER NOT NULL)",
+    "INSERT INTO history_about VALUES (1)",
+    "CREATE TABLE history_columns (type VARCHAR(32) NOT NULL, attribute VARCHAR(32) NOT NULL,"
+    " search VARCHAR(8) NOT NULL, kind VARCHAR(16) NOT NULL, since BIGINT NOT NULL,"
+    " PRIMARY KEY (type, attribute, search))",
+    "CREATE TABLE history_heads (type VARCHAR(32) PRIMARY KEY, base {bytes} NOT NULL, head {bytes} NOT NULL)",
+    f"CREATE TABLE events_{TYPE} (id {{id}}, time {{double}} NOT NULL, publisher {{bytes}} NOT NULL,"
+    f" sequence BIGINT NOT NULL, body {{bytes}} NOT NULL, link {{bytes}} NOT NULL, blind_{DRUG} {{bytes}},"
+    " UNIQUE (publisher, sequence, time))",
+    f"INSERT INTO history_columns VALUES ('{TYPE}', '{DRUG}', 'blind', 'string', 0)",
+)
+"""How version 1 made its tables."""
+WORDS = {
+    "sqlite": {"bytes": "BLOB", "double": "DOUBLE", "id": "INTEGER PRIMARY KEY AUTOINCREMENT"},
+    "postgresql": {"bytes": "BYTEA", "double": "DOUBLE PRECISION", "id": "BIGSERIAL PRIMARY KEY"},
+}
+
+
+def test_a_database_of_version_1_is_brought_up_to_date_with_all_it_has(url):
+    engine = create_engine(url)
+    old, place = event(1, drug="morphine"), ("publisher", 1.0, 1)
+    bound = msgspec.msgpack.encode((TYPE, place[0].encode(), *place[1:]))
+    sealed = VAULT.seal(encode(old), bound)
+    link = VAULT.link(START, sealed, bound)
+    with engine.begin() as connection:
+        for statement in VERSION_1:
+            connection.execute(text(statement.format(**WORDS[engine.dialect.name])))
+        connection.execute(
+            text(f"INSERT INTO history_heads VALUES ('{TYPE}', :base, :head)"), {"base": START, "head": link}
+        )
+        values = {"p": b"publisher", "body": sealed, "link": link, "blind": VAULT.blind(DRUG, "morphine")}
+        columns = f"time, publisher, sequence, body, link, blind_{DRUG}"
+        connection.execute(
+            text(f"INSERT INTO events_{TYPE} ({columns}) VALUES (1.0, :p, 1, :body, :link, :blind)"), values
+        )
+    engine.dispose()
+    with HistoryStore(url, VAULT) as history:
+        assert history.stats()[TYPE].events == 1
+    for _ in range(2):
+        with HistoryStore(url, VAULT, "met") as history:
+            keep(history, {DRUG: Search.BLIND})
+            add(history, [event(2, drug="morphine"), event(3, drug="aspirin")])
+            assert [each.sequence for each in everything(history, Equal(path(DRUG), "morphine"))] == [1, 2]
+            assert list(history.verify(TYPE)) == [3]
+    with pytest.raises(HistoryUnavailable, match="that of the broker `met`"):
+        HistoryStore(url, VAULT, "city")
+
+
+def test_what_was_stored_is_passed_over_whatever_else_comes_with_it(url):
+    with HistoryStore(url, VAULT) as history:
+        keep(history)
+        add(history, [event(number) for number in range(5)])
+        assert add(history, [event(4), event(7), event(2), event(7), event(6)]) == 2
+        assert {each.sequence for each in everything(history)} == {0, 1, 2, 3, 4, 6, 7}
+        assert list(history.verify(TYPE)) == [7]
+
+
+def test_a_page_ends_when_it_is_large_and_the_next_goes_on(url):
+    with HistoryStore(url, VAULT) as history:
+        keep(history, {})
+        add(history, [event(number, who="x" * 60_000) for number in range(12)])
+        first = history.read(Reading(TYPE))
+        assert len(first.bodies) < 6
+        assert [each.sequence for each in everything(history)] == list(range(12))

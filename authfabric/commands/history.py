@@ -1,0 +1,182 @@
+"""`authfabric history`: see what a broker has kept, forget what is old, and verify that nothing was altered."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from authfabric.durations import seconds_of
+from authfabric.history_files import DEFAULT, Database, HistoryKey, history_setting
+from authfabric.terminal import Exit, Json, err, fail, out, print_json, printable, say
+from authz import AuthFabricError
+from pubsub_core.history.errors import INSTALL, HistoryDamaged, HistoryUnavailable
+from pubsub_core.history.keeping import Keeping
+
+if TYPE_CHECKING:
+    from pubsub_core.history.store import HistoryStore, Stats
+
+app = typer.Typer(help="What brokers have kept of the events that were published.", no_args_is_help=True)
+
+PRUNE_ROWS = 5_000
+"""So many are forgotten at once: a broker that is running goes on between."""
+
+Broker = Annotated[str, typer.Option("--broker", help="The broker's name. Default: the host's.")]
+Type = Annotated[str, typer.Option("--type", help="Only this type, by name or UUID.")]
+
+
+@app.command()
+def stats(
+    history: Database = DEFAULT, history_key: HistoryKey = None, broker: Broker = "", json: Json = False
+) -> None:
+    """Show how many events are kept of each type, from when to when, and for how long."""
+    with _store(history, history_key, broker) as store:
+        found, kept = store.stats(), store.kept
+    if json:
+        print_json(
+            {
+                "types": [
+                    {
+                        "type": type_,
+                        "name": kept[type_].name,
+                        "events": each.events,
+                        "oldest": each.oldest,
+                        "newest": each.newest,
+                        "keep_seconds": kept[type_].seconds,
+                        "searched": kept[type_].searched,
+                    }
+                    for type_, each in found.items()
+                ]
+            }
+        )
+    elif not found:
+        say("nothing is kept yet")
+    else:
+        out.print(_table({_name(kept, type_): each for type_, each in found.items()}))
+
+
+@app.command()
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="A length of time such as 90d, 12h or 30m.")
+    ],
+    type_: Type = "",
+    history: Database = DEFAULT,
+    history_key: HistoryKey = None,
+    broker: Broker = "",
+    json: Json = False,
+) -> None:
+    """Forget events that were published longer ago than this. A broker may be running meanwhile."""
+    seconds = seconds_of(older_than)
+    if seconds is None:
+        fail(f"`{older_than}` must be a length of time such as 90d, 12h or 30m", Exit.USAGE)
+    gone: dict[str, int] = {}
+    with _store(history, history_key, broker) as store, _progress("forgetting", json) as (bar, task):
+        before = time() - seconds
+        for id_ in _types(store, type_):
+            gone[id_] = 0
+            while count := store.prune(id_, before, PRUNE_ROWS):
+                gone[id_] += count
+                bar.update(task, advance=count)
+        named = {_name(store.kept, id_): count for id_, count in gone.items()}
+    if json:
+        print_json({"forgotten": named})
+    else:
+        say(f"forgot {sum(named.values()):,} events")
+
+
+@app.command()
+def verify(
+    type_: Type = "",
+    history: Database = DEFAULT,
+    history_key: HistoryKey = None,
+    broker: Broker = "",
+    json: Json = False,
+) -> None:
+    """Open every event and follow the chain of each type; exit code 1 if anything was altered, taken out or put in."""
+    found: dict[str, tuple[int, str]] = {}
+    with _store(history, history_key, broker) as store, _progress("verifying", json) as (bar, task):
+        bar.update(task, total=sum(each.events for each in store.stats().values()))
+        for id_ in _types(store, type_):
+            found[_name(store.kept, id_)] = _verified(store, id_, bar, task)
+    damaged = any(problem for _, problem in found.values())
+    if json:
+        types = [{"name": name, "events": count, "problem": why} for name, (count, why) in found.items()]
+        print_json({"holds": not damaged, "types": types})
+    else:
+        for name, (count, problem) in found.items():
+            state = (
+                f"[red]damaged[/]: {printable(problem)}" if problem else f"[green]holds[/], {count:,} events"
+            )
+            say(f"[bold]{printable(name)}[/]: {state}")
+    if damaged:
+        raise typer.Exit(Exit.DENIED)
+
+
+def _verified(store: HistoryStore, type_: str, bar: Progress, task: TaskID) -> tuple[int, str]:
+    """How many events hold, and what is wrong with the next."""
+    seen = 0
+    try:
+        for count in store.verify(type_):
+            bar.update(task, advance=count - seen)
+            seen = count
+    except HistoryDamaged as error:
+        return seen, str(error)
+    return seen, ""
+
+
+@contextmanager
+def _store(url: str | None, key: Path | None, broker: str) -> Iterator[HistoryStore]:
+    """The history that the options name; what goes wrong with it ends the command."""
+    try:
+        setting = history_setting(url, key, None, broker or socket.gethostname(), create=False)
+        assert setting is not None
+        try:
+            from pubsub_core.history.store import HistoryStore
+            from pubsub_core.history.vault import Vault
+        except ImportError as error:
+            raise HistoryUnavailable(setting.url, INSTALL) from error
+        with HistoryStore(setting.url, Vault(setting.secret)) as store:
+            yield store
+    except AuthFabricError as error:
+        fail(error)
+
+
+def _types(store: HistoryStore, wanted: str) -> list[str]:
+    found = [id_ for id_, each in store.kept.items() if wanted in ("", id_, each.name)]
+    if wanted and not found:
+        fail(
+            f"nothing is kept of a type `{wanted}`: `authfabric history stats` lists those there are",
+            Exit.USAGE,
+        )
+    return found
+
+
+@contextmanager
+def _progress(doing: str, json: bool) -> Iterator[tuple[Progress, TaskID]]:
+    """What shows how far the work has come, on a terminal."""
+    with Progress(console=err, transient=True, disable=json or not err.is_terminal) as bar:
+        yield bar, bar.add_task(doing, total=None)
+
+
+def _name(kept: Mapping[str, Keeping], type_: str) -> str:
+    return kept[type_].name or type_
+
+
+def _table(found: dict[str, Stats]) -> Table:
+    table = Table("type", "events", "oldest", "newest")
+    for name, each in found.items():
+        table.add_row(printable(name), f"{each.events:,}", _when(each.oldest), _when(each.newest))
+    return table
+
+
+def _when(at: float | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
