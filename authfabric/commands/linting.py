@@ -35,13 +35,7 @@ def check(
         findings = check_bundle(read_folder(folder))
     except AuthFabricError as error:
         fail(error)
-    wrong = [each for each in findings if strict or each.level is Level.ERROR]
-    if json:
-        print_json({"ok": not wrong, "findings": [finding_document(each) for each in findings]})
-    else:
-        show_findings(findings)
-    if wrong:
-        raise typer.Exit(Exit.DENIED)
+    report_findings(findings, strict, json)
 
 
 def run_tests(
@@ -68,7 +62,18 @@ def run_tests(
         raise typer.Exit(Exit.DENIED)
 
 
-def show_findings(findings: list[Finding]) -> None:
+def report_findings(findings: list[Finding], strict: bool, json: bool) -> None:
+    """Show what was found, and end with code 1 if there are errors, or with `strict` anything at all."""
+    wrong = [each for each in findings if strict or each.level is Level.ERROR]
+    if json:
+        print_json({"ok": not wrong, "findings": [_document(each) for each in findings]})
+    else:
+        _show_findings(findings)
+    if wrong:
+        raise typer.Exit(Exit.DENIED)
+
+
+def _show_findings(findings: list[Finding]) -> None:
     for each in findings:
         out.print(
             f"{escape(each.file)}:{each.line}:{each.column}: [{_COLOURS[each.level]}]{each.level}[/]:"
@@ -80,7 +85,7 @@ def show_findings(findings: list[Finding]) -> None:
         out.print("[green]nothing wrong[/]")
 
 
-def finding_document(finding: Finding) -> dict[str, object]:
+def _document(finding: Finding) -> dict[str, object]:
     return {
         "level": finding.level,
         "kind": finding.kind,

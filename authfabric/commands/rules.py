@@ -12,7 +12,7 @@ import typer
 from authfabric.capability_files import FileRefused, read
 from authfabric.commands.ask import read_attributes
 from authfabric.commands.context import read_rows
-from authfabric.commands.linting import finding_document, show_findings
+from authfabric.commands.linting import report_findings
 from authfabric.rule_check import Surroundings, check_use
 from authfabric.rule_explain import Situation, explain_rules
 from authfabric.rule_view import show_report
@@ -23,7 +23,7 @@ from authz.errors import InvalidSyntax
 from authz.predicate import Path as AttributePath
 from authz.rules import parse_term
 from authz.rules.layout import format_rules
-from pdp.finding import Finding, Kind, Level
+from pdp.finding import Finding, Kind
 from pdp.rules import Interaction, RuleFile, read_rule_file
 from pdp.rules.check import check_interaction
 from pdp.rules.interaction import REPLAY, SUBSCRIBE
@@ -90,13 +90,7 @@ def check(
         findings = find(files, Surroundings(tuple(function or ()), catalogue))
     except AuthFabricError as error:
         fail(error)
-    wrong = [each for each in findings if strict or each.level is Level.ERROR]
-    if json:
-        print_json({"ok": not wrong, "findings": [finding_document(each) for each in findings]})
-    else:
-        show_findings(findings)
-    if wrong:
-        raise typer.Exit(Exit.DENIED)
+    report_findings(findings, strict, json)
 
 
 @app.command()

@@ -104,7 +104,10 @@ class _Compiler:
             obligation: dict[str, object] = {"interaction": write_rule(part.left), "rule": name}
             condition = self._condition(part)
             if condition != FALSE:
-                self._policies.append(Policy(own, Effect.ALLOW, condition, obligations=(obligation,)))
+                said = write_rule(replace(rule, label="")).partition("\n")[0]
+                self._policies.append(
+                    Policy(own, Effect.ALLOW, condition, description=said, obligations=(obligation,))
+                )
                 self._sources[own] = file.source, rule
 
     def _condition(self, part: Part) -> Predicate:

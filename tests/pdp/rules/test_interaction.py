@@ -219,3 +219,14 @@ def test_a_certificate_that_comes_with_an_answer_implies_it():
         for request, other in decisions:
             if holds(request):
                 assert (other.allowed, other.obligations) == (decision.allowed, decision.obligations)
+
+
+def test_an_explanation_says_which_rules_could_matter_and_what_they_lack():
+    request = Request.of(Entity("ann", {"roles": ["clerk"]}), "/types/prescribe", "subscribe")
+    explanation = str(read(CARE).engine().explain(request))
+    assert (
+        "deny rules:prescribe:subscribe (rules speak of `prescribe`, and none of them allows this)"
+        in explanation
+    )
+    assert "allow doctors (ALLOW SUBSCRIPTION TO prescribe) does not apply" in explanation
+    assert 'would need subject.roles overlaps ["doctor"]' in explanation
