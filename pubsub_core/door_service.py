@@ -46,6 +46,7 @@ class Door:
         for hear, what in ((self._links.hear_hello, "hello"), (self._links.hear_note, "note")):
             for subject in (link_all(None, what), link_to(None, own, what)):
                 await bus.listen(subject, lambda s, r, data, h, hear=hear: hear(data))  # type: ignore[misc]
+        await bus.listen(link_all(None, "vouch"), lambda s, r, data, h: self._links.hear_vouch(data))
         await bus.listen(link_to(None, own, "events"), self._on_line)
         await bus.listen(link_to(None, own, "cached"), self._on_line)
         await bus.listen(link_to(None, own, "carried"), self._on_carried)

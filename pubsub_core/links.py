@@ -93,6 +93,17 @@ class Links:
             self._hand_on(hello.name, data)
             self._greet(peer, hello, met)
 
+    def hear_vouch(self, data: bytes) -> None:
+        """Take somebody's word for a broker, or that it is taken back; other brokers hear of it with the next hello."""
+        try:
+            news = self._web.learn(data)
+        except InvalidSignature:
+            self._broker.counts.forged += 1
+            return
+        if news:
+            self.review(self._broker.setting.now())
+            self._say_hello()
+
     def hear_note(self, data: bytes) -> None:
         opened = self.notes.read(data)
         if opened is None:

@@ -1,10 +1,11 @@
 """Broker trust: for each type, the brokers that may carry it, and whether its owner is still heard of.
 
 A web of trust (section 5 of Belokosztolszki et al.): the owner of a type vouches for brokers, and a broker it trusts
-may vouch for others, a few steps far. Owners send signed heartbeats, which brokers hand on; a broker that hears none
-of them for a while may have been cut off from news of policies and of trust, and delivers nothing of that owner's
-types until it hears one again. Invariant: a broker is trusted with a type only if a chain of vouchers that are all
-valid now leads from the type's owner, or from a key trusted locally, to it.
+may vouch for others, a few steps far. Whoever has vouched may take it back, and brokers hand that on too. Owners send
+signed heartbeats, which brokers hand on; a broker that hears none of them for a while may have been cut off from news
+of policies and of trust, and delivers nothing of that owner's types until it hears one again. Invariant: a broker is
+trusted with a type only if a chain of vouchers that are all valid now, and not taken back, leads from the type's owner,
+or from a key trusted locally, to it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ MAX_STEPS = 4
 BEAT_LIMIT = 5.0
 """Seconds without a heartbeat after which an owner is taken to be out of reach."""
 ALL = "*"
+WITHDRAWN_SECONDS = 10 * 366 * 86_400.0
+"""For so long it is remembered that a word was taken back: longer than any word should be given for."""
+MAX_VOUCHES = 10_000
+"""So many words are remembered: more than any network needs, and few enough to bear from strangers."""
 
 
 class Vouch(msgspec.Struct, frozen=True):
@@ -29,6 +34,12 @@ class Vouch(msgspec.Struct, frozen=True):
     broker: str
     types: tuple[str, ...]
     until: float
+    made: float = 0.0
+    withdrawn: bool = False
+    """Then it takes back what the signer has said for this broker, about these types, up to when it was made."""
+
+    def concerns(self, type_: str) -> bool:
+        return ALL in self.types or type_ in self.types
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -41,9 +52,14 @@ _VOUCH = Seal("broker vouch", Vouch)
 _BEAT = Seal("owner heartbeat", Beat)
 
 
-def vouch(broker: PublicKey, types: Iterable[str], until: float, by: Identity) -> bytes:
+def vouch(broker: PublicKey, types: Iterable[str], until: float, by: Identity, made: float = 0.0) -> bytes:
     """The word of `by` for a broker."""
-    return _VOUCH.sign(Vouch(str(broker), tuple(types), until), by)
+    return _VOUCH.sign(Vouch(str(broker), tuple(types), until, made), by)
+
+
+def withdraw(broker: PublicKey, types: Iterable[str], made: float, by: Identity) -> bytes:
+    """The word of `by` that a broker is no longer to be trusted."""
+    return _VOUCH.sign(Vouch(str(broker), tuple(types), made + WITHDRAWN_SECONDS, made, True), by)
 
 
 def beat(time: float, by: Identity) -> bytes:
@@ -60,8 +76,8 @@ class Web:
         self._beats: dict[str, tuple[float, float, bytes]] = {}
 
     def learn(self, data: bytes) -> bool:
-        """Take in a vouch; says whether it was new. Raises InvalidSignature."""
-        if data in self._vouches:
+        """Take in a vouch, or that one is taken back; says whether it was new. Raises InvalidSignature."""
+        if data in self._vouches or len(self._vouches) >= MAX_VOUCHES:
             return False
         opened = _VOUCH.read(data)
         self._vouches[data] = str(opened.signer), opened.value
@@ -78,12 +94,19 @@ class Web:
 
     def trusts(self, broker: str, type_: str, owner: str, now: float) -> bool:
         """Whether the broker, by its key, may carry the type."""
+        said = [
+            (by, each) for by, each in self._vouches.values() if each.until > now and each.concerns(type_)
+        ]
+        taken_back: dict[tuple[str, str], float] = {}
+        for by, each in said:
+            if each.withdrawn:
+                taken_back[by, each.broker] = max(each.made, taken_back.get((by, each.broker), 0.0))
         trusted, reached = {owner, *self._roots}, {owner, *self._roots}
         for _ in range(MAX_STEPS):
             reached = {
                 each.broker
-                for by, each in self._vouches.values()
-                if by in reached and each.until > now and (ALL in each.types or type_ in each.types)
+                for by, each in said
+                if by in reached and each.made > taken_back.get((by, each.broker), -1.0)
             } - trusted
             trusted |= reached
         return broker in trusted

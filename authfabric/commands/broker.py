@@ -28,14 +28,16 @@ from authz.spki import encode_chain, parse_chain
 from bus.credentials_store import read_credentials
 from bus.health_server import serve_vitals
 from bus.keystore import load_key, load_public_key
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
+from bus.subjects import link_all
 from pep.trust_store import read_keys
 from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.credential import Credential, issue
 from pubsub_core.metrics import BrokerMetrics, BrokerVitals
 from pubsub_core.rules.functions_service import Limits
 from pubsub_core.serving import Serving
-from pubsub_core.trust import ALL
+from pubsub_core.trust import ALL, withdraw
 from pubsub_core.trust import vouch as vouch_for
 
 app = typer.Typer(help="Event brokers, and those who use them.", no_args_is_help=True)
@@ -43,6 +45,9 @@ app = typer.Typer(help="Event brokers, and those who use them.", no_args_is_help
 Key = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 Out = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Days = Annotated[float, typer.Option("--days", min=0.0, help="How long it holds.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", help="The UUID of a type. Default: all. Repeatable.")
+]
 _DAY = 86_400
 
 
@@ -166,16 +171,33 @@ def vouch(
     broker: Annotated[str, typer.Argument(help="The broker's public key, or the file that holds it.")],
     key: Key,
     output: Out,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", help="The UUID of a type. Default: all. Repeatable.")
-    ] = None,
+    types: Types = None,
     days: Days = 90.0,
 ) -> None:
     """Say that a broker is to be trusted with events of your types."""
     with _errors():
-        until = time() + days * _DAY
-        word = vouch_for(load_public_key(broker), types or [ALL], until, load_key(key, passphrase.known))
+        now, signer = time(), load_key(key, passphrase.known)
+        word = vouch_for(load_public_key(broker), types or [ALL], now + days * _DAY, signer, now)
         write_signed(output, word)
+
+
+@app.command()
+def distrust(
+    broker: Annotated[str, typer.Argument(help="The broker's public key, or the file that holds it.")],
+    key: Key,
+    types: Types = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="A file to write it to as well, for `broker serve --vouch`.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain in whose name brokers are told.")] = DEFAULT_DOMAIN,
+    url: Url = None,
+) -> None:
+    """Take back what you said for a broker: all brokers that run leave it out at once, and tell those that start."""
+    with _errors():
+        word = withdraw(load_public_key(broker), types or [ALL], time(), load_key(key, passphrase.known))
+        if output is not None:
+            write_signed(output, word)
+    run(_tell(find_url(url), domain, word))
 
 
 @app.command()
@@ -223,6 +245,12 @@ def _sealed(text: str) -> tuple[str, bytes]:
             Path(text), "must be given as TYPE=FILE, with the capability for the type in the file"
         )
     return name, encode_chain(read(Path(file), parse_chain))
+
+
+async def _tell(url: str, domain: str, word: bytes) -> None:
+    async with connect(url, name="distrust") as bus:
+        bus.send(link_all(domain, "vouch"), word)
+        await bus.flush()
 
 
 async def _serve(serving: Serving, health_port: int, json: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from authz import Identity
 from authz.errors import InvalidSignature
-from pubsub_core.trust import ALL, BEAT_LIMIT, MAX_STEPS, Web, beat, vouch
+from pubsub_core.trust import ALL, BEAT_LIMIT, MAX_STEPS, Web, beat, vouch, withdraw
 from tests.pubsub_core.kinds import MET, PITO, THIEF
 
 OWNER = str(PITO.public)
@@ -47,6 +47,25 @@ def test_trust_ends_after_a_few_steps():
     made = web(*words)
     assert trusts(made, chain[MAX_STEPS])
     assert not trusts(made, chain[MAX_STEPS + 1])
+
+
+def test_a_word_is_taken_back_by_whoever_gave_it_and_may_be_given_anew():
+    given = vouch(ONE.public, [ALL], 100, PITO, made=1)
+    assert not trusts(web(given, withdraw(ONE.public, [ALL], 2, PITO)), ONE)
+    assert not trusts(web(withdraw(ONE.public, [ALL], 1, PITO), given), ONE), "in whichever order it is heard"
+    assert trusts(web(given, withdraw(ONE.public, [ALL], 2, THIEF)), ONE)
+    assert trusts(web(given, withdraw(TWO.public, [ALL], 2, PITO)), ONE)
+    some = web(given, withdraw(ONE.public, ["u"], 2, PITO))
+    assert trusts(some, ONE, "t")
+    assert not trusts(some, ONE, "u")
+    again = web(given, withdraw(ONE.public, [ALL], 2, PITO), vouch(ONE.public, [ALL], 100, PITO, made=3))
+    assert trusts(again, ONE)
+
+
+def test_with_a_broker_those_fall_for_whom_it_alone_vouches():
+    words = vouch(ONE.public, [ALL], 100, PITO, made=1), vouch(TWO.public, [ALL], 100, ONE, made=1)
+    assert trusts(web(*words), TWO)
+    assert not trusts(web(*words, withdraw(ONE.public, [ALL], 2, PITO)), TWO)
 
 
 def test_a_word_that_was_altered_is_not_heard():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pubsub_core.links import PEER_TTL
 from pubsub_core.messages import Carried
+from pubsub_core.trust import ALL, withdraw
 from tests.pubsub_core.kinds import PITO
 from tests.pubsub_core.net import KIND, Net
 
@@ -82,6 +83,23 @@ def test_events_go_around_a_broker_that_is_not_trusted_with_them():
     made.publish("a", 10.0)
     assert made.seen("d") == {(1, 10.0): 1}
     assert made.brokers["b"].counts.carried == before
+
+
+def test_a_broker_that_is_no_longer_trusted_is_left_out_as_soon_as_the_owner_says_so():
+    made = lined("ab", "bd", "ac", "ce", "ed")
+    made.subscribe("d")
+    made.publish("a", 10.0)
+    before = made.brokers["b"].counts.carried
+    assert before > 0
+    untrusted = made.brokers["b"].setting.identity.public
+    made.links["e"].hear_vouch(withdraw(untrusted, [ALL], made.now, PITO))
+    settle(made)
+    carried = made.brokers["b"].counts.carried
+    made.publish("a", 20.0)
+    assert made.seen("d") == {(1, 10.0): 1, (1, 20.0): 1}
+    assert made.brokers["b"].counts.carried == carried
+    made.subscribe("b")
+    assert "b" not in made.serves("a"), "and it gets nothing for clients of its own"
 
 
 def test_without_a_trusted_way_nothing_is_sent_and_publishers_know():

@@ -15,8 +15,12 @@ from authfabric.commands.broker import read_signed
 from authfabric.fabric import ReplicaFailed, ReplicaProcess
 from authfabric.passphrase import VARIABLE
 from authz import PublicKey
+from bus.keystore import load_key
+from pubsub_core.broker_service import serve_broker
 from pubsub_core.credential import Credentials
+from pubsub_core.serving import Serving
 from pubsub_core.trust import Web
+from tests.waiting import eventually
 
 runner = CliRunner()
 
@@ -79,6 +83,31 @@ async def test_a_broker_process_says_when_it_is_ready_and_ends_when_told_to(jets
     assert "authfabric_broker_published_total 0.0" in await asyncio.to_thread(metrics, process)
     assert await process.stop() == 0
     assert "ended: 0 events published" in process.log
+
+
+async def test_a_broker_that_is_distrusted_is_left_out_by_those_that_run(jetstream_server):
+    run("cap", "keygen", "other", "--unencrypted")
+    words = [each for name in ("broker", "other") for each in ("--vouch", f"{name}.vouch")]
+    for name in ("broker", "other"):
+        run("broker", "vouch", f"{name}.pub", "--key", "met.key", "--out", f"{name}.vouch")
+    serving = Serving(
+        jetstream_server.url, "b-1", "distrust", load_key(Path("broker.key"), str), {key("met")},
+        vouches=tuple(read_signed(Path(each)) for each in words[1::2]),
+    )  # fmt: skip
+    async with serve_broker(serving) as service:
+
+        def trusted(name: str) -> bool:
+            return service.web.trusts(str(key(name)), "t", str(key("met")), time())
+
+        assert trusted("other")
+        tell = ("broker", "distrust", "other.pub", "--key", "met.key", "--out", "no.vouch")
+        await asyncio.to_thread(run, *tell, "--domain", "distrust", "--url", jetstream_server.url)
+        await eventually(lambda: not trusted("other"))
+        assert trusted("broker")
+    web = Web({key("met")})
+    for file in ("other.vouch", "no.vouch"):
+        web.learn(read_signed(Path(file)))
+    assert not web.trusts(str(key("other")), "t", "", time())
 
 
 def test_what_cannot_be_is_refused_with_what_would_be_right(jetstream_server):
