@@ -12,7 +12,7 @@ import contextlib
 import enum
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
@@ -174,13 +174,19 @@ class Ground(enum.Enum):
 
 
 @contextlib.asynccontextmanager
-async def stage(names: Sequence[str], ground: Ground = Ground.SECURED) -> AsyncIterator[tuple[Domain, ...]]:
-    """Domains with nothing running in them yet, on a server of their own."""
+async def stage(
+    names: Sequence[str], ground: Ground = Ground.SECURED, apart: Collection[tuple[str, str]] = ()
+) -> AsyncIterator[tuple[Domain, ...]]:
+    """Domains with nothing running in them yet, on a server of their own.
+
+    `apart` are pairs of domains whose accounts import nothing from each other.
+    """
     passwords = {name: secrets.token_hex(8) for name in names}
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-stage-")))
         local = LocalDomain.find(folder / "domain") if ground is Ground.SECURED else None
-        extra = _accounts(passwords) if ground is Ground.ACCOUNTS else local.configuration() if local else ""
+        accounts = _accounts(passwords, apart) if ground is Ground.ACCOUNTS else ""
+        extra = local.configuration() if local else accounts
         url = (await stack.enter_async_context(NatsServer(jetstream=True, extra=extra))).url
         if local is not None:
             local = local.at_url(url)
@@ -204,7 +210,7 @@ def _url(url: str, name: str, password: str) -> str:
     return url.replace("://", f"://{name}:{password}@")
 
 
-def _accounts(passwords: Mapping[str, str]) -> str:
+def _accounts(passwords: Mapping[str, str], apart: Collection[tuple[str, str]]) -> str:
     """The server's accounts: what a domain's brokers send goes out, what the others' send comes in."""
     text = ""
     for name, password in passwords.items():
@@ -212,7 +218,7 @@ def _accounts(passwords: Mapping[str, str]) -> str:
         imports = ", ".join(
             f'{{stream: {{account: {token(other)}, subject: "{subject}"}}}}'
             for other in passwords
-            if other != name
+            if other != name and not {(name, other), (other, name)} & set(apart)
             for subject in _links(other)
         )
         user = f'{{user: "{name}", password: "{password}"}}'

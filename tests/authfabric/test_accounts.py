@@ -1,0 +1,48 @@
+"""Domains in accounts of one server that do not all import from each other: events go through those that do."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+from authfabric.scenarios.viewing import Viewer, warm_up, watching
+from authfabric.stage import Ground, stage
+from pubsub_core.client import EventClient, Subscriber
+from pubsub_core.errors import UnknownType
+from pubsub_core.event_type import AttributeType, EventType
+from pubsub_core.type_signature import SignedType
+
+OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}}\n"
+
+
+async def subscribed(client: EventClient, name: str) -> Subscriber:
+    """A subscription, as soon as the type's definition has come here."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await client.subscriber(name)
+            except UnknownType:
+                await asyncio.sleep(0.05)
+
+
+async def test_events_reach_an_account_that_imports_nothing_from_the_publishers():
+    names, apart = ["west", "hub", "east"], [("west", "east")]
+    async with stage(names, Ground.ACCOUNTS, apart) as domains:
+        west, _, east = domains
+        kind = EventType.new("west.News", west.key.public, [("headline", AttributeType.STRING)], uuid4)
+        await west.publish_types(SignedType.sign(kind, west.key))
+        await asyncio.gather(*(each.release(OPEN) for each in domains))
+        await asyncio.gather(
+            west.start_pdp(), east.start_pdp(), *(each.start_broker(domains, west.key) for each in domains)
+        )
+        async with west.client("ann", {}) as writer, east.client("bob", {}) as reader:
+            publisher = await writer.publisher(kind.name)
+            viewer = Viewer("bob", await subscribed(reader, kind.name))
+            async with watching([viewer]):
+                await warm_up(publisher, [viewer], {"headline": "warm-up"}, "headline")
+                for number in range(50):
+                    await publisher.publish(headline=str(number))
+                await publisher.flush()
+                await viewer.until(lambda event: event.attributes["headline"] == "49")
+        seen = [event.attributes["headline"] for event in viewer.seen]
+    assert [each for each in seen if each != "warm-up"] == [str(number) for number in range(50)]
