@@ -70,6 +70,8 @@ __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "
 CALL_SECONDS = 5.0
 KEEPALIVE_SECONDS = 2.0
 ACKNOWLEDGE = 512
+LOOK = 16
+"""After so many events read it is looked whether to acknowledge them."""
 """After so many events read, the broker is told so at once."""
 
 _Reader = TypeVar("_Reader", bound=Subscriber)
@@ -105,6 +107,7 @@ class EventClient:
         """How often a session was begun anew: more than once if the broker forgot it meanwhile."""
         self._received = 0
         self._acknowledged = 0
+        self._reads = 0
         self._closed = ""
         self.subscribers: dict[int, Subscriber] = {}
         self._numbers = 0
@@ -338,6 +341,10 @@ class EventClient:
         return Received(self.session, read, past)
 
     def note_read(self) -> None:
+        """Tell the broker now and then how far everything was read, so that it sends more."""
+        self._reads += 1
+        if self._reads % LOOK:
+            return
         read = self._received_and_read()
         if read - self._acknowledged >= ACKNOWLEDGE:
             self._acknowledged = read

@@ -78,6 +78,10 @@ class Enforcement:
     _checks: tuple[tuple[Generic, Check], ...] = field(init=False)
     _spent: list[Spent] = field(init=False)
     _pushed: bool = field(init=False)
+    open: bool = field(init=False)
+    """Whether all that has passed the pushed part is delivered as it is."""
+    free: bool = field(init=False)
+    """Whether everything is published as it is."""
 
     def __post_init__(self) -> None:
         restriction = self.restriction
@@ -85,6 +89,10 @@ class Enforcement:
         self._checks = tuple((self.generic[each.name], each) for each in restriction.checks)
         self._spent = [{} for _ in restriction.metered]
         self._pushed = widened(restriction.filter) == restriction.filter
+        self.open = self._pushed and not (
+            self._checks or self._spent or self.judge or restriction.visible is not None
+        )
+        self.free = self.open and self._holds is None and not restriction.forced
         assert (self.judge is None) == (restriction.rules is None), (
             "who has rules needs somebody to apply them"
         )
@@ -96,7 +104,7 @@ class Enforcement:
         visible = restriction.visible
         if visible is not None and not visible >= values.keys():
             values = {id_: value for id_, value in values.items() if id_ in visible}
-        if any(values.get(id_) != value for id_, value in restriction.forced.items()):
+        if restriction.forced and any(values.get(id_) != value for id_, value in restriction.forced.items()):
             values = {**values, **restriction.forced}
         if self._holds is not None and not self._holds(values):
             return None

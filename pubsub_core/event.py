@@ -17,6 +17,7 @@ from pubsub_core.keys.sealing import Sealed
 
 MAX_EVENT_BYTES = 64 * 1024
 _INTEGERS = range(-(2**63), 2**63)
+_MOST = 2**63
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -58,7 +59,7 @@ class Shape:
     def __init__(self, attributes: Mapping[str, Attribute]) -> None:
         """Takes all attributes, inherited ones too, by UUID."""
         self.attributes = attributes
-        self._by_name = {each.name: each for each in attributes.values()}
+        self._ids = {each.name: each.id for each in attributes.values()}
         self._fits = {id_: _FITS[each.type] for id_, each in attributes.items()}
         self._usual = {id_: _USUAL.get(each.type) for id_, each in attributes.items()}
 
@@ -67,8 +68,9 @@ class Shape:
         fits, usual = self._fits, self._usual
         for id_, value in values.items():
             kind = value.__class__
-            if kind is usual.get(id_) and (kind is str or value - value == 0.0):  # type: ignore[operator]
-                continue  # the common cases, at once: a string, or a number that is finite
+            # The common cases, at once: a string, or a number that is finite and not too large.
+            if kind is usual.get(id_) and (kind is str or -_MOST <= value < _MOST):  # type: ignore[operator]
+                continue
             test = fits.get(id_)
             if test is None:
                 raise InvalidEvent(id_, "is not an attribute of this type")
@@ -78,13 +80,13 @@ class Shape:
 
     def by_id(self, named: Mapping[str, object]) -> dict[str, object]:
         """Values by UUID, from values by name, checked. Raises InvalidEvent."""
-        values: dict[str, object] = {}
-        for name, value in named.items():
-            attribute = self._by_name.get(name)
-            if attribute is None:
-                known = ", ".join(f"`{each}`" for each in self._by_name)
-                raise InvalidEvent(name, f"is not an attribute of this type: it has {known}")
-            values[attribute.id] = value
+        ids = self._ids
+        try:
+            values = {ids[name]: value for name, value in named.items()}
+        except KeyError:
+            known = ", ".join(f"`{each}`" for each in ids)
+            name = next(each for each in named if each not in ids)
+            raise InvalidEvent(name, f"is not an attribute of this type: it has {known}") from None
         self.check(values)
         return values
 
@@ -112,6 +114,7 @@ _FITS: Mapping[AttributeType, Callable[[object], bool]] = {
 }
 _USUAL: Mapping[AttributeType, type] = {
     AttributeType.STRING: str,
+    AttributeType.INTEGER: int,
     AttributeType.FLOAT: float,
     AttributeType.TIMESTAMP: float,
 }

@@ -88,6 +88,8 @@ class Mail:
         enforcement = subscription.granted.get(event.type)
         if enforcement is None:
             return ()
+        if enforcement.open and matched is enforcement and not subscription.tense:
+            return (raw,)
         size, now = len(memoryview(raw)), self._setting.now()
         if enforcement.judge is not None:
             shown = enforcement.show(event, size, now, matched is enforcement)

@@ -67,8 +67,9 @@ class Outbox(Generic[T]):
 
     def send(self) -> int:
         """Send what would be next; returns its number."""
-        self._sent.append(self._unsent.popleft())
-        return self.last
+        sent = self._sent
+        sent.append(self._unsent.popleft())
+        return self.received + len(sent)
 
     def acknowledge(self, number: int) -> None:
         """The client has everything up to this number."""

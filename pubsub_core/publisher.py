@@ -51,7 +51,8 @@ class Publisher:
 
     async def publish(self, **values: object) -> None:
         """Publish an event. Returns when it is on its way. Raises InvalidEvent, naming the attribute."""
-        await self._outgoing.room()
+        if self._outgoing.crowded:
+            await self._outgoing.room()
         self._outgoing.add(self.type, self._shape.by_id(values))
 
     async def flush(self) -> None:
@@ -69,6 +70,7 @@ class Outgoing:
 
     def __init__(self, client: EventClient) -> None:
         self._client = client
+        self._key = client.identity.public.raw
         self._filling: list[bytes] = []
         self._in_flight: dict[int, tuple[list[bytes], bytes, float]] = {}
         self._number = 0
@@ -80,13 +82,17 @@ class Outgoing:
 
     def add(self, definition: EventType, values: dict[str, object]) -> None:
         self._sequence += 1
-        key = self._client.identity.public.raw
-        event = Event(definition.id, definition.version, key, time(), self._sequence, values)
+        event = Event(definition.id, definition.version, self._key, time(), self._sequence, values)
         self._filling.append(encode(event))
         if len(self._filling) == 1:
             asyncio.get_running_loop().call_soon(self._send_filling)
         elif len(self._filling) == MAX_BUNDLE:
             self._send_filling()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether no other event may be sent now."""
+        return len(self._in_flight) >= MAX_IN_FLIGHT or bool(self._ended)
 
     async def room(self) -> None:
         """Wait until another event may be sent."""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
@@ -27,8 +26,7 @@ MOST_VIEWS = 1024
 _log = logging.getLogger("authfabric.events")
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(msgspec.Struct, frozen=True):
     """An event as its subscriber may see it, by the names of the version that it knows."""
 
     type: EventType
@@ -102,17 +100,16 @@ class Subscriber:
                 self._end_past(event)
                 await self._past_is_over()
             elif tense is Tense.AGAIN or self._is_new(event):
-                return await self._delivered(event, bool(tense))
+                view = self._views.get((event.version, event.publisher)) or await self._view(event)
+                made, read, publisher = view
+                values = read(event.attributes)
+                return Delivered(made, values, event.time, publisher, event.sequence, bool(tense))
 
     async def _past_is_over(self) -> None:
         """Those who read nothing but the past end here."""
 
     def _is_new(self, event: Event) -> bool:
         return self._seen is None or self._seen.is_new(event)
-
-    async def _delivered(self, event: Event, replayed: bool) -> Delivered:
-        made, read, publisher = self._views.get((event.version, event.publisher)) or await self._view(event)
-        return Delivered(made, read(event.attributes), event.time, publisher, event.sequence, replayed)
 
     def _end_past(self, ended: Ended) -> None:
         self.caught_up = True
