@@ -15,7 +15,7 @@ from authz.identity import PublicKey
 from authz.introduction import Introduction
 from authz.request import Request
 from authz.spki.authority import Grant
-from authz.spki.errors import ChainRefused, UseRefused
+from authz.spki.errors import ChainRefused, InvalidCapability, UseRefused
 from authz.spki.ownership import Owners
 from authz.spki.reduction import Reduced
 from authz.spki.resource import Kind, Resource, Right
@@ -73,6 +73,17 @@ class Decider:
                 self._covered.clear()
             covered = self._covered[name] = any(each.gives(Right.DECIDE, name) for each in self._plain)
         return covered or (self._conditional and self._is_permitted(request, at))
+
+    def may_decide_under(self, pattern: str) -> bool:
+        """Whether its authority covers all objects of a pattern, `*`, `/sales/*` or `/sales/q1`, conditions aside."""
+        try:
+            wanted = Resource.of(Kind.OBJECT, pattern)
+        except InvalidCapability:
+            return False
+        grants = self.reduced.capability.authority.grants
+        return self._everything or any(
+            each.allows(Right.DECIDE) and each.resource.intersect(wanted) == wanted for each in grants
+        )
 
     def may_decide_all(self, requests: Iterable[Request], at: float) -> bool:
         """Whether its authority covers every request, without making use of what it has a limited number of."""

@@ -18,6 +18,10 @@ _MOST_DISTINCT = 256
 """So many decisions can be told apart by one byte."""
 
 
+_ANNOUNCEMENT = b"authfabric announcement 1\0"
+_encode = msgspec.msgpack.Encoder().encode
+
+
 class Questions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Requests that one PEP asks at once; whoever serves the subject they came on can answer all of them."""
 
@@ -80,6 +84,14 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ttl: float
     introduction: bytes = b""
     """By what right it answers; nothing if it does not say."""
+    at: float = 0.0
+    """When it was signed, in Unix time."""
+    signature: bytes = b""
+    """By the key that is introduced, over all but the introduction; nothing if none is."""
+
+    def signed(self) -> bytes:
+        """What the signature is over."""
+        return _ANNOUNCEMENT + _encode((self.scopes, self.ttl, self.at))
 
 
 class SearchQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):

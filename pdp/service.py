@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from time import monotonic
+from time import monotonic, time
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
@@ -30,6 +30,8 @@ from pdp.warrant import Warrant
 
 ANNOUNCE_SECONDS = 1.0
 ANNOUNCE_TTL = 3.5
+SIGN_SECONDS = 10.0
+"""For so long an announcement is repeated as it was signed."""
 MAX_ANNOUNCED = 256
 """A replica with more scopes than this announces only that it is there; its questions come one object at a time."""
 PROBE_SECONDS = 1.0
@@ -106,6 +108,7 @@ class Replica:
         self._queued = 0
         self._subscriptions: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._said: Announcement | None = None
         self._probe = ""
         self.probed_at = 0.0
         """When a message last went to the bus and back, by the monotonic clock."""
@@ -266,10 +269,21 @@ class Replica:
     def _announce(self, to: str = ANNOUNCE) -> None:
         if self.draining:
             return
-        scopes = [str(s) for s in self.scopes] if len(self.scopes) <= MAX_ANNOUNCED else []
-        introduction = self.warrant.introduction if self.warrant is not None else b""
         with contextlib.suppress(NotConnected):
-            self.connection.send(to, pack(Announcement(scopes, ANNOUNCE_TTL, introduction)))
+            self.connection.send(to, pack(self._announcement()))
+
+    def _announcement(self) -> Announcement:
+        """What is said now: signed every few seconds only, since many listen, and each has to verify it."""
+        said, now, warrant = self._said, time(), self.warrant
+        introduction = warrant.introduction if warrant is not None else b""
+        if said is None or now - said.at >= SIGN_SECONDS or said.introduction != introduction:
+            scopes = [str(s) for s in self.scopes] if len(self.scopes) <= MAX_ANNOUNCED else []
+            if warrant is None:
+                said = Announcement(scopes, ANNOUNCE_TTL)
+            else:
+                said = warrant.announcement(scopes, ANNOUNCE_TTL, now)
+            self._said = said
+        return said
 
     def _on_who(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         """Tell whoever asks, and nobody else: many PEPs may start at once."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from authz import Identity
 from authz.agreement import AgreementKey, AnswerMac
 from authz.errors import InvalidKey
 from authz.introduction import Introduction
 from authz.spki import Certificate
 from bus.authentic import wrap
+from bus.messages import Announcement
 
 MAX_ASKERS = 16_384
 
@@ -38,6 +41,11 @@ class Warrant:
         """The answer to a question, so that this asker can tell who gave it. Raises InvalidKey for no asker's key."""
         mac = self._macs.get(asker) or self._agree(asker)
         return wrap(self._sender, mac.tag(subject, question, answer), answer)
+
+    def announcement(self, scopes: list[str], ttl: float, at: float) -> Announcement:
+        """What this replica says it serves, so that nobody else can say so in its name."""
+        unsigned = Announcement(scopes, ttl, self.introduction, at)
+        return replace(unsigned, signature=self.identity.sign(unsigned.signed()))
 
     def accepts(self, asker: bytes) -> bool:
         """Whether answers to this asker can be authenticated."""

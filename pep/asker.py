@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from time import monotonic
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from bus.connection import Connection, Subscription
 from bus.errors import BadMessage, InvalidScope, NotConnected
-from bus.messages import unpack_announcement, unpack_request
+from bus.messages import Announcement, unpack_announcement, unpack_request
 from bus.scopes import Scope, ScopeTable, check_domain, own_scope
 from bus.subjects import ANNOUNCE, WHO
 from pep.authenticity import Authenticity
@@ -213,20 +213,33 @@ class Asker:
         with contextlib.suppress(NotConnected):
             self.connection.send(WHO, b"", self._inbox)
 
+    def _announced(self, announcement: Announcement) -> list[Scope] | None:
+        """The scopes that count; None if the announcement does not."""
+        if self.authenticity is not None:
+            return self.authenticity.announced(announcement)
+        return _parse_scopes(announcement.scopes)
+
     def _hear(self, payload: bytes) -> None:
         """Take note of an announcement."""
         announcement = unpack_announcement(payload)
+        scopes = self._announced(announcement)
+        if scopes is None:
+            return
         now = monotonic()
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)
-        if announcement.introduction and self.authenticity is not None:
-            self.authenticity.introduce(announcement.introduction)
         self.circuit.heard(now, ttl)
-        for text in announcement.scopes:
-            with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds
-                self.scopes.announce([_parse_scope(text)], now, ttl)
+        self.scopes.announce(scopes, now, ttl)
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:
             self._forget_routes()
+
+
+def _parse_scopes(texts: Iterable[str]) -> list[Scope]:
+    scopes = list[Scope]()
+    for text in texts:
+        with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds
+            scopes.append(_parse_scope(text))
+    return scopes
 
 
 def _terms(strategy: Strategy | str, seconds: float) -> Terms:

@@ -6,21 +6,31 @@ open, and the true answer is taken when it comes.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
 
+from cachetools import LRUCache
+
 from authz import AuthFabricError, Decision, PublicKey, Request
-from authz.deciders import Decider, Deciders
+from authz.deciders import MAX_DECIDERS, Decider, Deciders
+from authz.errors import InvalidSignature
 from authz.spki import Notice
 from bus.authentic import unwrap
+from bus.errors import InvalidScope
+from bus.messages import Announcement
+from bus.scopes import Kind, Scope
 
 ALARM_SECONDS = 10.0
 """How long after a line in the log about refused answers there is none."""
 ASK_SECONDS = 0.05
 """How long after asking who is there it is not asked again."""
+
+SKEW_SECONDS = 60.0
+"""How old an announcement may be, clocks included: one that is repeated leads questions astray for no longer."""
 
 _log = logging.getLogger("authfabric.pep")
 
@@ -46,6 +56,9 @@ class Authenticity:
         self.deciders = Deciders(roots)
         self.refused: Counter[Refusal] = Counter()
         self.refused_introductions = 0
+        self.refused_announcements = 0
+        """How many announcements were not by whom they introduced, or too old."""
+        self._announced: LRUCache[bytes, tuple[Announcement, list[Scope]]] = LRUCache(MAX_DECIDERS)
         self._ask_who = ask_who
         self._asked_at = self._said_at = float("-inf")
 
@@ -81,13 +94,33 @@ class Authenticity:
             self.refuse(Refusal.OUTSIDE)
         return [decision if each else None for decision, each in zip(decisions, may, strict=True)]
 
-    def introduce(self, introduction: bytes) -> None:
+    def introduce(self, introduction: bytes) -> Decider | None:
         """Get to know a decider, if a root that is trusted here empowered it."""
         try:
-            self.deciders.introduce(introduction, time())
+            return self.deciders.introduce(introduction, time())
         except AuthFabricError as error:
             self.refused_introductions += 1
             _log.debug("an introduction is refused: %s", error)
+            return None
+
+    def announced(self, announcement: Announcement) -> list[Scope] | None:
+        """The scopes of an announcement that its decider may decide; None if it is not a decider's, or not of now."""
+        decider = self.introduce(announcement.introduction)
+        if decider is None:
+            return None
+        key = decider.key.raw
+        known = self._announced.get(key)
+        if known is None or known[0] != announcement:
+            try:
+                decider.key.verify(announcement.signature, announcement.signed())
+            except InvalidSignature:
+                self.refused_announcements += 1
+                return None
+            known = self._announced[key] = (announcement, _served(decider, announcement.scopes))
+        if abs(time() - announcement.at) > SKEW_SECONDS:
+            self.refused_announcements += 1
+            return None
+        return known[1]
 
     def revoke(self, notice: Notice) -> None:
         """Heed a revocation. Raises InvalidSignature if it is forged."""
@@ -109,3 +142,21 @@ class Authenticity:
 
     def __str__(self) -> str:
         return ", ".join(f"{count} {refusal}" for refusal, count in self.refused.items()) or "none"
+
+
+def _served(decider: Decider, texts: Iterable[str]) -> list[Scope]:
+    """Those of the scopes in which the decider may decide everything."""
+    scopes = list[Scope]()
+    for text in texts:
+        with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds
+            scope = Scope.parse(text)
+            if decider.may_decide_under(_objects(scope)):
+                scopes.append(scope)
+    return scopes
+
+
+def _objects(scope: Scope) -> str:
+    """The objects that lie in a scope, as a capability names them."""
+    if scope.kind in (Kind.BROADCAST, Kind.DOMAIN):
+        return "*"
+    return f"{scope.object.rstrip('/')}/*" if scope.kind is Kind.PREFIX else scope.object

@@ -68,6 +68,35 @@ TAGS = [
     ),
 ]
 
+_ANNOUNCED = f"{_PEP}test_nobody_leads_questions_to_himself_by_announcing_what_he_may_not"
+
+ANNOUNCEMENTS = [
+    without(
+        _ANNOUNCED,
+        "pep/asker.py",
+        "return self.authenticity.announced(announcement)",
+        "self.authenticity.introduce(announcement.introduction)",
+    ),
+    without(
+        f"{_ANNOUNCED}[one in the PDP's name]",
+        "pep/authenticity.py",
+        "decider.key.verify(announcement.signature, announcement.signed())",
+        "pass",
+    ),
+    without(
+        f"{_ANNOUNCED}[one beyond its right]",
+        "pep/authenticity.py",
+        "if decider.may_decide_under(_objects(scope)):",
+        "if True:",
+    ),
+    without(
+        f"{_ANNOUNCED}[one of yesterday]",
+        "pep/authenticity.py",
+        "if abs(time() - announcement.at) > SKEW_SECONDS:",
+        "if False:",
+    ),
+]
+
 SILENCE = [
     without(
         f"{_PEP}test_nobody_can_end_a_question_by_saying_that_nobody_listens[False]",
@@ -234,4 +263,4 @@ AUDIT = [
     ),
 ]
 
-ANSWERS: list[Mutation] = [*TAGS, *SILENCE, *AUTHORITY, *LEARNING, *AUDIT]
+ANSWERS: list[Mutation] = [*TAGS, *ANNOUNCEMENTS, *SILENCE, *AUTHORITY, *LEARNING, *AUDIT]

@@ -353,6 +353,48 @@ async def test_a_flood_of_such_words_makes_a_pep_ask_no_more_often(server):
             assert (await asking).allowed
 
 
+ALL = ["domain:default"]
+CLERK = Identity.generate()
+
+
+def in_the_name_of_the_pdp(at: float) -> Announcement:
+    mine = warrant(ROOT, holder=EVE).announcement(ALL, 60.0, at)
+    return msgspec.structs.replace(mine, introduction=warrant(ROOT, holder=PDP).introduction)
+
+
+FALSE = {
+    "a stranger's": lambda now: Announcement(ALL, 60.0),
+    "one by whom nobody empowered": lambda now: warrant(EVE).announcement(ALL, 60.0, now),
+    "one in the PDP's name": in_the_name_of_the_pdp,
+    "one beyond its right": lambda now: warrant(ROOT, "/hr/*", CLERK).announcement(ALL, 60.0, now),
+    "one of yesterday": lambda now: warrant(ROOT, holder=PDP).announcement(ALL, 60.0, now - 86_400),
+}
+
+
+@pytest.mark.parametrize("name", FALSE)
+async def test_nobody_leads_questions_to_himself_by_announcing_what_he_may_not(server, name):
+    """The true PDP has too many scopes to announce; whoever is believed to serve them all has the questions alone."""
+    scopes = [f"object:/{number}" for number in range(300)] + ["prefix:/sales"]
+    async with (
+        serving(server.url, Readers(), *scopes, warrant=warrant(ROOT, holder=PDP)),
+        mallory(server.url) as attacker,
+        trusting(server.url, PDP, deadline=2.0) as pep,
+    ):
+        attacker.bus.send(ANNOUNCE, pack(FALSE[name](time())))
+        await attacker.bus.flush()
+        await pep.asker.connection.flush()
+        assert (await pep.check(READ)).allowed
+
+
+async def test_what_a_pdp_may_announce_is_used(server):
+    async with (
+        serving(server.url, Readers(), "prefix:/sales", warrant=warrant(ROOT, "/sales/*", PDP)),
+        trusting(server.url, PDP) as pep,
+    ):
+        await eventually(lambda: pep.asker.scopes.narrowest("default", READ))
+        assert pep.asker.authenticity.refused_announcements == 0
+
+
 async def test_where_nobody_is_there_the_answer_is_no_when_the_time_is_over(own_server):
     async with trusting(own_server.url, deadline=0.2) as pep:
         decision = await pep.check(READ)
