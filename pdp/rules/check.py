@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from authz.change import ROLES
 from authz.predicate import And, Predicate, covers, disjoint, satisfiable
 from authz.rules import Allow, Asking, AutoReplay, FluentRule, Point, Restrict, Rule, Transform
+from pdp.cover_index import CoverIndex
 from pdp.finding import Finding, Kind
 from pdp.rules.interaction import Interaction
 from pdp.rules.rule_file import overrides
@@ -114,7 +115,8 @@ def _overridden(several: Sequence[Named]) -> Iterator[_Found]:
 def _superfluous(several: Sequence[Named]) -> Iterator[_Found]:
     """Rules that say nothing that another does not say as well; of two that say the same, the later."""
     loose = {label for each in several for label in overrides(each.rule)}
-    pairs = ((one, other) for one in several for other in several if one is not other)
+    index = CoverIndex((_where(each), each) for each in several)
+    pairs = ((one, other) for one in several for other in index.candidates(_where(one)) if one is not other)
     order = {each: number for number, each in enumerate(several)}
     said = set[Named]()
     for one, other in islice(pairs, MOST_COMPARISONS):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from authz.errors import InvalidSyntax
-from authz.predicate import FALSE, And, Equal, Path, Predicate
+from authz.predicate import FALSE, And, Equal, Overlaps, Path, Predicate, Scalar
 from authz.rules import (
     Allow,
     Asking,
@@ -128,11 +128,23 @@ class _Compiler:
         """Where a rule binds: it lets nobody in, so an ALLOW must."""
         self._governed |= dict.fromkeys((type_, each) for each in actions)
         ways = [
-            both([Equal(Path("action"), each), either(self._gates[type_, each])])
+            both([Equal(Path("action"), each), either(merged(self._gates[type_, each]))])
             for each in actions
             if self._gates[type_, each]
         ]
         return both([Equal(Path("object"), f"/types/{type_}"), either(ways), judged])
+
+
+def merged(ways: Sequence[Predicate]) -> list[Predicate]:
+    """The same alternatives, with all that only ask for a role in one: every rule that binds repeats them."""
+    lists: dict[Path, dict[Scalar, None]] = {}
+    others: list[Predicate] = []
+    for each in ways:
+        if isinstance(each, Overlaps):
+            lists.setdefault(each.path, {}).update(dict.fromkeys(each.values))
+        else:
+            others.append(each)
+    return [*(Overlaps(path, tuple(values)) for path, values in lists.items()), *others]
 
 
 _OBSERVED = Equal(Path("object"), CONTEXT)

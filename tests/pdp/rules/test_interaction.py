@@ -9,6 +9,7 @@ from authz.change import Touched
 from authz.errors import InvalidSyntax
 from authz.predicate import And, compile_predicate
 from authz.rules import parse_rules
+from authz.rules.terms import comparisons
 from bus.messages import SearchQuery
 from pdp.bundle import Bundle, File
 from pdp.difference import Difference, obliging
@@ -230,3 +231,15 @@ def test_an_explanation_says_which_rules_could_matter_and_what_they_lack():
     )
     assert "allow doctors (ALLOW SUBSCRIPTION TO prescribe) does not apply" in explanation
     assert 'would need subject.roles overlaps ["doctor"]' in explanation
+
+
+def test_those_whom_many_rules_let_in_by_role_are_asked_for_in_one_comparison():
+    allows = "\n".join(f"ALLOW SUBSCRIPTION TO t WHERE credentials(user, r{n})" for n in range(300))
+    policies = read(
+        f"{allows}\nALLOW SUBSCRIPTION TO t WHERE user.x = 1\nb: RESTRICT DELIVERY OF t FILTER y = 1"
+    )
+    (bar,) = [each for each in policies.interaction.policies if each.id == "b"]
+    assert len(list(comparisons(bar.condition))) == 4  # type, action, roles and x
+    assert "b" in left(ask(policies, "subscribe", "r299", kind="t"))
+    assert "b" in left(ask(policies, "subscribe", kind="t", x=1))
+    assert not ask(policies, "subscribe", "r300", kind="t").allowed
