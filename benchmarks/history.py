@@ -1,24 +1,49 @@
-"""What interaction control costs: rules about each event."""
+"""What interaction control costs: rules about each event, keeping what is published, and having it replayed."""
 
 from __future__ import annotations
 
+import asyncio
+import random
+import secrets
+import sys
 from functools import partial
-from time import thread_time
+from pathlib import Path
+from time import perf_counter, thread_time, time
+from uuid import uuid4
 
-from benchmarks.harness import at_most, best_of_each, main
+import uvloop
+
+from authfabric.stage import Domain, Ground, stage
+from authz import Identity
+from benchmarks.harness import at_least, at_most, best_of_each, main
+from benchmarks.history_load import ATTRIBUTES, DRUGS, fetch, fill
 from benchmarks.rules_load import events, judge
+from pdp.bundle import File
+from pubsub_core.credential import Credential, issue
 from pubsub_core.event import Event
+from pubsub_core.event_type import EventType
 from pubsub_core.rules.judge import Judge
+from pubsub_core.type_signature import SignedType
 
-PROMISES = {"rule_growth": at_most(3)}
+PROMISES = {"rule_growth": at_most(3), "store_ratio": at_least(0.6), "replay_ratio": at_least(0.3)}
 
 RULES = (10, 100, 1_000)
 EVENTS = 2_000
+PUBLISHED = 20_000
+STORED = 1_000_000
+ROUNDS = 3
+OPEN = "- {uid: open, effect: allow, rules: {}, targets: {action_id: '%s'}}\n"
+ACTIONS = ("connect", "advertise", "publish", "subscribe")
+REPLAY = """
+all: ALLOW REPLAY OF bench.Prescribe WHERE credentials(user, auditor) AND sub.drug <> NULL
+some: RESTRICT DELIVERY OF bench.Prescribe WHERE credentials(user, auditor) FILTER amount >= 0
+blur: TRANSFORM EVENT bench.Prescribe TO bench.Prescribe ON notify EXECUTE null(patient) THEN round(amount, 10)
+"""
 
 
 def run() -> dict[str, float]:
-    """What interaction control costs: rules about each event."""
-    return rules()
+    """What interaction control costs: rules about each event, keeping what is published, and having it replayed."""
+    return {**rules(), **uvloop.run(past())}
 
 
 def rules() -> dict[str, float]:
@@ -32,6 +57,94 @@ def rules() -> dict[str, float]:
 def show(judge: Judge, shown: list[Event]) -> int:
     """How many of the events are let through."""
     return sum(judge.show(each, 20.0) is not None for each in shown)
+
+
+async def past() -> dict[str, float]:
+    """Events a second, published with and without a history, and replayed, beside what SQL alone would take."""
+    async with stage(["bench"], Ground.OPEN) as (domain,):
+        names = ("bench.Visit", "bench.Prescribe")
+        visit, prescribe = (EventType.new(each, domain.key.public, ATTRIBUTES, uuid4) for each in names)
+        await domain.publish_types(*(SignedType.sign(each, domain.key) for each in (visit, prescribe)))
+        policies = "".join(OPEN.replace("open", each, 1) % each for each in ACTIONS)
+        await domain.release([File("events.yaml", policies), File("events.rules", REPLAY)])
+        await domain.start_pdp()
+        return {**await _storing(domain, visit), **await _replaying(domain, prescribe)}
+
+
+async def _storing(domain: Domain, kind: EventType) -> dict[str, float]:
+    """Publishing at a broker that keeps everything and at one that keeps nothing, in turn."""
+    key = ["--history-key", str(domain.folder / "keeps.history.key")]
+    history = ["--history", f"sqlite:///{domain.folder / 'keeps.db'}", *key]
+    await domain.start_broker([domain], domain.key, history, name="keeps")
+    await domain.start_broker([domain], domain.key, name="forgets")
+    await domain.start_broker([domain], domain.key, name="reads")
+    rates: dict[str, list[float]] = {"keeps": [], "forgets": []}
+    for _ in range(ROUNDS):
+        for name, found in rates.items():
+            found.append(await _publish(domain, kind, name))
+    kept, plain = max(rates["keeps"]), max(rates["forgets"])
+    for name in ("keeps", "forgets", "reads"):
+        await domain.processes.pop(name).stop()
+    return {"stored_per_second": kept, "published_per_second": plain, "store_ratio": kept / plain}
+
+
+async def _publish(domain: Domain, kind: EventType, broker: str) -> float:
+    """Events a second from a publisher at one broker to a subscriber at another."""
+    async with domain.client("reader", {}, broker="reads") as reader:
+        subscriber = await reader.subscriber(kind.name, "amount >= 0")
+        words = [domain.url, *_writer(domain), kind.name, broker, str(PUBLISHED)]
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.history_load", *words, stdout=asyncio.subprocess.DEVNULL
+        )
+        await anext(subscriber)
+        start = perf_counter()
+        for _ in range(PUBLISHED - 1):
+            await anext(subscriber)
+        seconds = perf_counter() - start
+        await child.wait()
+    return PUBLISHED / seconds
+
+
+def _writer(domain: Domain) -> tuple[str, str]:
+    """A publisher's key, as its seed, and its credential."""
+    seed = random.randbytes(32)
+    identity = Identity.from_seed(seed)
+    credential = issue(Credential(str(identity.public), "writer", domain.name, time() + 1000), domain.key)
+    return seed.hex(), credential.hex()
+
+
+async def _replaying(domain: Domain, kind: EventType) -> dict[str, float]:
+    """One in a hundred of a million events, by policy, filter and transformation, and the same rows by SQL alone."""
+    path, secret, start = domain.folder / "past.db", secrets.token_bytes(32), perf_counter()
+    fill(f"sqlite:///{path}", secret, "past", kind, STORED, time() - STORED)
+    seconds = perf_counter() - start
+    key = domain.folder / "past.history.key"
+    key.write_text(secret.hex())
+    key.chmod(0o600)
+    keep = domain.folder / "keep.yaml"
+    keep.write_text("- {type: bench.*, search: {drug: blind}}\n")
+    words = ["--history", f"sqlite:///{path}", "--history-key", str(key), "--keep", str(keep)]
+    await domain.start_broker([domain], domain.key, words, name="past")
+    replayed, plain = [], []
+    async with domain.client("auditor", {"roles": ["auditor"]}, broker="past") as auditor:
+        for number in range(ROUNDS):
+            drug = f"drug{number}"
+            plain.append(_plain(path, secret, kind, drug))
+            start = perf_counter()
+            found = [each async for each in await auditor.replay(kind.name, f"drug = '{drug}'")]
+            replayed.append(len(found) / (perf_counter() - start))
+            assert len(found) == STORED / DRUGS
+    return {
+        "fill_seconds": seconds,
+        "replayed_per_second": max(replayed),
+        "fetched_per_second": max(plain),
+        "replay_ratio": max(replayed) / max(plain),
+    }
+
+
+def _plain(path: Path, secret: bytes, kind: EventType, drug: str) -> float:
+    start = perf_counter()
+    return fetch(path, secret, kind, drug) / (perf_counter() - start)
 
 
 if __name__ == "__main__":

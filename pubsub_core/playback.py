@@ -25,7 +25,7 @@ from pubsub_core.switchboard import Subscription
 
 MOST_WAITING = 10_000
 """So many present events wait for past ones; more are read from the history instead."""
-WINDOW = 1024
+WINDOW = 2048
 """So many past events may be on their way for one subscription."""
 FEW = 256
 """With so few events left of a page, the next is asked for."""

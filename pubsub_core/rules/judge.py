@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from authz.predicate import Predicate
+from authz.predicate import TRUE, Predicate
 from authz.rules.terms import term_texts
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError
@@ -130,9 +130,10 @@ class Judge:
                 return None
             found.append(permit)
         applicable = list(self._others.applicable(case))
-        overridden = {id_ for each in applicable for id_ in each.overrides}
-        found += [each for each in applicable if each.id not in overridden]
-        return found
+        if self._others.overriding:
+            overridden = {id_ for each in applicable for id_ in each.overrides}
+            applicable = [each for each in applicable if each.id not in overridden]
+        return [*found, *applicable]
 
     def _say(self, error: EventError) -> None:
         """Say once what is wrong: many events may meet it."""
@@ -187,6 +188,9 @@ class _Index:
         )
         """The terms that they speak of."""
         self._rules = list(map(_Ready.of, rules))
+        self.overriding = any(each.overrides for each in self._rules)
+        self._unconditional = all(each.part == TRUE for each in self._rules)
+        """Whether no condition says anything of the event: then there is nothing to look up."""
         self._matcher: Matcher[int] = Matcher()
         for number, rule in enumerate(self._rules):
             self._matcher.add(number, rule.part)
@@ -196,8 +200,10 @@ class _Index:
 
     def applicable(self, case: Case) -> Iterator[_Ready]:
         """The rules whose conditions hold, in their order."""
-        for number in sorted(self._matcher.match(case.values)):
-            rule = self._rules[number]
+        rules: Iterable[_Ready] = self._rules
+        if not self._unconditional:
+            rules = map(self._rules.__getitem__, sorted(self._matcher.match(case.values)))
+        for rule in rules:
             if rule.rest is None or rule.rest(case):
                 yield rule
 

@@ -43,7 +43,7 @@ class _Plan:
     shape: Shape
 
 
-_Key: TypeAlias = tuple[str, str, str, tuple[Call, ...]]
+_Key: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 
 
 class Production:
@@ -55,8 +55,10 @@ class Production:
         self._context = context
         self._plans: dict[_Key, _Plan] = {}
 
-    def produce(self, event: Event, changes: Iterable[Change]) -> tuple[Event, ...]:
+    def produce(self, event: Event, changes: Sequence[Change]) -> tuple[Event, ...]:
         """The events that these rules, in their order, make of one, by the names of their types. Raises EventError."""
+        if len(changes) == 1:
+            return (self._made(event, changes[0].to, changes),)
         by_type = sorted(changes, key=lambda each: each.to)  # which keeps the order among those to one type
         return tuple(self._made(event, to, list(some)) for to, some in groupby(by_type, lambda each: each.to))
 
@@ -75,10 +77,10 @@ class Production:
     def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
         catalogue = self._catalogue
         source, to = catalogue.named(changes[0].source), catalogue.named(changes[0].to)
-        calls = tuple(call for each in changes for call in each.steps)
-        key = version, source.version, to.version, calls
+        key = version, source.version, to.version, tuple(each.id for each in changes)
         plan = self._plans.get(key)
         if plan is None:
+            calls = tuple(call for each in changes for call in each.steps)
             known = catalogue.attributes(source.version)
             steps = tuple(make(call, self._context.functions) for call in calls)
             reshape(steps, {each.name: each.type for each in known.values()})

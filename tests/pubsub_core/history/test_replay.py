@@ -143,8 +143,8 @@ async def test_a_client_that_does_not_read_holds_up_the_reading_of_the_database(
         replayed = await nurse.replay(kind.name)
         await anext(replayed)
         (session,) = service.broker.sessions.values()
-        await eventually(lambda: session.past_sent[replayed.number] == 1_024)
-        assert session.outbox.last + session.outbox.waiting == 1_024
+        await eventually(lambda: session.past_sent[replayed.number] == 2_048)
+        assert session.outbox.last + session.outbox.waiting == 2_048
         other = await nurse.replay(kind.name, "amount < 3000")
         assert len([each async for each in other]) == 3_000
         assert len([each async for each in replayed]) == 3_999
