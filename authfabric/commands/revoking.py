@@ -1,0 +1,101 @@
+"""`authfabric cap revoke`: take capabilities back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from authfabric import passphrase
+from authfabric.capability_files import (
+    FileRefused,
+    read,
+    replace,
+    write_new,
+)
+from authfabric.capability_view import (
+    describe_notice,
+)
+from authfabric.commands.cap_options import Key, errors
+from authfabric.settings import find_url
+from authfabric.terminal import Json, Url, out, print_json, run
+from authz import Identity
+from authz.spki import (
+    Certificate,
+    InvalidCapability,
+    Notice,
+    parse_chain,
+)
+from authz.spki.text import parse_notice, unparse_notice
+from bus.access import ask_revocation
+from bus.errors import NoResponders
+from bus.keystore import load_key
+from bus.link import connect
+from bus.revocations import publish_notice
+
+
+def revoke(
+    key: Key,
+    list_: Annotated[Path, typer.Option("--list", help="Your revocation list, made if it does not exist.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The certificate to take back, or a chain whose last one is meant. None: renew the list."
+        ),
+    ] = None,
+    event: Annotated[
+        Path | None, typer.Option("--event", help="Write a revocation event there too, to be sent at once.")
+    ] = None,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="Let everyone on the bus know: whoever relies on it stops at once."),
+    ] = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Take a certificate back: sign the next revocation list."""
+    with errors():
+        issuer = load_key(key, passphrase.known)
+        taken = () if file is None else (read(file, parse_chain)[-1],)
+        for certificate in taken:
+            _check_revoker(issuer, certificate)
+        notice = _next_list(list_, issuer, taken)
+        replace(list_, unparse_notice(notice))
+        if event is not None and taken:
+            write_new(event, unparse_notice(Notice.event(issuer, taken[0], notice.at)))
+    if publish:
+        run(_publish(find_url(url), notice))
+    if json:
+        print_json(describe_notice(notice))
+    else:
+        out.print(f"list {notice.number} of {issuer.public}: {len(notice.revoked)} revoked", highlight=False)
+
+
+async def _publish(url: str, notice: Notice) -> None:
+    """Through the access control service where there is one: elsewhere whoever connects may write to the store."""
+    async with connect(url, name="cap", connect_seconds=2.0) as bus:
+        try:
+            await ask_revocation(bus, notice)
+        except NoResponders:
+            await publish_notice(bus, notice)
+
+
+def _check_revoker(issuer: Identity, certificate: Certificate) -> None:
+    capability = certificate.unverified()
+    if issuer.public not in (capability.issuer, *(each.key for each in capability.validity.rechecks)):
+        raise InvalidCapability(
+            "--key", f"only `{capability.issuer}` can revoke this, and you are `{issuer.public}`"
+        )
+
+
+def _next_list(path: Path, issuer: Identity, taken: tuple[Certificate, ...]) -> Notice:
+    now = int(time.time())
+    if not path.exists():
+        return Notice.first(issuer, now, taken)
+    last = read(path, parse_notice)
+    if last.issuer != issuer.public or last.number is None:
+        raise FileRefused(path, f"must be a revocation list of `{issuer.public}`")
+    last.verify()
+    return last.following(issuer, now, taken)
