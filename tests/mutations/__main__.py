@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.mutations.answers import ANSWERS
 from tests.mutations.bus import BUS
+from tests.mutations.events import EVENTS
 from tests.mutations.mutation import ROOT, Mutation
 
 SECONDS = 300
@@ -24,7 +25,9 @@ _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p",
 
 
 def main(words: Sequence[str]) -> int:
-    chosen = [each for each in BUS + ANSWERS if not words or any(word in each.test for word in words)]
+    chosen = [
+        each for each in BUS + ANSWERS + EVENTS if not words or any(word in each.test for word in words)
+    ]
     with tempfile.TemporaryDirectory(prefix="authfabric-mutations-") as folder:
         copy = Path(folder, "project")
         _copy(copy)

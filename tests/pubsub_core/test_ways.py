@@ -8,7 +8,10 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from bus.envelope import pack
+from pubsub_core.line import Outgoing
 from pubsub_core.links import PEER_TTL
 from pubsub_core.messages import Carried
 from pubsub_core.trust import ALL, withdraw
@@ -167,6 +170,27 @@ def test_trust_that_ends_while_something_is_on_its_way_keeps_it_back_and_holds_u
     made.pass_(1.0)
     assert made.seen("c") == Counter()
     assert not made.brokers["c"].peers["a"].incoming.lacks(1), "its place was filled"
+
+
+def test_who_carries_something_cannot_alter_it_nor_speak_for_others():
+    made = lined("ab", "bc")
+    made.subscribe("c")
+    carry = made.brokers["b"].ways.carry
+
+    def alter(carried: Carried) -> None:
+        data = bytearray(carried.data)
+        data[len(data) // 2] ^= carried.what == "events"
+        carry(structs.replace(carried, data=bytes(data)))
+
+    made.brokers["b"].ways.carry = alter
+    made.publish("a", 10.0)
+    forged = Outgoing().add("a", made.brokers["a"].forwarding.boot, b"", type_=KIND.id)
+    carry(Carried(("c",), "events", pack(forged.tagged(made.brokers["b"].peers["c"].secret))))
+    assert made.seen("c") == Counter()
+    assert made.brokers["c"].counts.untrusted == 2
+    made.brokers["b"].ways.carry = carry
+    made.pass_(1.0)
+    assert made.seen("c") == {(1, 10.0): 1}, "what was spoilt is sent again"
 
 
 def test_what_is_for_nobody_here_goes_nowhere():

@@ -1,0 +1,86 @@
+"""How to take away what defends events."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation, without
+
+_BROKER = "tests/pubsub_core/test_broker.py::"
+_WAYS = "tests/pubsub_core/test_ways.py::"
+
+EVENTS: list[Mutation] = [
+    without(
+        f"{_BROKER}test_a_bundle_that_somebody_else_signed_or_that_was_altered_is_refused",
+        "pubsub_core/intake.py",
+        "        proof.verify(session.key, digests)\n",
+        "",
+    ),
+    without(
+        f"{_BROKER}test_an_event_that_is_not_among_those_signed_is_refused",
+        "pubsub_core/arrivals.py",
+        "            check_places(parcel.digests, parcel.places, parcel.events)\n",
+        "            pass\n",
+    ),
+    without(
+        f"{_BROKER}test_a_replayed_parcel_and_one_that_is_too_old_are_refused",
+        "pubsub_core/arrivals.py",
+        "if not self._nonces.use(digest(proof.nonce + first), proof.time, now):",
+        "if False:",
+    ),
+    without(
+        "tests/pubsub_core/test_links.py::"
+        "test_a_broker_that_the_owner_does_not_trust_is_sent_nothing_and_believed_nothing",
+        "pubsub_core/links.py",
+        "if peer.ready and id_ in peer.carries and",
+        "if peer.ready and",
+    ),
+    without(
+        f"{_BROKER}test_what_comes_from_a_stranger_or_a_broker_not_trusted_with_the_type_is_refused",
+        "pubsub_core/arrivals.py",
+        "            if event.type not in peer.carries:",
+        "            if False:",
+    ),
+    without(
+        f"{_WAYS}test_events_go_around_a_broker_that_is_not_trusted_with_them",
+        "pubsub_core/ways.py",
+        "lambda name: not type_ or type_ in peers[name].carries",
+        "lambda name: True",
+    ),
+    without(
+        f"{_WAYS}test_a_broker_that_is_no_longer_trusted_is_left_out_as_soon_as_the_owner_says_so",
+        "pubsub_core/trust.py",
+        "            if each.withdrawn:",
+        "            if False:",
+    ),
+    without(
+        "tests/pubsub_core/test_trust.py::test_a_word_is_taken_back_by_whoever_gave_it_and_may_be_given_anew",
+        "pubsub_core/trust.py",
+        "taken_back.get((by, each.broker), -1.0)",
+        "max((at for (_, name), at in taken_back.items() if name == each.broker), default=-1.0)",
+    ),
+    without(
+        f"{_WAYS}test_who_carries_something_cannot_alter_it_nor_speak_for_others",
+        "pubsub_core/line.py",
+        "return bool(secret) and hmac.compare_digest(self.tag, self._tag(secret))",
+        "return bool(secret)",
+    ),
+    without(
+        "tests/pubsub_core/test_restricting.py::"
+        "test_a_broker_cut_off_from_the_policy_feed_delivers_nothing_until_it_hears_it_again",
+        "pubsub_core/policy_watch_service.py",
+        "cut_off = now - self._heard > self._lease",
+        "cut_off = False",
+    ),
+    without(
+        f"{_BROKER}test_nothing_of_an_owner_out_of_reach_is_delivered",
+        "pubsub_core/broker.py",
+        "            if type_ in silent:",
+        "            if False:",
+    ),
+    without(
+        "tests/pubsub_core/test_sessions.py::"
+        "test_a_client_that_does_not_read_is_disconnected_and_others_are_not",
+        "pubsub_core/broker.py",
+        "        if session.outbox.full:",
+        "        if False:",
+    ),
+]
