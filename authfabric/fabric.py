@@ -20,7 +20,7 @@ from authfabric.local_domain import REPLICA, LocalDomain
 from authfabric.settings import DEFAULT_POLICIES
 from authfabric.warrants import give_warrant
 from authz import AuthFabricError, Identity
-from bus.connection import configured_url
+from bus.address import configured_url
 from bus.credentials_store import VARIABLE
 from bus.process import end_with_parent, signal_process
 from bus.server import NatsServer

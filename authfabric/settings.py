@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from authz import PublicKey
-from bus.connection import configured_url
+from bus.address import configured_url
 from bus.credentials_store import VARIABLE, find_credentials
 from pep.enforcer import DEFAULT_URL
 from pep.trust_store import TRUST_VARIABLE, Keys, configured_keys

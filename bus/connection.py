@@ -7,27 +7,24 @@ import base64
 import contextlib
 import functools
 import logging
-import os
 import random
-import re
 import secrets
 import ssl
 from collections.abc import Callable, Iterable
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import nats.errors
 from nats.js import JetStreamContext
 
+from bus.address import servers, without_secrets
 from bus.client import NO_RESPONDERS, GuardedClient, Handler
 from bus.credentials import Credentials
 from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 from bus.renewal import renewing
 from bus.subjects import inbox
 
-URL_VARIABLE = "AUTHFABRIC_NATS_URL"
 NEEDS_CREDENTIALS = (
     "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"
 )
@@ -339,9 +336,9 @@ class Connection:
                 credentials.tls is not None
             ):  # from the first byte, so that nobody can talk the client out of it
                 own |= {"tls": credentials.tls, "tls_handshake_first": True}
-        servers = _servers(self.url)
+        named = servers(self.url)
         await client.connect(
-            random.sample(servers, len(servers)),
+            random.sample(named, len(named)),
             dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
             name=self.name,
             error_cb=functools.partial(self._on_error, client),
@@ -432,27 +429,3 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error).removeprefix("nats: ").strip("'\"")
-
-
-def _servers(url: str) -> list[str]:
-    """The servers that a URL names, each an address that NATS can have."""
-    servers = [each.strip() for each in url.split(",")]
-    for each in servers:
-        try:
-            parts = urlsplit(each if "://" in each else f"nats://{each}")
-            good = parts.scheme in ("nats", "tls") and parts.hostname and parts.port != 0
-        except ValueError:
-            good = False
-        if not good:
-            raise NotConnected(without_secrets(each), "no address of a NATS server: write nats://HOST:PORT")
-    return servers
-
-
-def without_secrets(url: str) -> str:
-    """The URL without the user name, password or token in it."""
-    return re.sub(r"//[^/@,]*@", "//", url)
-
-
-def configured_url() -> str | None:
-    """The external server named by the environment, if any."""
-    return os.environ.get(URL_VARIABLE) or None

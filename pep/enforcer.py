@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from authz import Decision, Entity, InvalidRequest, Reason, Request
 from authz.request import Attributes, plain_request
-from bus.connection import Connection, configured_url
+from bus.address import configured_url
+from bus.connection import Connection
 from bus.credentials import Credentials
 from bus.credentials_store import find_credentials
 from bus.revocations import RevocationFeed

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from bus import Connection, NatsServer
-from bus.connection import URL_VARIABLE
+from bus.address import URL_VARIABLE
 from bus.credentials_store import VARIABLE
 
 settings.register_profile("fabric", deadline=None)  # how long an example takes says nothing about its promise

@@ -18,7 +18,8 @@ from authfabric.settings import find_running, find_url
 from authfabric.terminal import Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
 from authz.errors import InvalidKey
-from bus.connection import URL_VARIABLE, Connection
+from bus.address import URL_VARIABLE
+from bus.connection import Connection
 from bus.errors import ReplyTimeout
 from bus.link import connect
 from bus.server import find_binary

@@ -17,7 +17,7 @@ from authfabric.cli import app
 from authfabric.fabric import Fabric, fabric
 from authz import Decision, Entity, Identity, Reason
 from bus import Connection
-from bus.connection import URL_VARIABLE
+from bus.address import URL_VARIABLE
 from bus.keystore import create_key
 from bus.roles import RoleClient, service_name
 from pdp.bundle_store import read_folder

@@ -12,8 +12,8 @@ import uvloop
 
 from authz import Identity
 from bus import Connection, NatsServer, NoResponders, NotConnected, ReplyTimeout, cluster
+from bus.address import URL_VARIABLE, configured_url
 from bus.client import GuardedClient
-from bus.connection import URL_VARIABLE, configured_url
 from bus.credentials import Credentials
 from bus.errors import BadMessage
 from bus.server import free_ports

@@ -7,7 +7,7 @@ import pytest
 
 from authfabric.fabric import fabric
 from authfabric.local_domain import SERVICE
-from bus.connection import URL_VARIABLE
+from bus.address import URL_VARIABLE
 from bus.credentials_store import VARIABLE
 from pep.sync import LoopThread
 

@@ -14,7 +14,7 @@ from authfabric.appointment_files import read_appointment
 from authfabric.cli import app
 from authz import Identity
 from bus import Connection, NatsServer
-from bus.connection import URL_VARIABLE
+from bus.address import URL_VARIABLE
 from bus.keystore import create_key
 from pdp.bundle import Bundle, File
 from pdp.oasis.role_service import RoleService, RoleServing
