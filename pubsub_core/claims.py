@@ -6,6 +6,7 @@ again; what was granted for a time is asked again when that is over.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -22,11 +23,14 @@ from pubsub_core.playback import Playback
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Granted, Holder, Rights
 from pubsub_core.rules.condition import without
+from pubsub_core.rules.interaction import Interaction
 from pubsub_core.rules.judge import Judge
 from pubsub_core.rules.production import altered
 from pubsub_core.rules.wanted import Wanted
 from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
+
+_log = logging.getLogger("authfabric.events")
 
 RETRY_SECONDS = 1.0
 """After so long, what nobody answered is asked again."""
@@ -162,12 +166,26 @@ class Claims:
             except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
                 continue
             if left.rules is not None:
+                if not self._can_judge(id_, left.rules):
+                    continue
                 asked = without(asked, altered(left.rules.changes, self._broker.setting.catalogue, id_))
             parts[id_] = self._enforcement(subscription.granted.get(id_), left, subscription), asked
         if isinstance(subscription, Playback):
             subscription.permit(parts, granted.answered)
         else:
             self._broker.switchboard.connect(subscription, parts)
+
+    def _can_judge(self, id_: str, rules: Interaction) -> bool:
+        """Whether this broker can read everything that rules speak of: otherwise it cannot go by them."""
+        setting = self._broker.setting
+        if id_ not in setting.vault.sealed:
+            return True
+        needed = rules.needs(setting.catalogue.names(rules.version))
+        able = setting.vault.readable(id_, needed) >= needed
+        if not able:
+            name = setting.catalogue.newest(id_).name
+            _log.warning("`%s` is not granted: rules speak of what this broker has no keys for", name)
+        return able
 
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
         catalogue = self._broker.setting.catalogue

@@ -56,6 +56,9 @@ class BrokerMetrics(Collector):
         yield _labelled("dropped", "Events and messages dropped, by why.", "reason", dropped)
         proofs = {"yes": counts.verified, "no": counts.unverified}
         yield _labelled("proofs", "Proofs of other brokers' events, by whether verified.", "verified", proofs)
+        judged = self._service.broker.setting.rules.counts
+        rules = {name: getattr(judged, name) for name in ("passed", "restricted", "failed")}
+        yield _labelled("rules", "Events judged by rules, by what came of them.", "outcome", rules)
         yield from self._gauges()
 
     def _gauges(self) -> Iterable[Metric]:

@@ -5,7 +5,7 @@ Whoever cannot be asked does not stand for no: what is unknown raises, and the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -117,6 +117,17 @@ def read_term(text: str, names: Mapping[str, Attribute], context: Context) -> Te
 
 
 _parsed = lru_cache(maxsize=16_384)(parse_term)
+
+
+def attributes_in(text: str) -> Iterator[str]:
+    """The names of the attributes that a term speaks of."""
+    calls = [_parsed(text).base]
+    for call in calls:
+        for each in call.arguments:
+            if isinstance(each, Call):
+                calls.append(each)
+            elif isinstance(each, Path) and each.root == EVENT:
+                yield str(each.keys[0])
 
 
 def _moment(moment: Moment, names: Mapping[str, Attribute], context: Context) -> Term:

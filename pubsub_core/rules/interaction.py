@@ -33,7 +33,7 @@ from authz.rules.terms import paths, term_texts
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
 from pubsub_core.rules.condition import Known, bind_condition, event_part
-from pubsub_core.rules.context import Context, read_term
+from pubsub_core.rules.context import Context, attributes_in, read_term
 
 MOST_PUSHED = 32
 """More alternatives than this are not told to other brokers: they pass on everything."""
@@ -100,6 +100,14 @@ class Interaction:
         if not rates or None in rates:
             return None
         return max(filter(None, rates), key=lambda each: each.count / each.seconds)
+
+    def needs(self, names: Mapping[str, Attribute]) -> frozenset[str]:
+        """The attributes, by UUID, without which nobody can tell whether these rules apply."""
+        rules: list[Permit | Bar | Change] = [*self.permits, *self.bars, *self.changes]
+        conditions = [*(each.where for each in rules), *(each.filter for each in self.bars)]
+        found = {str(path.keys[0]) for each in conditions for path in paths(each) if path.root == EVENT}
+        spoken = {name for each in conditions for text in term_texts(each) for name in attributes_in(text)}
+        return frozenset(found | {names[each].id for each in spoken if each in names})
 
     @property
     def pushed(self) -> Predicate:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from authz.spki import Right
+from pubsub_core.claims import Claim, Claims
 from pubsub_core.errors import InvalidObligation
+from pubsub_core.restriction import Restriction
+from pubsub_core.rights import Ask, Granted
 from pubsub_core.rules.fluents import Fluent
+from pubsub_core.rules.interaction import About, read_interaction
 from pubsub_core.rules.judge import Judge
+from tests.pubsub_core.pair import KIND, Pair
+from tests.pubsub_core.pair import NAMES as PLATES
 from tests.pubsub_core.rules.ward import NAMES, book, read, reading, shown
 
 ALL = ("all", "ALLOW SUBSCRIPTION TO ward.reading")
@@ -200,3 +207,31 @@ def test_what_is_pushed_lets_through_whatever_the_rules_do():
         CALM, ("o", "RESTRICT DELIVERY OF ward.reading WHERE nurse = 'x' FILTER pulse < 9 OVERRIDES calm")
     )
     assert str(overridable.pushed) == "true"
+
+
+def test_what_must_be_read_to_judge_is_known():
+    rules = read(
+        ("a", "ALLOW SUBSCRIPTION TO ward.reading WHERE treats(user, patient)"),
+        ("b", "RESTRICT DELIVERY OF ward.reading FILTER lookup('t', nurse, 'c') = 1"),
+        ("c", "TRANSFORM EVENT ward.reading TO ward.reading ON notify EXECUTE null(taken) WHERE pulse > 1"),
+    )
+    assert rules.needs(NAMES) == {NAMES[name].id for name in ("patient", "nurse", "pulse")}
+
+
+def test_a_broker_without_the_keys_for_what_rules_speak_of_grants_nothing():
+    pair = Pair()
+    subscription = pair.subscribe()
+    claims = Claims(pair.away, None, {}, lambda types: None)  # type: ignore[arg-type]
+    about = About(PLATES, KIND.version, (KIND.name,), {"user": {}, "sub": {}})
+    fast = {
+        "interaction": f"RESTRICT DELIVERY OF {KIND.name} WHERE NOT speed < 9 FILTER speed > 50",
+        "rule": "f",
+    }
+    granted = Granted({KIND.id: Restriction(rules=read_interaction([fast], about))})
+    session = pair.away.sessions["sub"]
+    claim = Claim(session, Ask(session.holder, Right.SUBSCRIBE, KIND.id), subscription)
+    claims.settle(claim, granted)
+    assert KIND.id in subscription.granted
+    pair.away.setting.vault.sealed.add(KIND.id)
+    claims.settle(claim, granted)
+    assert not subscription.granted
