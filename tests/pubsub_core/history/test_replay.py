@@ -194,3 +194,22 @@ async def test_the_past_ends_where_it_was_asked_for(url, place):
         assert [each async for each in await nurse.replay(kind.name, from_=datetime.now(UTC))] == []
         with pytest.raises(ValueError, match="zone"):
             await nurse.replay(kind.name, from_=datetime(2030, 1, 1))
+
+
+async def test_more_than_can_wait_is_read_from_the_history_instead(url, place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.playback.MOST_WAITING", 20)
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=setting(url))
+    async with place.connected("n1", "met") as one, place.connected("auditor", "met") as auditor:
+        await publish(one, kind, range(3_000))
+        subscriber = await auditor.subscriber(kind.name, from_=0.0)
+        first = await anext(subscriber)
+        (playback,) = next(
+            each.playbacks for each in place.services[0].broker.sessions.values() if each.playbacks
+        ).values()
+        await publish(one, kind, range(3_000, 3_500))
+        assert playback.joined.later.overflowed
+        seen = [first["amount"]] + [(await anext(subscriber))["amount"] for _ in range(3_499)]
+        assert seen == list(range(3_500))
+        await publish(one, kind, [3_500])
+        assert (await anext(subscriber))["amount"] == 3_500

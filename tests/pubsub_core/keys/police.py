@@ -66,7 +66,7 @@ class Network:
         await self._stack.enter_async_context(KeyManager(bus, office, pulse=0.1).serving())
         await bus.flush()
 
-    async def broker(self, name: str, *attributes: str) -> BrokerService:
+    async def broker(self, name: str, *attributes: str, **more) -> BrokerService:
         """A broker whose capability is for these attributes, or for all."""
         identity = Identity.generate()
         grant = Grant.of(Resource.of(Kind.TYPE, NAME), [Right.PUBLISH, Right.SUBSCRIBE], attributes or None)
@@ -80,6 +80,7 @@ class Network:
             network=NETWORK,
             home=home,
             owner_keys=(self.pito,) if name == "met" else (),
+            **more,
         )
 
 
