@@ -82,6 +82,7 @@ class Restriction:
 
     def __and__(self, other: Restriction) -> Restriction:
         """What both leave."""
+        assert self.rules is None or other.rules is None, "rules are read all together"
         conflict = any(other.forced.get(id_, value) != value for id_, value in self.forced.items())
         return Restriction(
             _common(self.visible, other.visible),

@@ -6,7 +6,7 @@ each event. Invariant: `event_part` lets through every event for which the whole
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, cast
 
 from msgspec import structs
@@ -28,6 +28,7 @@ from authz.predicate import (
 from authz.predicate.compiler import EVENT as LAYOUT
 from authz.predicate.filter import EVENT, PARAMETER, USER
 from authz.predicate.terms import OrderName, RelationName
+from authz.rules.terms import paths
 from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.event_type import Attribute
@@ -121,15 +122,8 @@ def worth(path: Path, known: Known) -> object:
 
 
 def event_part(predicate: Predicate) -> Predicate:
-    """What the condition says of the event alone."""
-    match predicate:
-        case And(terms):
-            parts = tuple(part for part in map(event_part, terms) if part != TRUE)
-            return parts[0] if len(parts) == 1 else And(parts)
-        case Or(terms):
-            parts = tuple(map(event_part, terms))
-            return TRUE if TRUE in parts else Or(parts)
-    return predicate if is_about_event(predicate) else TRUE
+    """The narrowest that can be said of the event alone."""
+    return _weakened(predicate, is_about_event)
 
 
 def is_about_event(predicate: Predicate) -> bool:
@@ -139,22 +133,19 @@ def is_about_event(predicate: Predicate) -> bool:
 
 def without(predicate: Predicate, ids: frozenset[str]) -> Predicate:
     """The narrowest that can be said without these attributes."""
+    return _weakened(predicate, lambda part: not any(path.keys[0] in ids for path in paths(part)))
+
+
+def _weakened(predicate: Predicate, sayable: Callable[[Predicate], bool]) -> Predicate:
+    """The narrowest that follows from the predicate and has only parts that can be said."""
     match predicate:
         case And(terms):
-            parts = tuple(part for part in (without(term, ids) for term in terms) if part != TRUE)
+            parts = tuple(part for part in (_weakened(term, sayable) for term in terms) if part != TRUE)
             return parts[0] if len(parts) == 1 else And(parts)
         case Or(terms):
-            parts = tuple(without(term, ids) for term in terms)
+            parts = tuple(_weakened(term, sayable) for term in terms)
             return TRUE if TRUE in parts else Or(parts)
-    return TRUE if any(path.keys and path.keys[0] in ids for path in paths(predicate)) else predicate
-
-
-def paths(predicate: Predicate) -> list[Path]:
-    if isinstance(predicate, And | Or):
-        return [path for term in predicate.terms for path in paths(term)]
-    if isinstance(predicate, Not):
-        return paths(predicate.term)
-    return [predicate.path, predicate.other] if isinstance(predicate, Relate) else [predicate.path]
+    return predicate if sayable(predicate) else TRUE
 
 
 def fixed(predicate: Predicate) -> dict[str, object]:

@@ -80,14 +80,8 @@ class Drop(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Blank(Step):
+class Blank(Drop):
     """Keep attributes, without a value."""
-
-    names: tuple[str, ...]
-
-    def apply(self, values: Values, scene: Scene) -> None:
-        for name in self.names:
-            values.pop(name, None)
 
     def reshape(self, kinds: Kinds) -> None:
         for name in self.names:
