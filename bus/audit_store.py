@@ -13,6 +13,7 @@ from bus.envelope import pack
 from bus.errors import BadMessage, StoreUnavailable
 from bus.messages import AuditPage, unpack_audit_page
 from bus.store import DIFFERENT_CONFIGURATION, within
+from bus.stream_reader import read_stream
 from bus.subjects import (
     AUDIT,
     AUDIT_HEADS,
@@ -63,10 +64,9 @@ class AuditStore:
 
     async def heads(self) -> AsyncIterator[tuple[str, bytes]]:
         """The writers of the domain, each with the head it stored last. Raises StoreUnavailable."""
-        subject, after = f"{AUDITED_UP_TO}.{token(self._domain)}.*", 0
-        while (message := await self._next(AUDIT_HEADS, subject, after)) is not None:
-            after = message.seq or 0
-            yield untoken((message.subject or "").rpartition(".")[2]), message.data or b""
+        subject = f"{AUDITED_UP_TO}.{token(self._domain)}.*"
+        async for message in read_stream(self._connection, AUDIT_HEADS, subject):
+            yield untoken(message.subject.rpartition(".")[2]), message.data
 
     async def exists(self) -> bool:
         """Whether anybody has set the stream up. Raises StoreUnavailable."""
@@ -95,10 +95,9 @@ class AuditStore:
     async def read(self, after: int = 0) -> AsyncIterator[Page]:
         """The pages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
         subject = f"{AUDITED}.{token(self._domain)}.*"
-        while (message := await self._next(AUDIT, subject, after)) is not None:
-            after = message.seq or 0
-            writer = untoken((message.subject or "").rpartition(".")[2])
-            yield Page(after, writer, _records(message.data or b""))
+        async for message in read_stream(self._connection, AUDIT, subject, after):
+            writer = untoken(message.subject.rpartition(".")[2])
+            yield Page(message.number, writer, _records(message.data))
 
     async def kept(self) -> range:
         """The numbers of the pages that are kept, of any domain. Those before them were discarded."""
@@ -111,13 +110,6 @@ class AuditStore:
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
         """Call back whenever there may be a new page."""
         return await self._connection.listen(f"{AUDITED}.{token(self._domain)}.*", lambda *_: on_news())
-
-    async def _next(self, stream: str, subject: str, after: int) -> api.RawStreamMsg | None:
-        reading = self._connection.jetstream().get_msg(stream, seq=after + 1, subject=subject, next=True)
-        try:
-            return await within(reading)
-        except NotFoundError:
-            return None
 
     async def _publish(self, subject: str, payload: bytes, stream: str, key: str = "") -> int:
         headers = {"Nats-Expected-Stream": stream} | ({"Nats-Msg-Id": key} if key else {})

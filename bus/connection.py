@@ -131,6 +131,11 @@ class Connection:
         return f"{url.hostname}:{url.port}" if url is not None else ""
 
     @property
+    def own_place(self) -> str:
+        """Below this, what is said reaches this connection and no other; answers come one word below it."""
+        return f"{self._inbox}.own"
+
+    @property
     def clustered(self) -> bool:
         """Whether the server connected to is one of a cluster."""
         return bool(self._client._server_info.get("cluster"))

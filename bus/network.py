@@ -5,6 +5,7 @@ A network is a domain's token, or `*` for all domains. Subjects are patterns her
 
 from __future__ import annotations
 
+from bus.stream_reader import rights
 from bus.subjects import (
     ANNOUNCE,
     AUDIT,
@@ -129,6 +130,11 @@ def brokering(network: str) -> set[str]:
 def mail(network: str, owner: str) -> str:
     """Where clients hear from brokers; with `*`, all of them."""
     return f"{ROOT}.mail.{network}.{owner}.*"
+
+
+def reading_audit(network: str) -> set[str]:
+    """Where auditors ask for what was decided, and for where writers stand."""
+    return rights(AUDIT, f"{AUDITED}.{network}.*") | rights(AUDIT_HEADS, f"{AUDITED_UP_TO}.{network}.*")
 
 
 def auditing(network: str) -> set[str]:

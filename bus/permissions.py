@@ -90,7 +90,7 @@ def _in_network(grant: Grant, network: str) -> Permissions:
         publish |= members.carrying(network)
         subscribe |= members.brokering(network)
     if grant.allows(Right.AUDIT):
-        publish |= members.reading(subjects.AUDIT) | members.reading(subjects.AUDIT_HEADS)
+        publish |= members.reading_audit(network)
         subscribe |= members.auditing(network)
     if grant.allows(Right.PROVIDE):
         publish |= members.keeping()
