@@ -44,7 +44,8 @@ def diff_report(diff: Diff, told: Told) -> Report:
 
 def _lead(diff: Diff, told: Told) -> str:
     if not diff.total:
-        return f"Nothing changes: {told.about} are decided alike by `{told.before}` and `{told.after}`."
+        what = "No decision" if diff.obliging else "Nothing"
+        return f"{what} changes: {told.about} are decided alike by `{told.before}` and `{told.after}`."
     return (
         f"From `{told.before}` to `{told.after}`, {diff.total:,} of {diff.decisions:,} decisions change"
         f" ({diff.total / diff.decisions:.2%}): {diff.gained:,} are gained and {diff.lost:,} lost. They concern"

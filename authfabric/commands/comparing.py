@@ -118,12 +118,14 @@ def _show(found: Diff, report: Path | None) -> None:
     if found.total:
         _show_changes(found)
     else:
-        say(f"nothing changes: {found.decisions:,} decisions are the same")
+        what = "no decision" if found.obliging else "nothing"
+        say(f"{what} changes: {found.decisions:,} decisions are the same")
     if found.obliging:
         names = ", ".join(map(printable, found.obliging[:SHOWN])) + (
             ", …" if len(found.obliging) > SHOWN else ""
         )
-        say(f"what enforcers are obliged to changes, by {len(found.obliging):,} policies: {names}")
+        count = "1 policy" if len(found.obliging) == 1 else f"{len(found.obliging):,} policies"
+        say(f"what enforcers are obliged to changes, by {count}: {names}")
     if report is not None:
         say(f"report: [bold]{escape(str(report))}[/]")
 
