@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from nats.js import api
@@ -62,11 +63,12 @@ class AuditStore:
         """Store where a writer's chain stands, in place of what stood there. Raises StoreUnavailable."""
         await self._publish(audit_head(self._domain, writer), head, AUDIT_HEADS)
 
-    async def heads(self) -> AsyncIterator[tuple[str, bytes]]:
+    async def heads(self) -> AsyncGenerator[tuple[str, bytes]]:
         """The writers of the domain, each with the head it stored last. Raises StoreUnavailable."""
         subject = f"{AUDITED_UP_TO}.{token(self._domain)}.*"
-        async for message in read_stream(self._connection, AUDIT_HEADS, subject):
-            yield untoken(message.subject.rpartition(".")[2]), message.data
+        async with aclosing(read_stream(self._connection, AUDIT_HEADS, subject)) as messages:
+            async for message in messages:
+                yield untoken(message.subject.rpartition(".")[2]), message.data
 
     async def exists(self) -> bool:
         """Whether anybody has set the stream up. Raises StoreUnavailable."""
@@ -92,12 +94,13 @@ class AuditStore:
         await self._add_stream(heads)
         self._created = True
 
-    async def read(self, after: int = 0) -> AsyncIterator[Page]:
+    async def read(self, after: int = 0) -> AsyncGenerator[Page]:
         """The pages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
         subject = f"{AUDITED}.{token(self._domain)}.*"
-        async for message in read_stream(self._connection, AUDIT, subject, after):
-            writer = untoken(message.subject.rpartition(".")[2])
-            yield Page(message.number, writer, _records(message.data))
+        async with aclosing(read_stream(self._connection, AUDIT, subject, after)) as messages:
+            async for message in messages:
+                writer = untoken(message.subject.rpartition(".")[2])
+                yield Page(message.number, writer, _records(message.data))
 
     async def kept(self) -> range:
         """The numbers of the pages that are kept, of any domain. Those before them were discarded."""

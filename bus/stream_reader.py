@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import msgspec
@@ -52,7 +52,7 @@ def rights(stream: str, subject: str) -> set[str]:
 
 async def read_stream(
     connection: Connection, stream: str, subject: str, after: int = 0
-) -> AsyncIterator[Message]:
+) -> AsyncGenerator[Message]:
     """The messages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
     reader = _Reader(connection, stream, secrets.token_hex(16))
     pending = await reader.create(subject, after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from bus.audit_store import AuditStore, Page
-from bus.connection import Connection
+from bus.link import connect
 from sdp_cache.audit import SignedHead, read_head
 from spark_eval.audited import page_batch
 from spark_eval.schemas import AUDITED
@@ -79,12 +80,14 @@ class AuditReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from map(page_batch, asyncio.run(self._pages(partition)))
 
     async def _pages(self, wanted: PageRange) -> list[Page]:
-        async with Connection(self._url, name="audit") as bus:
+        async with connect(self._url, name="audit") as bus:
             pages = []
-            async for page in AuditStore(bus, self._domain, create=False).read(wanted.after):
-                if page.number > wanted.last:
-                    break
-                pages.append(page)
+            store = AuditStore(bus, self._domain, create=False)
+            async with aclosing(store.read(wanted.after)) as kept:
+                async for page in kept:
+                    if page.number > wanted.last:
+                        break
+                    pages.append(page)
             return pages
 
     def _kept(self) -> range:
@@ -110,7 +113,7 @@ class Stand:
 
 async def look(url: str, domain: str) -> Stand:
     """How the stream stands. Raises what the bus raises."""
-    async with Connection(url, name="audit", connect_seconds=2.0) as bus:
+    async with connect(url, name="audit", connect_seconds=2.0) as bus:
         store = AuditStore(bus, domain, create=False)
         heads = [read_head(data, writer) async for writer, data in store.heads()]
         return Stand(tuple(each for each in heads if each is not None), await store.kept())
