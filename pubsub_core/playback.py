@@ -27,7 +27,7 @@ MOST_WAITING = 10_000
 """So many present events wait for past ones; more are read from the history instead."""
 WINDOW = 2048
 """So many past events may be on their way for one subscription."""
-FEW = 256
+FEW = 512
 """With so few events left of a page, the next is asked for."""
 
 
@@ -166,6 +166,9 @@ class Merge:
         """The next events, as far as it is certain that none comes before them."""
         if any(not each.page and not each.ended for each in self.sources):
             return []
+        if len(self.sources) == 1:
+            page = self.sources[0].page
+            return [page.popleft() for _ in range(min(most, len(page)))]
         heads = [(each.page[0][0].time, number) for number, each in enumerate(self.sources) if each.page]
         heapify(heads)
         taken: list[tuple[Event, msgspec.Raw]] = []

@@ -52,7 +52,7 @@ from pubsub_core.history.tables import (
 )
 from pubsub_core.history.vault import START, Vault
 
-PAGE = 512
+PAGE = 1024
 PAGE_BYTES = 256 * 1024
 """A page ends with the event that makes it larger than this."""
 _FIXED = ("time", "publisher", "sequence", "body", "link")

@@ -7,7 +7,7 @@ could apply to it. Invariant: whatever cannot be found out, or cannot be done, l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from pubsub_core.rules.wanted import Wanted
 _log = logging.getLogger("authfabric.rules")
 
 MOST_SAID = 100
+_NO_EVENT = Event("", "", b"", 0.0, 0, {})
 MOST_TERMS = 16_384
 
 
@@ -88,6 +89,10 @@ class Judge:
         self._terms = {text: book.term(interaction.version, text) for text in texts}
         self._production = Production(book.catalogue, book.secret, book.context)
         self._said = set[str]()
+        self._always: _Force | None = None
+        """What is in force for every event, if no condition is left to be judged."""
+        if self._permits.unconditional and self._others.unconditional:
+            self._always = self._in_force(Case(_NO_EVENT, 0.0, interaction.known, self._terms))
 
     def show(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
         """What comes of an event, of which these attributes may be seen; None if nothing does."""
@@ -107,21 +112,24 @@ class Judge:
     def apply(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
         """The same, uncounted. Raises EventError where something cannot be found out, or done."""
         case = Case(event, now, self._interaction.known, self._terms)
-        rules = self._in_force(case)
-        if rules is None or not all(each.passes(case) for each in rules):
+        force = self._always or self._in_force(case)
+        if force is None:
             return None
+        for test in force.tests:
+            if not test(case):
+                return None
         if visible is not None and not visible >= event.attributes.keys():
             seen = {id_: value for id_, value in event.attributes.items() if id_ in visible}
             event = msgspec.structs.replace(event, attributes=seen)
         events: tuple[Event, ...] = (event,)
-        if changes := [each.change for each in rules if each.change is not None]:
-            events = self._production.produce(event, changes)
+        if force.changes:
+            events = self._production.produce(event, force.changes)
             self._book.counts.transformed += 1
         if self._wanted is not None:
             events = tuple(filter(self._wanted.holds, events))
-        return Shown(events, tuple(each.id for each in rules)) if events else None
+        return Shown(events, force.ids) if events else None
 
-    def _in_force(self, case: Case) -> list[_Ready] | None:
+    def _in_force(self, case: Case) -> _Force | None:
         """The rules that apply and are not overridden, after one that permits; None if none does."""
         found = list[_Ready]()
         if self._permits:
@@ -133,7 +141,7 @@ class Judge:
         if self._others.overriding:
             overridden = {id_ for each in applicable for id_ in each.overrides}
             applicable = [each for each in applicable if each.id not in overridden]
-        return [*found, *applicable]
+        return _Force.of([*found, *applicable])
 
     def _say(self, error: EventError) -> None:
         """Say once what is wrong: many events may meet it."""
@@ -169,8 +177,21 @@ class _Ready:
             case Change():
                 return cls(rule.id, part, rest, rule.overrides, change=rule)
 
-    def passes(self, case: Case) -> bool:
-        return self.filter is None or self.filter(case)
+
+class _Force(NamedTuple):
+    """What the rules in force come to."""
+
+    tests: tuple[Test, ...]
+    changes: tuple[Change, ...]
+    ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rules: Sequence[_Ready]) -> _Force:
+        return cls(
+            tuple(each.filter for each in rules if each.filter is not None),
+            tuple(each.change for each in rules if each.change is not None),
+            tuple(each.id for each in rules),
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -189,8 +210,10 @@ class _Index:
         """The terms that they speak of."""
         self._rules = list(map(_Ready.of, rules))
         self.overriding = any(each.overrides for each in self._rules)
-        self._unconditional = all(each.part == TRUE for each in self._rules)
+        self._any = all(each.part == TRUE for each in self._rules)
         """Whether no condition says anything of the event: then there is nothing to look up."""
+        self.unconditional = self._any and all(each.rest is None for each in self._rules)
+        """Whether there are no conditions at all."""
         self._matcher: Matcher[int] = Matcher()
         for number, rule in enumerate(self._rules):
             self._matcher.add(number, rule.part)
@@ -201,7 +224,7 @@ class _Index:
     def applicable(self, case: Case) -> Iterator[_Ready]:
         """The rules whose conditions hold, in their order."""
         rules: Iterable[_Ready] = self._rules
-        if not self._unconditional:
+        if not self._any:
             rules = map(self._rules.__getitem__, sorted(self._matcher.match(case.values)))
         for rule in rules:
             if rule.rest is None or rule.rest(case):
