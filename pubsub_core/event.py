@@ -17,7 +17,7 @@ from pubsub_core.keys.sealing import Sealed
 
 MAX_EVENT_BYTES = 64 * 1024
 _INTEGERS = range(-(2**63), 2**63)
-_MOST = 2**63
+_LEAST, _MOST = -(2.0**63), 2.0**63  # exact, and quick to compare with either kind of number
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -69,7 +69,7 @@ class Shape:
         for id_, value in values.items():
             kind = value.__class__
             # The common cases, at once: a string, or a number that is finite and not too large.
-            if kind is usual.get(id_) and (kind is str or -_MOST <= value < _MOST):  # type: ignore[operator]
+            if kind is usual.get(id_) and (kind is str or _LEAST <= value < _MOST):  # type: ignore[operator]
                 continue
             test = fits.get(id_)
             if test is None:

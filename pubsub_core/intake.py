@@ -41,6 +41,25 @@ class Admitted:
         return [(event, raw) for _, raw, event in self.events]
 
 
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """Events of one version that one client may publish as they are, if only their values are right."""
+
+    publisher: bytes
+    missing: frozenset[str]
+    """The attributes for which there is no key here."""
+    check: Callable[[Mapping[str, object]], None]
+
+    def fits(self, event: Event, raw: msgspec.Raw) -> bool:
+        """Whether nothing speaks against an event but, perhaps, its values."""
+        return (
+            event.publisher == self.publisher
+            and event.sealed is None
+            and len(memoryview(raw)) <= MAX_EVENT_BYTES
+            and event.attributes.keys().isdisjoint(self.missing)
+        )
+
+
 class Intake:
     """Admits the bundles that a broker's clients publish."""
 
@@ -80,13 +99,13 @@ class Intake:
         refused: list[tuple[int, str, str]] = []
         passed: list[tuple[int, msgspec.Raw, Event]] = []
         changed = ruled = False
-        free: dict[tuple[str, str], Callable[[Mapping[str, object]], None]] = {}
+        free: dict[tuple[str, str], _Free] = {}
         for place, raw in enumerate(bundle.events):
             try:
                 event = decode(raw)
-                check = free.get((event.type, event.version))
-                if check is not None and self._is_usual(session, event, raw):
-                    check(event.attributes)
+                usual = free.get((event.type, event.version))
+                if usual is not None and usual.fits(event, raw):
+                    usual.check(event.attributes)
                     passed.append((place, raw, event))
                     continue
                 granted = session.may_publish(event.type)
@@ -94,8 +113,8 @@ class Intake:
             except InvalidEvent as error:
                 refused.append((place, error.attribute, error.problem))
                 continue
-            if granted is not None and granted.free and event.type not in self._setting.vault.sealed:
-                free[event.type, event.version] = self._shape(event.version)[1].check
+            if granted is not None and granted.free and (event.type, event.version) not in free:
+                self._set_free(free, session, event)
             if values is None:
                 self._counts.withheld += 1
                 continue
@@ -158,13 +177,12 @@ class Intake:
             raise InvalidEvent(name, "cannot be published here: this broker holds no key for it")
         return values
 
-    def _is_usual(self, session: Session, event: Event, raw: msgspec.Raw) -> bool:
-        """Whether nothing about an event speaks against it but, perhaps, its values."""
-        return (
-            event.publisher == session.key.raw
-            and event.sealed is None
-            and len(memoryview(raw)) <= MAX_EVENT_BYTES
-        )
+    def _set_free(self, free: dict[tuple[str, str], _Free], session: Session, event: Event) -> None:
+        """The others like this event in its bundle may be published as they are, too."""
+        missing = self._setting.vault.missing(event.type)
+        if missing is not None:
+            check = self._shape(event.version)[1].check
+            free[event.type, event.version] = _Free(session.key.raw, missing, check)
 
     def _shape(self, version: str) -> tuple[str, Shape]:
         known = self._shapes.get(version)

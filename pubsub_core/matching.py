@@ -164,10 +164,11 @@ class Matcher(Generic[T]):
     def match(self, values: Values) -> list[T]:
         """The items whose filters let these values through, each once."""
         found: list[T] = []
-        if len(self._entries) <= FEW:
-            for entry in self._entries.values():
+        entries = self._entries
+        if len(entries) <= FEW:
+            for entry in entries.values():
                 if (entry.holds or entry.compile())(values):
-                    found.extend(entry.items)
+                    found += entry.items
             return found
         tried: set[_Entry[T]] = set()
         for entry in self._candidates(values):

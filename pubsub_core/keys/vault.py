@@ -66,6 +66,12 @@ class Vault:
             return None
         return next((each for each in missing if values.get(each) is not None), None)
 
+    def missing(self, type_: str) -> frozenset[str] | None:
+        """The attributes of a type that cannot be sealed here; None if that is so of all."""
+        if type_ not in self.sealed:
+            return frozenset()
+        return self._unreadable(type_) if type_ in self._plans else None
+
     def readable(self, type_: str, attributes: Iterable[str]) -> frozenset[str]:
         """Those of a type's attributes that can be read here."""
         if type_ not in self.sealed:

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz.predicate import Equal, Order, Path
+from pubsub_core.event import MAX_EVENT_BYTES, decode, encode
+from pubsub_core.keys.sealing import Sealed
 from pubsub_core.messages import Taken
 from pubsub_core.proof import WINDOW, all_digests
 from pubsub_core.restriction import Restriction
@@ -68,6 +70,24 @@ def test_one_bad_event_is_refused_by_name_and_the_others_go_on(pair):
     assert [(place, name) for place, name, _ in taken.refused] == [(1, "speed")]
     pair.carry()
     assert pair.seen() == [(1, CAR), (1, FAST)]
+
+
+def test_after_a_good_event_of_its_kind_a_bad_one_is_refused_for_the_same_reasons(pair):
+    first = pair.bundle(CAR)
+    assert not pair.publish(first).refused
+    good = decode(first.events[0])
+    bad = [
+        msgspec.structs.replace(good, publisher=b"x" * 32),
+        msgspec.structs.replace(good, type="0" * 32),
+        msgspec.structs.replace(good, version="0" * 32),
+        msgspec.structs.replace(good, attributes={"0" * 32: 1}),
+        msgspec.structs.replace(good, attributes=dict.fromkeys(good.attributes, "x" * MAX_EVENT_BYTES)),
+        msgspec.structs.replace(good, sealed=Sealed(b"", 0, b"", ())),
+    ]
+    alone = [pair.publish(pair.signed([msgspec.Raw(encode(each))])).refused for each in bad]
+    together = pair.publish(pair.signed([msgspec.Raw(encode(each)) for each in (good, *bad, good)])).refused
+    assert [place for place, _, _ in together] == [1, 2, 3, 4, 5, 6]
+    assert [each[1:] for each in together] == [refused[1:] for (refused,) in alone]
 
 
 def test_other_brokers_refuse_what_was_forged_and_then_look_at_everything_from_there():
