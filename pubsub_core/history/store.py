@@ -240,21 +240,10 @@ class HistoryStore:
             # The chain is by row, so only rows before the first that stays can go.
             stays = connection.execute(select(func.min(table.c.id)).where(table.c.time >= before)).scalar()
             gone = table.c.time < before if stays is None else table.c.id < stays
-            ends = select(table.c.id, table.c.link).where(gone).order_by(table.c.id)
-            last = connection.execute(
-                ends.offset(most - 1).limit(1) if most else ends.order_by(None).order_by(table.c.id.desc())
-            ).first()
-            if last is None and most:
-                return self._prune_rest(connection, type, gone)
-            if last is None:
-                return 0
-            return self._forget(connection, type, last.id, bytes(last.link))
-
-    def _prune_rest(self, connection: Connection, type_: str, gone: ColumnElement[bool]) -> int:
-        table = self._tables[type_].table
-        query = select(table.c.id, table.c.link).where(gone).order_by(table.c.id.desc()).limit(1)
-        last = connection.execute(query).first()
-        return 0 if last is None else self._forget(connection, type_, last.id, bytes(last.link))
+            ends = select(table.c.id, table.c.link).where(gone).limit(1)
+            last = connection.execute(ends.order_by(table.c.id).offset(most - 1)).first() if most else None
+            last = last or connection.execute(ends.order_by(table.c.id.desc())).first()
+            return 0 if last is None else self._forget(connection, type, last.id, bytes(last.link))
 
     def _forget(self, connection: Connection, type_: str, last: int, link: bytes) -> int:
         table = self._tables[type_].table
