@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated
@@ -60,7 +60,7 @@ def stats(
     elif not found:
         say("nothing is kept yet")
     else:
-        out.print(_table({_name(kept, type_): each for type_, each in found.items()}))
+        out.print(_table(found, kept))
 
 
 @app.command()
@@ -171,10 +171,12 @@ def _name(kept: Mapping[str, Keeping], type_: str) -> str:
     return kept[type_].name or type_
 
 
-def _table(found: dict[str, Stats]) -> Table:
-    table = Table("type", "events", "oldest", "newest")
-    for name, each in found.items():
-        table.add_row(printable(name), f"{each.events:,}", _when(each.oldest), _when(each.newest))
+def _table(found: Mapping[str, Stats], kept: Mapping[str, Keeping]) -> Table:
+    table = Table("type", "events", "oldest", "newest", "kept for")
+    for type_, each in found.items():
+        name, seconds = printable(_name(kept, type_)), kept[type_].seconds
+        length = "ever" if seconds is None else str(timedelta(seconds=seconds))
+        table.add_row(name, f"{each.events:,}", _when(each.oldest), _when(each.newest), length)
     return table
 
 

@@ -44,7 +44,9 @@ def url(tmp_path, monkeypatch) -> str:
 def test_what_is_kept_is_shown(url):
     shown = {each["name"]: each["events"] for each in json.loads(run("stats", "--json"))["types"]}
     assert shown == {"nhs.Old": 10, "nhs.New": 5}
-    assert "nhs.Old" in run("stats")
+    text = run("stats")
+    assert "nhs.Old" in text
+    assert "ever" in text
 
 
 def test_what_is_old_is_forgotten_and_the_rest_verifies(url):
