@@ -29,6 +29,7 @@ from sdp_cache import Recycler, Recycling
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.fabric_service import make_request, object_name, role_policies, run_fabric
+from spark_eval.experiment.filters import EventService, Filter, equal
 from spark_eval.experiment.plan import ResponseTime
 from spark_eval.experiment.replica_service import ReplicaTask
 from spark_eval.experiment.simulation import cell_columns
@@ -42,6 +43,8 @@ WARM_UP = 50
 
 SUBSCRIPTIONS, UNSUBSCRIBING, RECYCLING, PDPS = "subscriptions", "unsubscribing", "recycling", "pdps"
 ONE_INBOX, UNSUBSCRIBES, KEEPS = "one inbox for all", "unsubscribes from each", "never unsubscribes"
+FILTERS = "filters"
+"""Said of what is asked through an event service that compares filters, as the paper's did."""
 HEDGED = "hedged"
 NOTHING, PRECISE, SAAM = "no recycling", "precise", "SAAM-RBAC"
 RECYCLINGS = {
@@ -80,8 +83,8 @@ class Unanswered(EvaluationError):
 def count_requests(plan: ResponseTime) -> int:
     """How many requests the experiments ask, all variants together."""
     variants = {
-        SUBSCRIPTIONS: len(plan.subscriptions),
-        UNSUBSCRIBING: len((ONE_INBOX, UNSUBSCRIBES, KEEPS)),
+        SUBSCRIPTIONS: 2 * len(plan.subscriptions),
+        UNSUBSCRIBING: len((ONE_INBOX, *2 * (UNSUBSCRIBES, KEEPS))),
         RECYCLING: len(RECYCLINGS),
         PDPS: len({*plan.pdps}) + len((HEDGED,)),
     }
@@ -116,19 +119,24 @@ def draw_requests(population: Population, seed: int, name: str) -> list[Request]
 
 
 async def by_subscriptions(plan: ResponseTime, fabrics: Fabrics) -> Variants:
-    """A PDP that subscribes to few objects or to many; the same few are asked about."""
-    return {
-        f"{objects:,} objects": await fabrics.pep(await fabrics.start(objects))
-        for objects in plan.subscriptions
+    """A PDP that subscribes to few objects or to many; the same few are asked about. On NATS, and with filters."""
+    peps = {objects: await fabrics.pep(await fabrics.start(objects)) for objects in plan.subscriptions}
+    plain = {f"{objects:,} objects": pep for objects, pep in peps.items()}
+    return plain | {
+        f"{objects:,} objects, {FILTERS}": _filtering(pep.ask, objects, unsubscribes=True)
+        for objects, pep in peps.items()
     }
 
 
 async def by_unsubscribing(plan: ResponseTime, fabrics: Fabrics) -> Variants:
     """A PEP that subscribes to each response, and unsubscribes or not; beside it, ours with its one inbox."""
+    pep, objects = await fabrics.pep(await fabrics.start()), min(plan.subscriptions)
     return {
-        ONE_INBOX: await fabrics.pep(await fabrics.start()),
+        ONE_INBOX: pep,
         UNSUBSCRIBES: await fabrics.subscribing_pep(await fabrics.start(), unsubscribes=True),
         KEEPS: await fabrics.subscribing_pep(await fabrics.start(), unsubscribes=False),
+        f"{UNSUBSCRIBES}, {FILTERS}": _filtering(pep.ask, objects, unsubscribes=True),
+        f"{KEEPS}, {FILTERS}": _filtering(pep.ask, objects, unsubscribes=False),
     }
 
 
@@ -223,6 +231,31 @@ class SubscribingPep:
     async def unsubscribe(self) -> None:
         """Drop the interest in the last response."""
         await self._bus.cancel(self._subscriptions[-1:])
+
+
+def _filtering(ask: Ask, objects: int, unsubscribes: bool) -> Variant:
+    """Ask through an event service with filters: those of a PDP for so many objects, and of the PEP for responses.
+
+    The PEP subscribes to the response, and what it asks and what comes back is compared with every filter.
+    """
+    service = EventService()
+    for number in range(objects):
+        service.subscribe(equal(object=object_name(number)))
+    asked: list[Filter] = []
+
+    async def check(request: Request) -> Decision:
+        names = {"subject": request.subject.id, "object": request.object.id, "action": request.action.id}
+        asked.append(equal(**names))
+        service.subscribe(asked[-1])
+        service.match({"object": request.object.id})
+        decision = await ask(request)
+        service.match({**names, "effect": decision.effect})
+        return decision
+
+    async def unsubscribe() -> None:
+        service.unsubscribe(asked.pop())
+
+    return Variant(check, unsubscribe if unsubscribes else _nothing)
 
 
 def _recycling(ask: Ask, use: Recycling) -> Ask:

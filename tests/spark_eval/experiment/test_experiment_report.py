@@ -11,6 +11,7 @@ from spark_eval.experiment.plan import Experiment, Part, load, shipped
 from spark_eval.experiment.points import AvailabilityPoint, Result, TimePoint, TimeSummary, Twins
 from spark_eval.experiment.report import make_report
 from spark_eval.experiment.response_service import (
+    FILTERS,
     HEDGED,
     KEEPS,
     NOTHING,
@@ -24,8 +25,8 @@ from spark_eval.report import Claim, Plot, Table, render
 PLAN: Experiment = load(shipped("quick"))
 POPULATION = PLAN.availability.population
 VARIANTS = {
-    "subscriptions": ("100 objects", "1,000 objects"),
-    "unsubscribing": (ONE_INBOX, UNSUBSCRIBES, KEEPS),
+    "subscriptions": ("100 objects", "1,000 objects", f"100 objects, {FILTERS}", f"1,000 objects, {FILTERS}"),
+    "unsubscribing": (ONE_INBOX, UNSUBSCRIBES, KEEPS, f"{UNSUBSCRIBES}, {FILTERS}", f"{KEEPS}, {FILTERS}"),
     "recycling": (NOTHING, PRECISE, SAAM),
     "pdps": ("1 PDP", "8 PDPs", f"8 PDPs, {HEDGED}"),
 }
@@ -121,10 +122,12 @@ def test_points_off_the_formula_are_not_said_to_agree():
 @pytest.mark.parametrize(
     ("figure", "place", "slow", "agrees"),
     [
-        ("subscriptions", 0, "1,000 objects", True),
-        ("subscriptions", 0, "100 objects", False),
-        ("unsubscribing", 1, KEEPS, True),
-        ("unsubscribing", 1, UNSUBSCRIBES, False),
+        ("subscriptions", 0, f"1,000 objects, {FILTERS}", True),
+        ("subscriptions", 0, f"100 objects, {FILTERS}", False),
+        ("subscriptions", 0, "1,000 objects", False),
+        ("unsubscribing", 1, f"{KEEPS}, {FILTERS}", True),
+        ("unsubscribing", 1, f"{UNSUBSCRIBES}, {FILTERS}", False),
+        ("unsubscribing", 1, KEEPS, False),
         ("recycling", 2, NOTHING, True),
         ("recycling", 2, SAAM, False),
         ("pdps", 3, "8 PDPs", True),

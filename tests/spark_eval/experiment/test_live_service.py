@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import msgspec
+import numpy as np
 import pytest
 
+from pep import Strategy
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.live_service import Place, find_places, replica_tasks, run_live, spans
 from spark_eval.experiment.outcome import point_to_point, publish_subscribe
@@ -41,6 +44,23 @@ async def test_a_live_run_is_its_simulated_twin_request_by_request():
         assert column(trace, place, "pubsub") == fabric.tolist()
     times = [row["seconds"] is None for row in trace.to_pylist()]
     assert times == [row["failed"] == 1 for row in trace.to_pylist()]
+
+
+async def test_a_live_queue_fails_where_all_that_serve_an_object_do_and_never_where_none_does():
+    """In between, which replica gets a question is the server's choice."""
+    sweep = Sweep(
+        live=True, pdps=(3,), overlap=(0.5,), mttf=(20.0,), mttr=(10.0,), strategy=(Strategy.QUEUE,)
+    )
+    plan = msgspec.structs.replace(PLAN, sweeps={"queue": sweep})
+    trace = await run_live(plan, SEED, lambda _: None)
+    (place,) = find_places(plan, SEED, 0)
+    serving = place.world.serves[place.row][:, place.world.objects[place.row]]
+    up = place.world.up[place.row]
+    answered = np.array(column(trace, place, "pubsub"))
+    assert answered[(up | ~serving).all(axis=0)].all()
+    assert not answered[~(up & serving).any(axis=0)].any()
+    assert column(trace, place, "p2p") == up[0].tolist()
+    assert not answered.all()
 
 
 def test_later_runs_live_in_the_worlds_that_the_simulation_gives_them():

@@ -7,6 +7,7 @@ from spark_eval.experiment.cell import Population
 from spark_eval.experiment.plan import ResponseTime
 from spark_eval.experiment.response_service import (
     FIGURES,
+    FILTERS,
     HEDGED,
     KEEPS,
     NOTHING,
@@ -51,7 +52,9 @@ def test_every_variant_is_asked_every_request(trace):
     variants = {(row["figure"], row["variant"]) for row in trace.to_pylist()}
     assert variants == {
         ("subscriptions", "5 objects"), ("subscriptions", "20 objects"),
+        ("subscriptions", f"5 objects, {FILTERS}"), ("subscriptions", f"20 objects, {FILTERS}"),
         ("unsubscribing", ONE_INBOX), ("unsubscribing", UNSUBSCRIBES), ("unsubscribing", KEEPS),
+        ("unsubscribing", f"{UNSUBSCRIBES}, {FILTERS}"), ("unsubscribing", f"{KEEPS}, {FILTERS}"),
         ("recycling", NOTHING), ("recycling", PRECISE), ("recycling", SAAM),
         ("pdps", "1 PDP"), ("pdps", "2 PDPs"), ("pdps", f"2 PDPs, {HEDGED}"),
     }  # fmt: skip
