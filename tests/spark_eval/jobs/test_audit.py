@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -13,9 +18,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from typer.testing import CliRunner
 
 from authfabric.cli import app
+from authfabric.fabric import fabric
+from authfabric.local_domain import OPERATOR
 from authz import Decision, Entity, Request
 from bus import Connection, NatsServer
 from bus.audit_store import AuditStore, Page
+from bus.credentials_store import VARIABLE, read_credentials
+from pep.sync import LoopThread
 from sdp_cache.audit import AuditTrail
 from sdp_cache.audit_service import AuditWriter
 from spark_eval.audit_store import AuditReader, PageRange, Stand, look
@@ -205,3 +214,59 @@ def test_damaged_state_is_named_and_a_foreign_folder_left_alone(server, tmp_path
     (tmp_path / "mine" / "thesis.txt").write_text("")
     with pytest.raises(OutputExists, match="already exists"):
         export(order(server, tmp_path / "mine"), None, Steps(None))
+
+
+@pytest.fixture
+def secured(tmp_path, monkeypatch):
+    """The URL of a fabric that lets nobody in without credentials, and a file of credentials for it."""
+    with contextlib.closing(LoopThread()) as loop:
+        context = fabric(0, policies=None, keys=tmp_path / "keys", secure=True)
+        running = loop.run(context.__aenter__())
+        yield running.url, str(running.hand_out("operator", OPERATOR))
+        loop.run(context.__aexit__(None, None, None))
+
+
+@pytest.mark.timeout(300)  # it starts another Spark
+def test_where_nobody_is_let_in_without_credentials_those_of_the_environment_are_used(secured, tmp_path):
+    url, credentials = secured
+
+    async def write():
+        found = read_credentials(Path(credentials)).credentials
+        async with (
+            Connection(url, credentials=found) as bus,
+            AuditWriter(AuditStore(bus, "default"), "ann") as writer,
+        ):
+            writer.record(Request.of("ann", "/x", "read"), Decision(True, policies=("p",), epoch=7))
+            await eventually(lambda: writer.stored)
+
+    asyncio.run(write())
+    command = [
+        sys.executable,
+        "-m",
+        "authfabric",
+        "spark",
+        "audit",
+        "--url",
+        url,
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    stranger = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert stranger.returncode == 3, stranger.stderr
+    assert not (tmp_path / "out").exists()
+    known = subprocess.run(
+        [*command, "--json"],
+        env=os.environ | {VARIABLE: credentials},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert known.returncode == 0, known.stderr
+    assert json.loads(known.stdout)["records"] == 1
+    assert [row["subject"] for row in rows(tmp_path / "out")] == ["ann"]
+    kept = "".join(
+        path.read_text(errors="replace")
+        for path in (tmp_path / "out" / CHECKPOINT).rglob("*")
+        if path.is_file()
+    )
+    assert "PRIVATE" not in kept
