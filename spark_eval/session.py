@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
+import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyspark
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,6 +33,9 @@ Sessions: TypeAlias = Callable[[], SparkSession]
 """Gives the session; the first call starts it."""
 PACKAGES = ("authz", "bus", "sdp_cache", "pdp", "pep", "spark_eval")
 """What tasks may import. On clusters it is shipped with the job."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING_SECONDS = 10.0
+"""How long Java may take to end itself."""
 SETTLED_SECONDS = 30.0
 """A class archive that has not grown for so long is finished: Java writes it while it ends."""
 
@@ -66,7 +73,8 @@ def open_session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        session.stop()
+        if not _ended():
+            session.stop()
 
 
 def _running() -> SparkSession | None:
@@ -79,9 +87,56 @@ def _running() -> SparkSession | None:
 
 @contextlib.contextmanager
 def lazy_session(options: SparkOptions | None = None) -> Iterator[Sessions]:
-    """A session for the length of a block, started when it is needed."""
-    with contextlib.ExitStack() as stack:
+    """A session for the length of a block, started when it is needed; signals end the block in order."""
+    with ending_in_order(), contextlib.ExitStack() as stack:
         yield cache(lambda: stack.enter_context(open_session(options)))
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let whoever ends the process by a signal end its blocks too, so that what is half written vanishes.
+
+    Java is ended first: nothing can be asked of it while a call is under way, and its tasks would write on into
+    folders that are being removed.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no other may say what signals do
+        yield
+        return
+
+    def end(number: int, _: object) -> NoReturn:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        _end_java()
+        raise SystemExit(128 + number)
+
+    before = {each: signal.signal(each, end) for each in ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _end_java() -> None:
+    process = _java()
+    if process is not None:
+        process.terminate()
+        try:
+            process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _ended() -> bool:
+    process = _java()
+    return process is not None and process.poll() is not None
+
+
+def _java() -> subprocess.Popen[bytes] | None:
+    """The process that Spark was started in by this one."""
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process
 
 
 def start_session(options: SparkOptions) -> SparkSession:
@@ -148,7 +203,7 @@ def _launch(options: SparkOptions) -> SparkSession:
     builder = SparkSession.builder.master(options.master)
     for name, value in settings(options, _java_options(options, folder, identity)).items():
         builder = builder.config(name, value)
-    with _environment(environment):
+    with _environment(environment), _interrupts():
         return builder.getOrCreate()
 
 
@@ -186,6 +241,15 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[None]:
+    """Keep what Ctrl-C does, unless that is what it does by default: Spark would have it do something else."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if handler is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def pack(folder: Path) -> Path:

@@ -72,8 +72,6 @@ def experiment(
         result = run(order, Steps(None if json else err))
     except AuthFabricError as error:
         fail(error)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
     report = order.out / REPORT
     if json:
         print_json(_document(result, report))

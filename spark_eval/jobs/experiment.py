@@ -24,7 +24,7 @@ from spark_eval.experiment.simulation import simulate, tasks
 from spark_eval.progress import Steps
 from spark_eval.report import render
 from spark_eval.schemas import CELL, LIVE, SIMULATION, TRACE
-from spark_eval.session import SparkOptions, open_session, to_frame
+from spark_eval.session import SparkOptions, ending_in_order, open_session, to_frame
 from spark_eval.store import whole_folder
 
 PLAN, TRACES, RESULT, REPORT = "experiment.yaml", "traces", "result.json", "report.html"
@@ -47,7 +47,7 @@ class Order:
 
 def run(order: Order, steps: Steps) -> Result:
     """Run the experiment. The output folder appears when all is done, or not at all."""
-    with whole_folder(order.out, PLAN) as folder, ExitStack() as stack:
+    with ending_in_order(), whole_folder(order.out, PLAN) as folder, ExitStack() as stack:
         # First, so that what is wrong with Java or the master is said before minutes of measuring; then it is idle.
         with steps.step("starting Spark", 1):
             spark = stack.enter_context(open_session(order.spark))
