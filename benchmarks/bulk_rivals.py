@@ -31,7 +31,9 @@ _MATCH = "(s.a & p.a) <> 0 OR (s.b & p.b) <> 0"
 
 
 def duckdb_masks(subjects: Words, permissions: Words) -> dict[str, Way]:
-    """Role masks: all pairs; first the classes of equal masks on both sides; or a bitmap of subjects for each role."""
+    """Role masks: all pairs; first the classes of equal masks on both sides; a bitmap of subjects for each role, or of
+    their classes, whose sizes are added up digit by digit, as ours are.
+    """
     connection = duckdb.connect()
     connection.register("given_s", _table(subjects))
     connection.register("given_p", _table(permissions))
@@ -48,14 +50,39 @@ def duckdb_masks(subjects: Words, permissions: Words) -> dict[str, Way]:
     bitmaps = f"""
         WITH b AS MATERIALIZED (SELECT bit, bitstring_agg(row, 0, {len(subjects) - 1}) AS who FROM held GROUP BY bit)
         SELECT g.row, bit_count(bit_or(b.who)) AS n FROM granted AS g JOIN b USING (bit) GROUP BY g.row"""
-    return {
+    ways: dict[str, Way] = {
         name: partial(_query, connection, query, len(permissions))
         for name, query in (("pairs", pairs), ("classes", classes), ("bitmaps", bitmaps))
     }
+    return {**ways, "class_bitmaps": partial(_class_bitmaps, connection, len(permissions))}
+
+
+def _class_bitmaps(connection: duckdb.DuckDBPyConnection, permissions: int) -> Counts:
+    connection.execute("""
+        CREATE OR REPLACE TEMP TABLE c AS
+        SELECT count(*) AS size, min(row) AS row, row_number() OVER () - 1 AS id FROM s GROUP BY a, b""")
+    ((classes, most),) = connection.sql("SELECT count(*), max(size) FROM c").fetchall()
+    digits = range(int(most).bit_length())
+    having = ", ".join(
+        f"(SELECT bitstring_agg(id, 0, {classes - 1}) FROM c WHERE (size & {1 << digit}) <> 0) AS d{digit}"
+        for digit in digits
+    )
+    sizes = " + ".join(f"(coalesce(bit_count(m.who & w.d{d}), 0)::BIGINT << {d})" for d in digits)
+    query = f"""
+        WITH w AS MATERIALIZED (SELECT {having}),
+             k AS MATERIALIZED (SELECT a, b, min(row) AS row FROM p GROUP BY a, b),
+             b AS MATERIALIZED (SELECT bit, bitstring_agg(id, 0, {classes - 1}) AS who
+                                FROM held JOIN c USING (row) GROUP BY bit),
+             m AS (SELECT g.row, bit_or(b.who) AS who
+                   FROM granted AS g JOIN k USING (row) JOIN b USING (bit) GROUP BY g.row),
+             n AS (SELECT m.row, ({sizes})::BIGINT AS n FROM m, w)
+        SELECT p.row, coalesce(n.n, 0)::BIGINT AS n
+        FROM p JOIN k ON p.a = k.a AND p.b = k.b LEFT JOIN n ON n.row = k.row"""
+    return _query(connection, query, permissions)
 
 
 def polars_masks(subjects: Words, permissions: Words) -> dict[str, Way]:
-    """The same two formulations."""
+    """All pairs, and the classes; there are no bitmaps."""
     s, p = (pl.DataFrame(_table(each)).lazy() for each in (subjects, permissions))
     match = ((pl.col("a") & pl.col("a_p")) != 0) | ((pl.col("b") & pl.col("b_p")) != 0)
     named = p.rename({"a": "a_p", "b": "b_p", "row": "row_p"})

@@ -70,21 +70,30 @@ class PolicySet:
 
         Where rules say who may activate a role, sessions say who has; so the roles that an asker lists do not count.
         """
-        governed = self.roles is not None and bool(self.roles.everything().activations)
-        return self.manifest.provided_paths | ({ROLES} if governed else set())
+        return self.manifest.provided_paths | ({ROLES} if self.governed else set())
+
+    @property
+    def governed(self) -> bool:
+        """Whether sessions say who has which role, for as long as they are told."""
+        return self.roles is not None and self.roles.govern
 
     @property
     def every_policy(self) -> tuple[Policy, ...]:
         """The attribute policies, and those that rules are; each has an id of its own."""
         return (*self.policies, *self.interaction.policies)
 
+    def combined(self) -> Iterator[tuple[str, tuple[Policy, ...], Algorithm]]:
+        """The policies that combine with each other, by the name of their source."""
+        if self.policies:
+            yield "abac", self.policies, self.manifest.algorithm
+        if self.interaction.policies:
+            yield "rules", self.interaction.policies, Algorithm.ALLOW_OVERRIDES
+
     def sources(self) -> tuple[PolicySource, ...]:
         """What judges requests, compiled."""
-        found: list[PolicySource] = []
-        if self.policies:
-            found.append(AbacSource(self.policies, self.manifest.algorithm))
-        if self.interaction.policies:
-            found.append(AbacSource(self.interaction.policies, Algorithm.ALLOW_OVERRIDES, "rules"))
+        found: list[PolicySource] = [
+            AbacSource(policies, algorithm, name) for name, policies, algorithm in self.combined()
+        ]
         if self.roles is not None:
             found.append(RoleSource(self.roles.everything()))
         sole = len(self.labels) == 1

@@ -30,7 +30,7 @@ PLAIN = np.array([-1])
 
 
 class Rulings(NamedTuple):
-    """What the subjects may: those in neither set are denied."""
+    """What the subjects may: those in neither set are denied. For several permissions, a row of words for each."""
 
     allowed: Words
     asking: Words
@@ -104,8 +104,7 @@ class Board:
         self._first = np.cumsum([0, *map(len, self._keys)])
         self.tiers = plan.tiers(self.asking)
         self.words = self._fill(subjects, relations)
-        self._nobody = np.zeros(self.words.shape[1], np.uint64)
-        self._file_rows(self._find_rows(held, permissions))
+        self._file_rows(held, permissions)
 
     def condition(self, row: int) -> Predicate:
         """What a row that asks depends on."""
@@ -117,34 +116,43 @@ class Board:
 
     def steps(self, permission: int) -> list[Step]:
         """The rows that count for a permission, in order."""
-        start, stop = self._starts[permission], self._starts[permission + 1]
+        steps = range(self._starts[permission], self._starts[permission + 1])
         return [
-            Step(self.tiers[tier], self._counting[begin:end]) for tier, begin, end in self._steps[start:stop]
+            Step(self.tiers[self._tiers[step]], self._counting[self._begins[step] : self._begins[step + 1]])
+            for step in steps
         ]
 
-    def rulings(self, permission: int) -> Rulings:
-        """What the subjects may do with a permission.
+    def ruling(self, permission: int) -> Rulings:
+        """What the subjects may do with a permission."""
+        allowed, asking = self.rulings(permission, permission + 1)
+        return Rulings(allowed[0], asking[0])
+
+    def rulings(self, first: int, last: int) -> Rulings:
+        """What the subjects may do with each permission from the first to before the last.
 
         From the last tier to the first, two sets are kept: who may turn out allowed, and who denied, as far as
         is known without the context. Who is in both must ask.
         """
-        steps = self.steps(permission)
-        if len(steps) == 1 and steps[0].tier.ruling is Ruling.ALLOW:
-            return Rulings(self.matching(steps[0].rows), self._nobody)
-        may_allow, may_deny = self._nobody.copy(), ~self._nobody
-        for tier, rows in reversed(steps):
-            matching = self.matching(rows)
+        start, stop = self._starts[first], self._starts[last]
+        tiers = self._tiers[start:stop]
+        may_allow = np.zeros((last - first, self.words.shape[1]), np.uint64)
+        may_deny = ~may_allow
+        for number in np.unique(tiers)[::-1].tolist():
+            tier, steps = self.tiers[number], start + np.flatnonzero(tiers == number)
+            permissions, matching = self._owners[steps] - first, self._matching(steps)
             gains, loses = (may_allow, may_deny) if tier.effect is Effect.ALLOW else (may_deny, may_allow)
-            gains |= matching
+            gains[permissions] |= matching
             if tier.ruling is not Ruling.ASK:
-                loses &= ~matching
+                loses[permissions] &= ~matching
         return Rulings(may_allow & ~may_deny, may_allow & may_deny)
 
-    def matching(self, rows: Codes) -> Words:
-        """The subjects in one of the rows."""
-        found: Words = self.words[rows[0]].copy()
-        for row in rows[1:]:
-            found |= self.words[row]
+    def _matching(self, steps: Codes) -> Words:
+        """For each step, the subjects in one of its rows."""
+        begins, lengths = self._begins[steps], self._begins[steps + 1] - self._begins[steps]
+        found: Words = self.words[self._counting[begins]]
+        for place in range(1, int(lengths.max(initial=0))):
+            longer = np.flatnonzero(lengths > place)
+            found[longer] |= self.words[self._counting[begins[longer] + place]]
         return found
 
     def subject_masks(self) -> Masks:
@@ -162,28 +170,29 @@ class Board:
         held[self._permissions, self._counting] = True
         return np.packbits(held, axis=1, bitorder="little")
 
-    def _find_rows(self, held: Outcomes, permissions: Side) -> Codes:
-        """For each permission and bit the row that counts; -1 if the bit does not match."""
-        rows = np.where(held, self._first[:-1], -1)
+    def _file_rows(self, held: Outcomes, permissions: Side) -> None:
+        """For each permission, one after the other, its rows in the order of their tiers."""
+        order = np.array([bit for tier in self.tiers for bit in tier.bits], np.int64)
+        tier_of = np.array([number for number, tier in enumerate(self.tiers) for _ in tier.bits], np.int64)
+        holders, places = np.nonzero(held[:, order])
+        tiers = tier_of[places]
+        new = (np.diff(holders, prepend=-1) != 0) | (np.diff(tiers, prepend=-1) != 0)
+        begins = np.flatnonzero(new)
+        self._permissions = holders
+        self._counting = self._find_rows(holders, order[places], permissions)
+        self._tiers, self._owners = tiers[begins], holders[begins]
+        self._begins = np.append(begins, len(tiers))
+        self._starts = np.searchsorted(self._owners, np.arange(len(held) + 1)).tolist()
+
+    def _find_rows(self, holders: Codes, bits: Codes, permissions: Side) -> Codes:
+        """For permissions and bits that match them, the row that counts."""
+        rows = self._first[bits]
         for bit, join in enumerate(self._joins):
             if join >= 0:
-                place = np.searchsorted(self._keys[bit], permissions.keys[join].codes[held[:, bit]])
-                rows[held[:, bit], bit] += place
+                joined = np.flatnonzero(bits == bit)
+                codes = permissions.keys[join].codes[holders[joined]]
+                rows[joined] += np.searchsorted(self._keys[bit], codes)
         return rows
-
-    def _file_rows(self, rows: Codes) -> None:
-        """For each permission, one after the other, its rows in the order of their tiers."""
-        order = [bit for tier in self.tiers for bit in tier.bits]
-        tier_of = np.array([number for number, tier in enumerate(self.tiers) for _ in tier.bits], np.int64)
-        permissions, places = np.nonzero(rows[:, order] >= 0)
-        tiers = tier_of[places]
-        new = (np.diff(permissions, prepend=-1) != 0) | (np.diff(tiers, prepend=-1) != 0)
-        begins = np.flatnonzero(new)
-        ends = np.append(begins, len(tiers))[1:]
-        self._permissions = permissions
-        self._counting = rows[:, order][permissions, places]
-        self._steps = list(zip(tiers[begins].tolist(), begins.tolist(), ends.tolist(), strict=True))
-        self._starts = np.searchsorted(permissions[begins], np.arange(len(rows) + 1)).tolist()
 
     def _fill(self, subjects: Turned, relations: Sequence[Relation | None]) -> Words:
         plain = subjects.words

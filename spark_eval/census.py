@@ -54,6 +54,10 @@ class Census:
     def size(self) -> tuple[int, int]:
         return self.decisions.subjects.count, self.decisions.classes.rows
 
+    @property
+    def schema(self) -> pa.Schema:
+        return TALLIES
+
     def tallies(self, tile: Tile) -> Iterator[pa.RecordBatch]:
         """What there is in a tile."""
         first, last = tile.classes
@@ -89,7 +93,7 @@ class _Tally:
     def add(self, number: int, size: int, users: Codes) -> None:
         """Count a class that stands for so many permissions."""
         row = number - self._tile.classes[0]
-        rulings = self._board.rulings(row)
+        rulings = self._board.ruling(row)
         for what, words in ((ALLOWED, rulings.allowed), (ASKING, rulings.asking)):
             held = bits_of(words)[: self._subjects.shape[1]]
             self._subjects[what] += held.astype(np.int64) * size

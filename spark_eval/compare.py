@@ -69,6 +69,10 @@ class Comparison:
     def size(self) -> tuple[int, int]:
         return self.subjects.count, self.classes.rows
 
+    @property
+    def schema(self) -> pa.Schema:
+        return TALLIES
+
     def tallies(self, tile: Tile) -> Iterator[pa.RecordBatch]:
         """What changes in a tile, counted by class, by subject and by bit."""
         pair, tally = Pair(self, tile), _Tally(tile.subjects[0])
@@ -95,7 +99,7 @@ class Pair:
 
     def changes(self, row: int) -> list[tuple[Change, Words]]:
         """Who is decided otherwise than before about a class."""
-        old, new = self._before[0].rulings(row), self._after[0].rulings(row)
+        old, new = self._before[0].ruling(row), self._after[0].ruling(row)
         asking = old.asking & new.asking
         found = {
             GAINED: new.allowed & ~old.allowed & ~old.asking,

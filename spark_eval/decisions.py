@@ -31,8 +31,8 @@ BUCKET = 32_768
 """Subjects in a row: as many as a bitmap of Spark has bits."""
 BLOCK = 4 * BUCKET
 """Subjects in a tile."""
-BATCH = 64
-"""Classes whose decisions are handed over at once."""
+BATCH = 64 * BLOCK // 64
+"""Words of decisions, 64 subjects in each, that are made at once: they stay in the processor's cache."""
 
 Form: TypeAlias = Literal["bitmaps", "counts"]
 ClassIds: TypeAlias = npt.NDArray[np.int64]
@@ -56,6 +56,24 @@ class Decisions:
     sizes: Codes | None = None
     """How many subjects each one stands for, where they are classes too; then they can only be counted."""
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many subjects, or classes of them, and how many classes of permissions."""
+        return self.subjects.count, self.classes.rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what is counted."""
+        return COUNTS
+
+    def tallies(self, tile: Tile) -> Iterator[pa.RecordBatch]:
+        """How many are allowed and how many must ask, class by class."""
+        return self.batches(tile, "counts")
+
+    def bare(self) -> Decisions:
+        """The same without what tasks do not need: it is sent to each of them."""
+        return replace(self, plan=self.plan.bare())
+
     def pick(self, classes: Codes) -> Decisions:
         """Those about some of the classes."""
         return replace(self, classes=self.classes.take(classes), ids=self.ids[classes])
@@ -63,11 +81,10 @@ class Decisions:
     def tiles(self, workers: int) -> list[Tile]:
         return make_tiles(self.subjects.count, self.classes.rows, workers)
 
-    def frame(self, spark: SparkSession, form: Form, workers: int) -> DataFrame:
-        """The decisions, or their numbers, as a DataFrame."""
-        bare = replace(self, plan=self.plan.bare())
-        schema = DECISIONS if form == "bitmaps" else COUNTS
-        return tile_frame(spark, partial(bare.batches, form=form), self.tiles(workers), schema)
+    def frame(self, spark: SparkSession, workers: int) -> DataFrame:
+        """The decisions as a DataFrame."""
+        work = partial(self.bare().batches, form="bitmaps")
+        return tile_frame(spark, work, self.tiles(workers), DECISIONS)
 
     def batches(self, tile: Tile, form: Form) -> Iterator[pa.RecordBatch]:
         """What comes of a tile."""
@@ -76,11 +93,11 @@ class Decisions:
         if form == "bitmaps":
             make = partial(_bitmaps, first=tile.subjects[0] // BUCKET)
         else:
-            make = partial(_counts, slices=_slices(self.sizes, tile.subjects))
-        for start in range(first, last, BATCH):
-            numbers = range(start, min(start + BATCH, last))
-            rulings = [board.rulings(number - first) for number in numbers]
-            yield make(self.ids[numbers.start : numbers.stop], rulings)
+            make = partial(_counts, digits=_digits(self.sizes, tile.subjects))
+        most = max(1, BATCH // board.words.shape[1])
+        for start in range(first, last, most):
+            stop = min(start + most, last)
+            yield make(self.ids[start:stop], board.rulings(start - first, stop - first))
 
 
 def make_tiles(subjects: int, classes: int, workers: int) -> list[Tile]:
@@ -153,9 +170,9 @@ def _digest(value: object) -> bytes:
     return hashlib.blake2b(msgspec.msgpack.encode(value), digest_size=16).digest()
 
 
-def _bitmaps(ids: ClassIds, rulings: Sequence[Rulings], first: int) -> pa.RecordBatch:
+def _bitmaps(ids: ClassIds, rulings: Rulings, first: int) -> pa.RecordBatch:
     """A row for each class and bucket. The last bitmap is filled up: bitmaps are all of one length."""
-    allowed, asking = (_buckets([each[n] for each in rulings]) for n in (0, 1))
+    allowed, asking = map(_buckets, rulings)
     buckets = allowed.shape[1]
     allows, asks = (
         np.bitwise_count(each).sum(axis=2, dtype=np.int64).reshape(-1) for each in (allowed, asking)
@@ -173,45 +190,59 @@ def _bitmaps(ids: ClassIds, rulings: Sequence[Rulings], first: int) -> pa.Record
     )
 
 
-def _buckets(several: Sequence[Words]) -> npt.NDArray[np.uint8]:
-    """Sets of subjects as bytes: class by bucket by 4,096."""
+def _buckets(several: Words) -> Words:
+    """Sets of subjects, cut: class by bucket by 512 words."""
     size = BUCKET // 64
-    buckets = -(-len(several[0]) // size)
+    buckets = -(-several.shape[1] // size)
     words = np.zeros((len(several), buckets * size), np.uint64)
-    words[:, : len(several[0])] = several
-    return words.view(np.uint8).reshape(len(several), buckets, BUCKET // 8)
+    words[:, : several.shape[1]] = several
+    return words.reshape(len(several), buckets, size)
 
 
-def _binary(bitmaps: npt.NDArray[np.uint8]) -> pa.Array:
+def _binary(bitmaps: Words) -> pa.Array:
     rows = bitmaps.shape[0] * bitmaps.shape[1]
     fixed = pa.Array.from_buffers(pa.binary(BUCKET // 8), rows, [None, pa.py_buffer(bitmaps)])
     return fixed.cast(pa.binary())
 
 
-def _counts(ids: ClassIds, rulings: Sequence[Rulings], slices: Sequence[Words]) -> pa.RecordBatch:
-    columns = []
-    for n in (0, 1):
-        words = np.stack([each[n] for each in rulings])
-        counts = (
-            np.bitwise_count(words & each).sum(axis=1, dtype=np.int64) << bit
-            for bit, each in enumerate(slices)
-        )
-        columns.append(pa.array(sum(counts, np.zeros(len(ids), np.int64))))
+def _counts(ids: ClassIds, rulings: Rulings, digits: Sequence[Digit]) -> pa.RecordBatch:
+    columns = [pa.array(_weigh(words, digits)) for words in rulings]
     return pa.RecordBatch.from_arrays([pa.array(ids), *columns], schema=COUNTS)
 
 
-def _slices(sizes: Codes | None, subjects: tuple[int, int]) -> list[Words]:
-    """For each binary digit of the sizes, the subjects that have it: so sums of sizes are sums of bit counts."""
+def _weigh(words: Words, digits: Sequence[Digit]) -> Codes:
+    """How many subjects each set stands for."""
+    totals = np.zeros(len(words), np.int64)
+    for place, digit in enumerate(digits):
+        having = words[:, digit.start : digit.start + len(digit.words)] & digit.words
+        totals += np.bitwise_count(having).sum(axis=1, dtype=np.int64) << place
+    return totals
+
+
+class Digit(NamedTuple):
+    """The subjects whose sizes have a binary digit: so sums of sizes are sums of bit counts."""
+
+    start: int
+    """Words before it have none of them."""
+    words: Words
+
+
+def _digits(sizes: Codes | None, subjects: tuple[int, int]) -> list[Digit]:
+    """For each binary digit of the sizes, the subjects that have it. Large classes are few, and mostly come first."""
     start, stop = subjects
     length = -(-(stop - start) // 64) * 64
     if sizes is None:
-        return [np.full(length // 64, ~np.uint64(0))]
+        return [Digit(0, np.full(length // 64, ~np.uint64(0)))]
     padded = np.zeros(length, np.int64)
     padded[: stop - start] = sizes[start:stop]
-    digits = range(max(1, int(padded.max()).bit_length()))
-    return [
-        np.packbits((padded >> bit & 1).astype(np.uint8), bitorder="little").view(np.uint64) for bit in digits
-    ]
+    return [_digit(padded >> place & 1) for place in range(int(padded.max()).bit_length())]
+
+
+def _digit(held: Codes) -> Digit:
+    words = np.packbits(held.astype(np.uint8), bitorder="little").view(np.uint64)
+    (used,) = np.nonzero(words)
+    first, last = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 0)
+    return Digit(first, words[first:last])
 
 
 def count(words: Words) -> int:

@@ -79,15 +79,18 @@ class Classes:
 
 def _alike(rows: Masks) -> tuple[Codes, Codes]:
     """The first of each different row, and which of these each row is like."""
-    words = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), np.uint8)
-    words[:, : rows.shape[1]] = rows
+    padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    words = padded.view(np.uint64)
     # Numbers are looked up far quicker than rows; that two rows share one by chance is seen, and then rows are taken.
     mixed = np.zeros(len(rows), np.uint64)
-    for column in words.view(np.uint64).T:
-        mixed = (mixed ^ column) * _MIXER
-        mixed ^= mixed >> np.uint64(29)
+    for column in words.T:
+        mixed ^= column
+        for shift, factor in _MIXERS:
+            mixed ^= mixed >> shift
+            mixed *= factor
     first, members = _distinct(pa.array(mixed))
-    if not np.array_equal(rows[first[members]], rows):
+    if not np.array_equal(words[first[members]], words):
         first, members = _distinct(pa.array([row.tobytes() for row in rows], pa.binary()))
     return first, members
 
@@ -99,7 +102,11 @@ def _distinct(values: pa.Array) -> tuple[Codes, Codes]:
     return first, members
 
 
-_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_MIXERS = tuple(
+    (np.uint64(shift), np.uint64(factor))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+)
+"""Those of SplitMix64. After both steps, a bit of one word has moved to places where no bit of the next undoes it."""
 
 
 def width(bits: int) -> int:

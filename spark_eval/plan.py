@@ -40,12 +40,21 @@ class CannotCombine(EvaluationError):
         self.names = tuple(names)
 
 
+class Grant(msgspec.Struct, frozen=True):
+    """Several policies that allow the same subjects something, and need not be told apart."""
+
+    policies: tuple[str, ...]
+    subject: Predicate
+    permission: Predicate
+
+
 class Rules(msgspec.Struct, frozen=True):
-    """The policies of one source, under its combining algorithm."""
+    """The policies of one source, under its combining algorithm; grants go only with deny-overrides."""
 
     policies: tuple[Policy, ...]
     algorithm: Algorithm = Algorithm.DENY_OVERRIDES
     name: str = "abac"
+    grants: tuple[Grant, ...] = ()
 
 
 class Rank(NamedTuple):
@@ -60,6 +69,8 @@ class Rank(NamedTuple):
 
 _FIRST = Rank(-1, 0, 0)
 """Before everything: where it may apply, the PDP is asked whatever else does."""
+_ALLOWS = Rank(2, 0, 0)
+"""Whatever allows in a source that combines deny-overrides."""
 
 
 class Bit(msgspec.Struct, frozen=True):
@@ -115,7 +126,7 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     def bare(self) -> Plan:
         """The plan without what was evaluated over entities already: all that a board needs, and small."""
         done = {"subject": TRUE, "permission": TRUE}
-        return Plan(tuple(replace(bit, clause=replace(bit.clause, **done)) for bit in self.bits))
+        return Plan(tuple(replace(bit, policies=(), clause=replace(bit.clause, **done)) for bit in self.bits))
 
     def tiers(self, asking: frozenset[int] = frozenset()) -> tuple[Tier, ...]:
         """The tiers in order. `asking` are bits that turned out to need the PDP besides those that say so."""
@@ -135,7 +146,8 @@ def make_plan(sources: Sequence[Rules], most_named: int = MAX_NAMED) -> Plan:
     if len(special) > 1:
         raise CannotCombine(special)
     bits = tuple(bit for rules in sources for bit in _bits(rules))
-    return Plan(bits if len(bits) <= most_named else tuple(_merge(bits)))
+    merging = len(bits) > most_named or any(rules.grants for rules in sources)
+    return Plan(tuple(_merge(bits)) if merging else bits)
 
 
 def _bits(rules: Rules) -> Iterator[Bit]:
@@ -143,6 +155,8 @@ def _bits(rules: Rules) -> Iterator[Bit]:
         rank = _rank(policy, rules.algorithm)
         for clause in split(policy.condition):
             yield Bit((policy.id,), policy.effect, rank, clause, bool(policy.obligations))
+    for grant in rules.grants:
+        yield Bit(grant.policies, Effect.ALLOW, _ALLOWS, Clause(grant.subject, grant.permission))
 
 
 def _rank(policy: Policy, algorithm: Algorithm) -> Rank:
@@ -151,7 +165,7 @@ def _rank(policy: Policy, algorithm: Algorithm) -> Rank:
         return _FIRST
     match algorithm:
         case Algorithm.DENY_OVERRIDES:
-            return Rank(2 if allows else 0, 0, 0)
+            return _ALLOWS if allows else Rank(0, 0, 0)
         case Algorithm.ALLOW_OVERRIDES:
             return Rank(1, 0, 0 if allows else 1)
         case Algorithm.HIGHEST_PRIORITY:

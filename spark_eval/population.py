@@ -37,6 +37,8 @@ class Inputs:
     actions: tuple[Entity, ...]
     may_lack: tuple[str, ...] = ()
     """Attributes, written as `subject.dept`, that policies may look at though no entity has them."""
+    ask_roles: bool = False
+    """Whether nobody's roles are known in advance, whatever the entities say."""
 
 
 class Marks(msgspec.Struct, frozen=True):
@@ -79,15 +81,14 @@ class Before:
 
 def populate(inputs: Inputs, before: Before | None = None) -> Population:
     """Evaluate the policies over all entities, as far as that was not done `before`."""
-    sources = inputs.policies.sources()
     people = inputs.subjects.fingerprint()
     things = inputs.objects.fingerprint()
     things = things and f"{things}-{_digest(inputs.actions)}"
     known = before.marks if before is not None else Marks()
     roles = known.roles if people and people == known.subjects else None
-    if roles is None and needs_roles(sources):
+    if roles is None and needs_roles(inputs.policies) and not inputs.ask_roles:
         roles = tuple(sorted(inputs.subjects.roles()))
-    plan = make_plan(rules_of(sources, roles or ()))
+    plan = make_plan(rules_of(inputs.policies, roles or (), inputs.ask_roles))
     marks = Marks(
         people,
         things,
@@ -96,7 +97,7 @@ def populate(inputs: Inputs, before: Before | None = None) -> Population:
         tuple(_digest(bit.clause.permission) for bit in plan.bits),
         tuple(_digest(join) for join in plan.joins),
     )
-    derived = derivations(sources)
+    derived = derivations(inputs.policies)
     subjects = _Reading(
         MaskWork(plan, Part.SUBJECT, derivations=derived),
         inputs.subjects,

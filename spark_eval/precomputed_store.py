@@ -96,22 +96,36 @@ def read_earlier(folder: Path) -> Earlier | None:
         raise DamagedOutput(folder, str(error).splitlines()[0]) from error
 
 
-def write_names(folder: Path, population: Population, classes: ClassIds) -> None:
+def write_names(
+    folder: Path, population: Population, classes: ClassIds, earlier: Earlier | None = None
+) -> None:
     """The subjects and the permissions, each with what the next run needs of it. `classes` is for each permission."""
-    subjects, permissions = population.subjects, population.permissions
-    actions = len(population.actions)
-    count = len(subjects.names)
-    people = [subjects.names, np.arange(count), encode_masks(subjects.side), encode_keys(subjects.side)]
-    things = [
+    if earlier is not None and population.subjects is earlier.before.subjects:
+        _link(earlier.folder / PEOPLE, folder / PEOPLE)
+    else:
+        _write_names(folder / PEOPLE, _people(population.subjects), SUBJECTS)
+    _write_names(folder / THINGS, _things(population, classes), PERMISSIONS)
+
+
+def _people(subjects: Gathered) -> list[object]:
+    places = np.arange(len(subjects.names))
+    return [subjects.names, places, encode_masks(subjects.side), encode_keys(subjects.side)]
+
+
+def _things(population: Population, classes: ClassIds) -> list[object]:
+    permissions, actions = population.permissions, len(population.actions)
+    return [
         np.repeat(np.array(permissions.names, object), actions),
         list(population.actions) * len(permissions.names),
         classes,
         encode_masks(permissions.side),
         encode_keys(permissions.side),
     ]
-    for name, columns, schema in ((PEOPLE, people, SUBJECTS), (THINGS, things, PERMISSIONS)):
-        arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
-        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), folder / name, compression="zstd")
+
+
+def _write_names(path: Path, columns: list[object], schema: pa.Schema) -> None:
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, compression="zstd")
 
 
 def totals(folder: Path, classes: ClassIds) -> tuple[int, int]:

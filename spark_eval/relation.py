@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -47,7 +47,7 @@ class _Tried:
         ours, theirs = key_paths(join, Part.SUBJECT), key_paths(join, Part.PERMISSION)
         places = {path: Path(f"v{number}") for number, path in enumerate((*ours, *theirs))}
         layout: Layout[tuple[object, ...]] = Layout({}, {f"v{n}": f"it[{n}]" for n in range(len(places))})
-        self._test = compile_predicate(_moved(join, places), layout)
+        self._test = compile_predicate(moved(join, places), layout)
         self._subjects = subjects
         self._permissions = permissions
 
@@ -94,13 +94,15 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, int, float)) and value == value
 
 
-def _moved(condition: Predicate, places: dict[Path, Path]) -> Predicate:
-    """The condition, looking elsewhere for its values."""
+def moved(condition: Predicate, places: Mapping[Path, Path]) -> Predicate:
+    """The condition, looking for some of its values elsewhere."""
     if isinstance(condition, And):
-        return And(tuple(_moved(each, places) for each in condition.terms))
+        return And(tuple(moved(each, places) for each in condition.terms))
     if isinstance(condition, Or):
-        return Or(tuple(_moved(each, places) for each in condition.terms))
+        return Or(tuple(moved(each, places) for each in condition.terms))
     if isinstance(condition, Not):
-        return Not(_moved(condition.term, places))
-    moved = msgspec.structs.replace(condition, path=places[condition.path])
-    return msgspec.structs.replace(moved, other=places[moved.other]) if isinstance(moved, Relate) else moved
+        return Not(moved(condition.term, places))
+    found = msgspec.structs.replace(condition, path=places.get(condition.path, condition.path))
+    if isinstance(found, Relate):
+        return msgspec.structs.replace(found, other=places.get(found.other, found.other))
+    return found

@@ -192,9 +192,7 @@ class Reviewed:
     def roles(self, alone: Turned, holders: dict[str, Words]) -> tuple[RoleAccess, ...]:
         """What each role grants: `alone` are subjects with nothing else, in the order of the holders."""
         board = Board(self.decisions.plan, alone, self.decisions.classes)
-        granted = np.array(
-            [bits_of(board.rulings(row).allowed) for row in range(self.decisions.classes.rows)]
-        )
+        granted = np.array([bits_of(board.ruling(row).allowed) for row in range(self.decisions.classes.rows)])
         found = [
             self._role(role, words, granted[self.members, number].astype(bool))
             for number, (role, words) in enumerate(holders.items())
@@ -230,7 +228,7 @@ class Reviewed:
         places = {number: place for place, number in enumerate(needed)}
         block = self.decisions.subjects.block(start, min(start + BLOCK, len(self.subjects)))
         board = Board(self.decisions.plan, block, self.decisions.classes.take(np.array(needed, np.int64)))
-        allowed = [board.rulings(place).allowed for place in range(len(needed))]
+        allowed = [board.ruling(place).allowed for place in range(len(needed))]
         nobody = np.zeros(block.words.shape[1], np.uint64)
         found = nobody.copy()
         for group in groups:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import structs
 
 from authz import Entity
 from authz.predicate import (
@@ -28,17 +31,18 @@ from authz.predicate import (
 )
 from authz.request import Attributes
 from pdp.abac.policy import Algorithm, Policy
-from pdp.abac.source import AbacSource
-from pdp.labels import Access, InvalidLabel, Labelling, LabelPolicy, LabelSource
-from pdp.oasis import Instance, RoleSource
-from pdp.oasis.constraint import bind, variables
+from pdp.labels import Access, InvalidLabel, Labelling, LabelPolicy
+from pdp.oasis import Instance
+from pdp.oasis.constraint import bind, paths, variables
 from pdp.oasis.errors import InvalidTerm
+from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.source import ROLES
 from pdp.oasis.syntax import Authorisation
-from pdp.oasis.terms import Bindings, match
-from pdp.source import Effect, PolicySource
-from spark_eval.errors import EvaluationError
-from spark_eval.plan import Rules
+from pdp.oasis.terms import Atom, Bindings, match
+from pdp.policy_set import PolicySet
+from pdp.source import Effect
+from spark_eval.plan import MAX_NAMED, Grant, Rules
+from spark_eval.relation import moved
 from spark_eval.table import Derivation
 
 ACTION, OBJECT = Path("action"), Path("object")
@@ -46,79 +50,126 @@ MAX_INSTANCES = 256
 """A role with more instances than these among the subjects is left to the PDP, where its parameters matter."""
 
 
-class UnknownSource(EvaluationError):
-    """Policies of a kind that decisions cannot be precomputed from."""
-
-    def __init__(self, source: PolicySource) -> None:
-        super().__init__(
-            f"decisions of `{source.name}` cannot be precomputed: it is a {type(source).__name__}"
-        )
-        self.source = source.name
-
-
-def needs_roles(sources: Iterable[PolicySource]) -> bool:
+def needs_roles(policies: PolicySet) -> bool:
     """Whether the roles of the subjects must be known before there can be rules."""
-    return any(isinstance(each, RoleSource) for each in sources)
+    return policies.roles is not None
 
 
-def rules_of(sources: Sequence[PolicySource], roles: Collection[str] = ()) -> list[Rules]:
-    """The rules of each source. `roles` are the texts that stand in `subject.roles` of any subject."""
-    return [_rules(each, roles) for each in sources]
+def rules_of(policies: PolicySet, roles: Collection[str] = (), ask_roles: bool = False) -> list[Rules]:
+    """The rules of each source of policies. `roles` are the texts that stand in `subject.roles` of any subject.
+
+    With `ask_roles` nobody's roles are known, and whatever depends on them is left to the PDP.
+    """
+    found = [
+        Rules(tuple(map(_ask_roles, several)) if ask_roles else several, _algorithm(several, algorithm), name)
+        for name, several, algorithm in policies.combined()
+    ]
+    if policies.roles is not None:
+        rulebook = policies.roles.everything()
+        found.append(_asked_rules(rulebook) if ask_roles else _role_rules(rulebook, roles))
+    return found + [
+        Rules(tuple(_label_policies(each, name)), name=name) for name, each in policies.labels.items()
+    ]
 
 
-def derivations(sources: Sequence[PolicySource]) -> Mapping[str, Derivation]:
+def _ask_roles(policy: Policy) -> Policy:
+    """The policy, looking for roles where only the request has them."""
+    places = {
+        path: Path.variable(str(path)) for path in paths(policy.condition) if path.keys[:1] == ROLES.keys
+    }
+    places = {path: place for path, place in places.items() if path.root == ROLES.root}
+    return structs.replace(policy, condition=moved(policy.condition, places)) if places else policy
+
+
+def _asked_rules(rulebook: Rulebook) -> Rules:
+    """The role rules, each under the condition that the asker has its role."""
+    return Rules(tuple(_asked(rule) for rule in rulebook.authorisations), name="roles")
+
+
+def _asked(rule: Authorisation) -> Policy:
+    has_role = Exists(Path.variable(str(rule.role)))
+    return Policy(rule.name, Effect.ALLOW, And((_condition(rule, {}), has_role)))
+
+
+def derivations(policies: PolicySet) -> Mapping[str, Derivation]:
     """By root, the attributes that rules look for besides those of the entities."""
     found: dict[str, Derivation] = {}
-    for source in sources:
-        if isinstance(source, LabelSource):
-            for root, labelling in _labellings(source.policy).items():
-                found[root] = _reader(labelling)
+    for policy in policies.labels.values():
+        for root, labelling in _labellings(policy).items():
+            found[root] = _reader(labelling)
     return found
 
 
-def _rules(source: PolicySource, roles: Collection[str]) -> Rules:
-    match source:
-        case AbacSource():
-            return Rules(source.policies, _algorithm(source), source.name)
-        case RoleSource():
-            return Rules(tuple(_role_policies(source, roles)), name=source.name)
-        case LabelSource():
-            return Rules(tuple(_label_policies(source.policy, source.name)), name=source.name)
-    raise UnknownSource(source)
-
-
-def _algorithm(source: AbacSource) -> Algorithm:
+def _algorithm(policies: Sequence[Policy], algorithm: Algorithm) -> Algorithm:
     """How the policies combine that are not left to the PDP anyway: those with obligations are."""
-    allows = any(each.effect is Effect.ALLOW and not each.obligations for each in source.policies)
-    overridden = source.algorithm is Algorithm.ALLOW_OVERRIDES and allows
-    special = overridden or source.algorithm is Algorithm.HIGHEST_PRIORITY
-    return source.algorithm if special else Algorithm.DENY_OVERRIDES
+    allows = any(each.effect is Effect.ALLOW and not each.obligations for each in policies)
+    overridden = algorithm is Algorithm.ALLOW_OVERRIDES and allows
+    special = overridden or algorithm is Algorithm.HIGHEST_PRIORITY
+    return algorithm if special else Algorithm.DENY_OVERRIDES
 
 
-def _role_policies(source: RoleSource, roles: Collection[str]) -> Iterator[Policy]:
-    """For each rule and each role that somebody has, and by which the rule applies, a policy without variables."""
-    holders: dict[str, dict[Instance, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for text in sorted(roles):
-        try:
-            implied = source.rulebook.implied(Instance.parse(text))
-        except InvalidTerm:
-            continue
-        for role in implied:
-            holders[role.name][role].append(text)
-    for rule in source.rulebook.authorisations:
-        yield from _written_out(rule, holders.get(rule.role.name, {}))
+_Bound: TypeAlias = list[tuple[Bindings, list[str]]]
+"""What the variables of a rule's role are, and the texts of the roles by which they are that."""
 
 
-def _written_out(rule: Authorisation, holders: Mapping[Instance, Sequence[str]]) -> Iterator[Policy]:
+def _role_rules(rulebook: Rulebook, roles: Collection[str]) -> Rules:
+    """For each rule and each role that somebody has, and by which the rule applies, a policy without variables.
+
+    Where rules are so many that they are not told apart, those about objects by name go together, role by role.
+    """
+    holders = _Holders(rulebook, roles)
+    policies: list[Policy] = []
+    granted: dict[tuple[Atom, tuple[str, ...]], tuple[list[str], list[str]]] = {}
+    many = len(rulebook.authorisations) > MAX_NAMED
+    for rule in rulebook.authorisations:
+        if many and not rule.constraints and rule.pattern.exact({}):
+            names, objects = granted.setdefault((rule.role, rule.actions), ([], []))
+            names.append(rule.name)
+            objects.append(rule.pattern.text)
+        else:
+            policies += _written_out(rule, holders.of(rule.role))
+    grants = (
+        Grant(tuple(names), _has_role(holders.of(role)), And((_actions(actions), In(OBJECT, tuple(objects)))))
+        for (role, actions), (names, objects) in granted.items()
+        if holders.of(role)
+    )
+    return Rules(tuple(policies), name="roles", grants=tuple(grants))
+
+
+class _Holders:
+    """The roles that somebody has, by the roles that rules are about. Thousands of rules are about the same few."""
+
+    def __init__(self, rulebook: Rulebook, roles: Collection[str]) -> None:
+        self._instances: dict[str, dict[Instance, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self._found: dict[Atom, _Bound] = {}
+        for text in sorted(roles):
+            try:
+                implied = rulebook.implied(Instance.parse(text))
+            except InvalidTerm:
+                continue
+            for role in implied:
+                self._instances[role.name][role].append(text)
+
+    def of(self, role: Atom) -> _Bound:
+        """What the variables of the role can be, and by which texts."""
+        if role not in self._found:
+            instances = self._instances.get(role.name, {})
+            bound = ((match(role, each, {}), texts) for each, texts in instances.items())
+            self._found[role] = [(bindings, texts) for bindings, texts in bound if bindings is not None]
+        return self._found[role]
+
+
+def _has_role(holders: _Bound) -> Predicate:
+    return Overlaps(ROLES, tuple(dict.fromkeys(text for _, texts in holders for text in texts)))
+
+
+def _written_out(rule: Authorisation, holders: _Bound) -> Iterator[Policy]:
     conditions: dict[Predicate, list[str]] = defaultdict(list)
-    for role, texts in holders.items():
-        bindings = match(rule.role, role, {})
-        if bindings is not None:
-            conditions[_condition(rule, bindings)] += texts
+    for bindings, texts in holders:
+        conditions[_condition(rule, bindings)] += texts
     if len(conditions) > MAX_INSTANCES:
         everyone = [text for texts in conditions.values() for text in texts]
-        unknown = Exists(Path.variable(str(rule.role)))
-        conditions = {And((_condition(rule, {}), unknown)): everyone}
+        conditions = {_asked(rule).condition: everyone}
     for condition, texts in conditions.items():
         has_role = Overlaps(ROLES, tuple(dict.fromkeys(texts)))
         yield Policy(rule.name, Effect.ALLOW, And((has_role, condition)))

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate
+from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate
 from pdp.oasis.constraint import paths
 
 MAX_CLAUSES = 64
@@ -31,7 +31,7 @@ class Clause(msgspec.Struct, frozen=True):
     """Looks at the context, which nobody knows before the request."""
 
 
-class Part(enum.Enum):
+class Part(enum.StrEnum):
     """What a condition is about."""
 
     SUBJECT = "subject"
@@ -45,11 +45,11 @@ _Product: TypeAlias = dict[Part, tuple[Predicate, ...]]
 
 def split(condition: Predicate) -> tuple[Clause, ...]:
     """The clauses of a condition; none if it never holds."""
-    clauses = (
-        Clause(**{part.value: _all(terms) for part, terms in product.items()})
+    clauses = [
+        Clause(**{part: _all(terms) for part, terms in product.items()})
         for product in _products(condition, True)
-    )
-    return tuple(dict.fromkeys(clauses))
+    ]
+    return tuple(clauses) if len(clauses) == 1 else tuple(dict.fromkeys(clauses))
 
 
 def _products(term: Predicate, holds: bool) -> list[_Product]:
@@ -72,8 +72,16 @@ def _whole(term: Predicate, holds: bool) -> list[_Product]:
 
 def _multiply(terms: Iterable[Predicate], holds: bool) -> list[_Product]:
     """Every way to take one product of each term; a term that would make them too many is left whole."""
-    products: list[_Product] = [{}]
+    plain: _Product = {}
+    mixed = []
     for term in terms:
+        part = _part(term)
+        if part is None:
+            mixed.append(term)
+        else:
+            plain[part] = (*plain.get(part, ()), term if holds else Not(term))
+    products = [plain]
+    for term in mixed:
         factor = _products(term, holds)
         if len(products) * len(factor) > MAX_CLAUSES:
             factor = _whole(term, holds)
@@ -103,10 +111,12 @@ def _add(terms: Iterable[Predicate], holds: bool) -> list[_Product]:
 
 def _part(term: Predicate) -> Part | None:
     """The part that a term belongs to; None if it must be split further."""
+    if not isinstance(term, (And, Or, Not, Relate)):
+        return part_of(term.path)
     parts = {part_of(path) for path in paths(term)} or {Part.PERMISSION}  # true and false look at nothing
     if len(parts) == 1:
         return parts.pop()
-    return None if isinstance(term, (And, Or, Not)) else _mixed(term)
+    return _mixed(term) if isinstance(term, Relate) else None
 
 
 def _mixed(term: Predicate) -> Part:
@@ -115,14 +125,14 @@ def _mixed(term: Predicate) -> Part:
 
 def part_of(path: Path) -> Part:
     """To which part the root of a path belongs; what comes after a colon only tells roots of one part apart."""
-    return _PARTS.get(path.root.partition(":")[0], Part.ASK)
+    return _PARTS.get(path.root) or _PARTS.get(path.root.partition(":")[0], Part.ASK)
 
 
 _PARTS = {"subject": Part.SUBJECT, "object": Part.PERMISSION, "action": Part.PERMISSION}
 
 
 def _all(terms: tuple[Predicate, ...]) -> Predicate:
-    flat = tuple(
-        dict.fromkeys(each for term in terms for each in (term.terms if isinstance(term, And) else (term,)))
-    )
+    flat = tuple(each for term in terms for each in (term.terms if isinstance(term, And) else (term,)))
+    if len(flat) > 1:
+        flat = tuple(dict.fromkeys(flat))
     return FALSE if FALSE in flat else flat[0] if len(flat) == 1 else And(flat)

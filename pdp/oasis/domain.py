@@ -92,6 +92,13 @@ class Domains:
     def names(self) -> tuple[str, ...]:
         return tuple(self._domains)
 
+    @property
+    def govern(self) -> bool:
+        """Whether rules say who may activate a role: then sessions say who has one."""
+        return any(
+            isinstance(each.statement, Activation) for own in self._domains.values() for each in own.entries
+        )
+
     def rulebook(self, domain: str = "") -> Rulebook:
         """What is in force in a domain: for its sessions."""
         chain = self._chains[domain]

@@ -77,13 +77,13 @@ def _looked_at(bundle: Bundle) -> Iterator[tuple[str, str]]:
 
 def compare_policies(before: PolicySet, inputs: Inputs, session: Sessions, steps: Steps) -> Diff:
     """What changes from the policies `before` to those of the inputs, over all their entities."""
-    sources = (before.sources(), inputs.policies.sources())
+    both = (before, inputs.policies)
     with steps.step("evaluating policies over entities", 3) as advance:
         roles = inputs.subjects.roles()
         advance(1)
-        old, new = (make_plan(rules_of(each, roles)) for each in sources)
+        old, new = (make_plan(rules_of(each, roles)) for each in both)
         joint = Joint.of(old, new, roles)
-        derived = {**derivations(sources[0]), **derivations(sources[1])}
+        derived = {**derivations(before), **derivations(inputs.policies)}
         subjects = inputs.subjects.masks(
             MaskWork(joint.plan, Part.SUBJECT, derivations=derived), inputs.may_lack
         )

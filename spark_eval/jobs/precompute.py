@@ -86,7 +86,9 @@ def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
         _check_provided(order.inputs.policies)
     earlier = None if order.full else read_earlier(order.output)
     with steps.step("evaluating policies over entities", 1) as advance:
-        population = populate(order.inputs, earlier.before if earlier else None)
+        # Sessions begin and end within seconds: what they say of roles is nothing to remember for a day.
+        inputs = replace(order.inputs, ask_roles=order.inputs.policies.governed)
+        population = populate(inputs, earlier.before if earlier else None)
         advance(1)
     classes = population.permissions.side.classes(population.plan)
     ids = class_ids(population.plan, classes.side)
@@ -102,7 +104,7 @@ def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
             parts = _parts(decisions)
             _write_all(folder / DECIDED, decisions, parts, session(), steps)
         snapshot = _write_snapshot(folder / SNAPSHOT, order, population, decisions, classes, previous)
-        write_names(folder, population, ids[classes.members])
+        write_names(folder, population, ids[classes.members], earlier)
         manifest = _manifest(order, population, decisions, parts, totals(folder, ids[classes.members]))
         (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
     return Done(manifest, taken_over, snapshot)
@@ -111,7 +113,7 @@ def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
 def _check_provided(policies: PolicySet) -> None:
     """Raise NotProvided if the decision about a request without attributes is not the decision about the entities."""
     used = {path for _, paths in policies.uses() for path in paths if part_of(path) is not Part.ASK}
-    missing = sorted(map(str, used - policies.manifest.provided_paths))
+    missing = sorted(map(str, used - policies.provided))
     if missing:
         raise NotProvided(missing)
 
@@ -124,7 +126,7 @@ def _parts(decisions: Decisions) -> int:
 
 def _write_all(place: Path, decisions: Decisions, parts: int, spark: SparkSession, steps: Steps) -> None:
     workers = workers_of(spark)
-    frame = decisions.frame(spark, "bitmaps", workers).selectExpr("*", f"pmod(class, {parts}) as part")
+    frame = decisions.frame(spark, workers).selectExpr("*", f"pmod(class, {parts}) as part")
     # A file for each part at once, instead of sorting the rows by part first.
     spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(MAX_PARTS))
     with steps.watch(spark, "computing decisions", len(decisions.tiles(workers))):

@@ -95,7 +95,7 @@ def _roles(
     """What each role grants to somebody who has nothing else."""
     if not holders:
         return ()
-    work = MaskWork(population.plan, Part.SUBJECT, derivations=derivations(inputs.policies.sources()))
+    work = MaskWork(population.plan, Part.SUBJECT, derivations=derivations(inputs.policies))
     # The names keep the order of the roles, and are nobody's.
     alone = [Entity(f"whoever is {role}", {"roles": [role]}) for role in holders]
     gathered = BundledEntities("roles", alone).masks(work, [str(path) for path in work.paths()])

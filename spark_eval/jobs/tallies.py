@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from spark_eval.decisions import Tile, make_tiles, tile_frame, workers_of
 from spark_eval.progress import Steps
-from spark_eval.schemas import TALLIES
 from spark_eval.session import Sessions
 
 HERE = 2**30
@@ -24,21 +23,28 @@ class Counting(Protocol):
         """How many subjects, and how many classes of permissions."""
         ...
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the tallies."""
+        ...
+
     def tallies(self, tile: Tile) -> Iterable[pa.RecordBatch]: ...
 
 
-def count_tiles(counting: Counting, words: str, session: Sessions, steps: Steps) -> pa.Table:
+def count_tiles(
+    counting: Counting, words: str, session: Sessions, steps: Steps, here: int = HERE
+) -> pa.Table:
     """The tallies of all tiles. `words` tell whoever waits what is being done."""
     subjects, classes = counting.size
-    if subjects * classes > HERE:
+    if subjects * classes > here:
         spark = session()
         tiles = make_tiles(subjects, classes, workers_of(spark))
         with steps.watch(spark, words, len(tiles)):
-            return tile_frame(spark, counting.tallies, tiles, TALLIES).toArrow()
+            return tile_frame(spark, counting.tallies, tiles, counting.schema).toArrow()
     tiles = make_tiles(subjects, classes, 1)
     batches: list[pa.RecordBatch] = []
     with steps.step(words, len(tiles)) as advance:
         for tile in tiles:
             batches += counting.tallies(tile)
             advance(1)
-    return pa.Table.from_batches(batches, TALLIES)
+    return pa.Table.from_batches(batches, counting.schema)

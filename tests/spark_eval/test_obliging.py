@@ -31,6 +31,6 @@ def test_rules_stand_beside_policies_of_any_algorithm():
     for algorithm in Algorithm:
         manifest = File("bundle.yaml", f"algorithm: {algorithm}")
         bundle = Bundle.of([manifest, File("door.yaml", allow), File("t.rules", rules)])
-        plan = make_plan(rules_of(PolicySet.read(bundle).sources()))
+        plan = make_plan(rules_of(PolicySet.read(bundle)))
         order = [plan.bits[number].policies for tier in plan.tiers() for number in tier.bits]
         assert order == [("a",), ("rules:t:subscribe",), ("door",)]

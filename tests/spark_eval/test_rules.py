@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 from authz import Entity, Request
 from authz.predicate import Equal, Path
 from pdp.abac.policy import Algorithm, Policy
-from pdp.abac.source import AbacSource
-from pdp.engine import Engine
 from pdp.label_reader import read_label_policy
-from pdp.labels import LabelSource
-from pdp.oasis import Domains, RoleSource, parse
-from pdp.source import SILENT, Effect
+from pdp.manifest import Manifest
+from pdp.oasis import Domains, parse
+from pdp.policy_set import PolicySet
+from pdp.source import Effect
 from sdp_cache.snapshot import Ruling
 from spark_eval import rules
 from spark_eval.board import Board, turn
 from spark_eval.masks import evaluate
 from spark_eval.plan import make_plan
-from spark_eval.rules import UnknownSource, derivations, needs_roles, rules_of
+from spark_eval.rules import derivations, needs_roles, rules_of
 from spark_eval.split import Part
 from spark_eval.table import DerivedSource, JsonSource, Table
 from tests.pdp.test_labels import POLICY
@@ -59,21 +58,20 @@ ACTIONS = ["read", "write", "list", "other"]
 CONTEXTS = [{}, {"shift": "a"}, {"shift": "b"}]
 
 
-def role_source():
-    return RoleSource(Domains([parse(RULES)]).everything())
+ROLES = Domains([parse(RULES)])
 
 
 class Judged:
-    """Sources and entities, by masks and by the engine."""
+    """Policies and entities, by masks and by the engine."""
 
-    def __init__(self, sources, subjects, objects, actions=ACTIONS):
-        self.engine = Engine(sources)
+    def __init__(self, policies, subjects, objects, actions=ACTIONS):
+        self.engine = policies.engine()
         self.subjects, self.objects, self.actions = subjects, objects, actions
         roles = {
             text for each in subjects for text in each.attributes.get("roles") or [] if isinstance(text, str)
         }
-        self.plan = make_plan(rules_of(sources, roles))
-        derived = derivations(sources)
+        self.plan = make_plan(rules_of(policies, roles))
+        derived = derivations(policies)
         people = self.table("subject", subjects, derived)
         permissions = self.table("object", objects, derived).cross(
             Table(len(actions), {"action": JsonSource([{}] * len(actions), actions)})
@@ -90,7 +88,7 @@ class Judged:
         return Table(len(entities), {root: source, **more})
 
     def ruling(self, subject, permission):
-        allowed, asking = (int(each[0]) >> subject & 1 for each in self.board.rulings(permission))
+        allowed, asking = (int(each[0]) >> subject & 1 for each in self.board.ruling(permission))
         return Ruling.ASK if asking else Ruling(allowed)
 
     def check(self):
@@ -126,14 +124,15 @@ people = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(people, st.sampled_from(Algorithm), st.sampled_from(Effect))
 def test_roles_beside_attribute_policies_are_decided_as_the_engine_decides(several, algorithm, effect):
-    extra = AbacSource([Policy("x", effect, Equal(Path("subject", ("grade",)), 2))], algorithm)
+    extra = Policy("x", effect, Equal(Path("subject", ("grade",)), 2))
+    policies = PolicySet(Manifest(algorithm=algorithm), (extra,), ROLES)
     subjects = [Entity(f"s{n}", each) for n, each in enumerate(several)]
-    Judged([role_source(), extra], subjects, [Entity(each) for each in OBJECTS]).check()
+    Judged(policies, subjects, [Entity(each) for each in OBJECTS]).check()
 
 
 def test_only_what_depends_on_the_context_or_an_unbound_variable_is_asked():
     subjects = [Entity("ann", {"roles": [text], "grade": 3, "room": "a"}) for text in TEXTS]
-    judged = Judged([role_source()], subjects, [Entity(each) for each in OBJECTS])
+    judged = Judged(PolicySet(roles=ROLES), subjects, [Entity(each) for each in OBJECTS])
     assert judged.check() == 4  # beds of two wards by their nurses, and one room by both
 
 
@@ -141,9 +140,43 @@ def test_a_role_with_very_many_instances_is_asked(monkeypatch):
     monkeypatch.setattr(rules, "MAX_INSTANCES", 2)
     subjects = [Entity(f"s{n}", {"roles": [f"doctor(s{n})"]}) for n in range(4)]
     objects = [Entity("/doctors/s1/notes"), Entity("/wards/a/plan")]
-    judged = Judged([role_source()], subjects, objects)
+    judged = Judged(PolicySet(roles=ROLES), subjects, objects)
     assert judged.check() == 8  # reading and writing the notes, whoever asks
     assert len(judged.plan.bits) < 8
+
+
+GRANTS = """
+role staff
+role chief
+chief > staff
+role nurse(w)
+staff |- privilege(read, "/rooms/a")
+staff |- privilege(read|write, "elsewhere")
+staff |- privilege(*, "/wards/a/plan")
+chief |- privilege(read, "/rooms/a")
+chief |- privilege(read, "/wards/a/beds")
+nurse(w) |- privilege(list, "/rooms/a")
+nurse(a) |- privilege(list, "/wards/b/beds")
+"""
+
+
+@settings(max_examples=40, deadline=None)
+@given(people, st.sampled_from([RULES, GRANTS, RULES + GRANTS.split("role nurse(w)")[1]]))
+def test_rules_that_are_too_many_to_be_told_apart_are_decided_as_the_engine_decides(several, text):
+    subjects = [Entity(f"s{n}", each) for n, each in enumerate(several)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "MAX_NAMED", 0)
+        judged = Judged(PolicySet(roles=Domains([parse(text)])), subjects, [Entity(each) for each in OBJECTS])
+    judged.check()
+
+
+def test_rules_that_are_too_many_to_be_told_apart_become_one_for_each_role(monkeypatch):
+    monkeypatch.setattr(rules, "MAX_NAMED", 3)
+    (found,) = rules_of(PolicySet(roles=Domains([parse(GRANTS)])), ["staff", "chief"])
+    assert not found.policies
+    plan = make_plan([found])
+    assert len(plan.bits) == 2  # who is staff, chiefs included, and who is chief
+    assert sorted(name for bit in plan.bits for name in bit.policies) == [f"roles#{n}" for n in range(1, 6)]
 
 
 labels = st.sampled_from([None, "public", "internal", "secret {heart}", {"level": "secret"}, "no such", 3])
@@ -153,26 +186,15 @@ labels = st.sampled_from([None, "public", "internal", "secret {heart}", {"level"
 @given(st.lists(labels, min_size=1, max_size=4), st.lists(labels, min_size=1, max_size=4), st.booleans())
 def test_labels_are_decided_as_the_engine_decides(clearances, classifications, permits):
     policy = POLICY if permits else POLICY.replace("permits", "restricts")
-    sources = [LabelSource(read_label_policy(policy)), role_source()]
+    policies = PolicySet(roles=ROLES, labels={"labels": read_label_policy(policy)})
     subjects = [Entity(f"s{n}", {"clearance": each, "roles": ["staff"]}) for n, each in enumerate(clearances)]
     subjects += [Entity("ann"), Entity("bot-1", {"clearance": "secret"})]
     objects = [Entity(f"o{n}", {"classification": each}) for n, each in enumerate(classifications)]
     objects += [Entity("/open/heart/1"), Entity("/open/../1"), Entity("exact"), Entity("/wards/a/plan")]
     actions = ["read", "append", "write", "other"]
-    assert Judged(sources, subjects, objects, actions).check() == 0
+    assert Judged(policies, subjects, objects, actions).check() == 0
 
 
 def test_roles_are_needed_for_role_rules_only():
-    assert needs_roles([role_source()])
-    assert not needs_roles([AbacSource([], Algorithm.DENY_OVERRIDES)])
-
-
-def test_a_source_of_another_kind_is_refused():
-    class Oracle:
-        name = "oracle"
-
-        def judge(self, request, certify=False):
-            return SILENT
-
-    with pytest.raises(UnknownSource, match="decisions of `oracle` cannot be precomputed: it is a Oracle"):
-        rules_of([Oracle()])
+    assert needs_roles(PolicySet(roles=ROLES))
+    assert not needs_roles(PolicySet())

@@ -107,11 +107,14 @@ class Clinic:
         lines = map(json.loads, (self.folder / name).read_text().splitlines())
         return [Entity(each.pop("id"), each) for each in lines]
 
+    def cases(self):
+        """Everyone with everything."""
+        return itertools.product(self.entities("people.jsonl"), self.entities("things.jsonl"), ACTIONS)
+
     def decisions(self):
         """What the engine says of everyone and everything: allow, deny, or ask if it depends on the context."""
         engine = self.policy_set.engine()
-        read = [self.entities(name) for name in ("people.jsonl", "things.jsonl")]
-        for subject, object_, action in itertools.product(*read, ACTIONS):
+        for subject, object_, action in self.cases():
             effects = {
                 engine.evaluate(Request(subject, object_, action, context)).effect for context in CONTEXTS
             }

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from authz import Identity
+from authz import Entity, Identity, Request
 from sdp_cache.snapshot import Ruling, SnapshotRefused
 from sdp_cache.store import open_snapshot
 from spark_eval.gathered import InvalidEntities
@@ -18,7 +18,7 @@ from spark_eval.jobs.precompute import NotProvided, Order, precompute
 from spark_eval.precomputed_store import DECIDED, MANIFEST, PEOPLE, SNAPSHOT, THINGS, DamagedOutput, Manifest
 from spark_eval.progress import Steps
 from spark_eval.rows import read_rows
-from tests.spark_eval.jobs.clinic import ABAC, ROLES, Clinic, people, things, write_lines
+from tests.spark_eval.jobs.clinic import ABAC, CONTEXTS, ROLES, Clinic, people, things, write_lines
 
 SIGNER = Identity.from_seed(bytes(32))
 
@@ -150,6 +150,62 @@ def test_attributes_that_no_pdp_looks_up_are_named_before_anything_is_computed(c
     assert not (clinic.folder / "out").exists()
     order = Order(clinic.inputs(), "hash", 1, SIGNER, clinic.folder / "out", assume_provided=True)
     assert precompute(order, clinic.session, Steps(None)).manifest.allows > 0
+
+
+SESSIONS = """
+role doctor
+role nurse
+[principal(u)] |- user(u)
+user(u)*, appointment employed(u, "nurse")* |- nurse
+doctor |- privilege(read|write, "/wards/*")
+nurse |- privilege(read, "/wards/*")
+"""
+BY_ROLE = """
+- uid: no-nurses
+  effect: deny
+  targets: {resource_id: /public/1, action_id: read}
+  rules:
+    subject: {$.roles: {condition: AnyIn, values: [nurse]}}
+"""
+
+
+@pytest.mark.parametrize("assume", [False, True])
+def test_roles_that_sessions_give_and_take_are_left_to_the_pdp(clinic, spark, assume):
+    """Whatever the entities say, and whatever the manifest says of who looks roles up: sessions end within seconds."""
+    clinic.set_policies(ABAC + BY_ROLE, SESSIONS)
+    order = Order(clinic.inputs(), "hash", 1, SIGNER, clinic.folder / "out", assume_provided=assume)
+    precompute(order, clinic.session, Steps(None))
+    snapshot = open_snapshot(clinic.folder / "out" / SNAPSHOT, [SIGNER.public], 1)
+    rows = {(r.subject, r.object, r.action): r.effect for r in read_rows(spark, order.output).collect()}
+    engine, roles = clinic.policy_set.engine(), [[], ["doctor"], ["nurse"], ["doctor", "nurse"]]
+    asked = set()
+    for subject, object_, action in clinic.cases():
+        possible = {
+            engine.evaluate(
+                Request(Entity(subject.id, {**subject.attributes, "roles": each}), object_, action, c)
+            ).effect
+            for each in roles
+            for c in CONTEXTS
+        }
+        case = (subject.id, object_.id, action.id)
+        expected = possible.pop() if len(possible) == 1 else "ask"
+        asked |= {object_.id.split("/")[1]} if expected == "ask" else set()
+        assert rows.get(case, "deny") in (expected, "ask"), case
+        assert snapshot.lookup(*case)[0] in (Ruling[expected.upper()], Ruling.ASK), case
+        if expected == "ask":
+            assert rows[case] == "ask", case
+    assert asked == {"wards", "public"}
+    assert rows["user000", "/public/4", "read"] == "allow"  # the rest is decided as ever
+
+
+def test_sessions_need_not_be_said_to_be_looked_up(clinic):
+    (clinic.policies / "bundle.yaml").write_text(
+        "provided: [subject.dept, subject.level, object.dept, object.state]"
+    )
+    with pytest.raises(NotProvided, match=r"`subject.roles`"):
+        run(clinic)
+    clinic.set_policies(ABAC, SESSIONS)
+    assert run(clinic).manifest.asks
 
 
 def test_a_join_that_nothing_meets_is_an_error_with_both_columns(clinic):
