@@ -52,8 +52,10 @@ def end(program, folder, number):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "busy\n"
         process.send_signal(number)
-        process.stdout.read()
-        process.wait()
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
     return sorted(folder.iterdir()), process.returncode
 
 
