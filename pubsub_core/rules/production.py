@@ -43,7 +43,7 @@ class _Plan:
     shape: Shape
 
 
-_Key: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+_Key: TypeAlias = tuple[str, str, str, tuple[int, ...]]
 
 
 class Production:
@@ -77,7 +77,8 @@ class Production:
     def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
         catalogue = self._catalogue
         source, to = catalogue.named(changes[0].source), catalogue.named(changes[0].to)
-        key = version, source.version, to.version, tuple(each.id for each in changes)
+        # By which objects they are: those of a judge live as long as this, and two rules may have one name.
+        key = version, source.version, to.version, tuple(map(id, changes))
         plan = self._plans.get(key)
         if plan is None:
             calls = tuple(call for each in changes for call in each.steps)
