@@ -76,7 +76,7 @@ def test_the_commands_it_shows_run_in_order(spark, tmp_path):
     exec("\n".join(before), scope)
     assert {tuple(row) for row in eval(last, scope).collect()} == {("/orders/1", 2), ("/payments/1", 0)}
     words = [word if word != "current" else "policies" for word in commands["diff"]]
-    assert "0 of 4 decisions" in run(*words)
+    assert "4 decisions are the same" in run(*words)
     assert (tmp_path / "diff.html").is_file()
     assert "1 of those that allow were used" in run(*commands["review"], "--policies", "policies")
     assert (tmp_path / "review.html").is_file()
