@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -22,6 +23,11 @@ from pubsub_core.proof import DIGEST_BYTES, Proof, all_digests, digest
 from pubsub_core.session import Counts, Peer, Setting
 from pubsub_core.switchboard import Switchboard
 from pubsub_core.ways import Ways
+
+MAX_PARCEL_BYTES = 192 * 1024
+"""So much goes in one parcel: a number on the line is taken by what cannot be sent, and all after it would wait."""
+Place: TypeAlias = tuple[int, msgspec.Raw, Event]
+"""An event with its place in a bundle."""
 
 
 class Forwarding:
@@ -48,20 +54,21 @@ class Forwarding:
 
     def forward(self, admitted: Admitted) -> None:
         """Send each broker what it wants of a bundle."""
-        parcels: defaultdict[tuple[str, str], list[tuple[int, msgspec.Raw, Event]]] = defaultdict(list)
+        parcels: defaultdict[tuple[str, str], list[Place]] = defaultdict(list)
         remote, vault = self._switchboard.remote, self._setting.vault
         for item in admitted.events:
             event = item[2]
             for name in remote(event):
                 parcels[name, event.type].append(item)
-        for (name, type_), items in parcels.items():
+        for (name, type_), every in parcels.items():
             peer = self._peers[name]
-            if type_ in vault.sealed and not vault.equal(type_, peer.groups):
-                self._send_sealed(peer, type_, [event for _, _, event in items], admitted.proof)
-            else:
-                self.send_parcel(peer, type_, self._parcel(items, admitted))
+            for items in _parcelfuls(every):
+                if type_ in vault.sealed and not vault.equal(type_, peer.groups):
+                    self._send_sealed(peer, type_, [event for _, _, event in items], admitted.proof)
+                else:
+                    self.send_parcel(peer, type_, self._parcel(items, admitted))
 
-    def _parcel(self, items: list[tuple[int, msgspec.Raw, Event]], admitted: Admitted) -> Parcel:
+    def _parcel(self, items: list[Place], admitted: Admitted) -> Parcel:
         parcel = Parcel(self._setting.name, admitted.proof, [raw for _, raw, _ in items])
         if len(items) * DIGEST_BYTES == len(admitted.digests):
             return parcel
@@ -131,3 +138,16 @@ class Forwarding:
             self._setting.send(peer.cached_subject if cached else peer.subject, data)
         else:
             self._ways.send(peer, "cached" if cached else "events", data, message.type)
+
+
+def _parcelfuls(items: list[Place]) -> Iterator[list[Place]]:
+    """Events in parts that each fit a parcel; all in one, almost always."""
+    part, size = list[Place](), 0
+    for item in items:
+        length = len(memoryview(item[1]))
+        if part and size + length > MAX_PARCEL_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += length
+    yield part

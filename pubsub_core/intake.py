@@ -150,7 +150,7 @@ class Intake:
                 continue
             altered = True
             lacks = self._setting.vault.lacks
-            readable = [each for each in outputs if lacks(each.type, each.attributes) is None]
+            readable = [each for each in outputs if lacks(each.type, each.attributes, each.time) is None]
             self._counts.withheld += len(outputs) - len(readable) if outputs else 1
             made += [(place, msgspec.Raw(encode(each)), each) for each in readable]
         return made, altered
@@ -170,7 +170,7 @@ class Intake:
             raise InvalidEvent("version", "must be one of the event's type")
         shape.check(event.attributes)
         values = granted.publish(event, size, now)
-        lacking = self._setting.vault.lacks(event.type, values) if values is not None else None
+        lacking = self._setting.vault.lacks(event.type, values, event.time) if values is not None else None
         if lacking is not None or event.sealed is not None:
             attribute = shape.attributes.get(lacking or "")
             name = attribute.name if attribute is not None else "event"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RESEND_SECONDS = 1.0
 MAX_BUNDLE = 128
+MAX_BUNDLE_BYTES = 256 * 1024
 MAX_IN_FLIGHT = 64
 """So many bundles may be on their way before a publisher has to wait."""
 
@@ -72,6 +73,7 @@ class Outgoing:
         self._client = client
         self._key = client.identity.public.raw
         self._filling: list[bytes] = []
+        self._filling_bytes = 0
         self._in_flight: dict[int, tuple[list[bytes], bytes, float]] = {}
         self._number = 0
         self._sequence = secrets.randbits(40) << 20  # sequences of two sessions of one key do not meet
@@ -83,7 +85,11 @@ class Outgoing:
     def add(self, definition: EventType, values: dict[str, object]) -> None:
         self._sequence += 1
         event = Event(definition.id, definition.version, self._key, time(), self._sequence, values)
-        self._filling.append(encode(event))
+        data = encode(event)
+        if self._filling and self._filling_bytes + len(data) > MAX_BUNDLE_BYTES:
+            self._send_filling()
+        self._filling.append(data)
+        self._filling_bytes += len(data)
         if len(self._filling) == 1:
             asyncio.get_running_loop().call_soon(self._send_filling)
         elif len(self._filling) == MAX_BUNDLE:
@@ -140,7 +146,7 @@ class Outgoing:
 
     def _send_filling(self) -> None:
         if self._filling:
-            events, self._filling = self._filling, []
+            events, self._filling, self._filling_bytes = self._filling, [], 0
             self._bundle(events)
 
     def _bundle(self, events: list[bytes]) -> None:

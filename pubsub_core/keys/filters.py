@@ -72,7 +72,9 @@ def seal_filter(predicate: Predicate, plan: Plan, sealer: Sealer, binding: Bindi
 
 def open_filter(sealed: SealedFilter, plan: Plan, ring: KeyRing) -> View:
     """As much of a filter as can be read here. What was not rightly sealed reads as what cannot be."""
-    known, hidden = [sealed.clear], set()
+    # What is said in clear may test only what everyone may read, or whoever lacks a key could route by its attributes.
+    known = [term for term in _flatten(sealed.clear) if not _groups(term, plan)]
+    hidden = {groups for term in _flatten(sealed.clear) if (groups := _groups(term, plan))}
     for term in sealed.terms[:MAX_TERMS]:
         try:
             known.append(_open(term, plan, ring, sealed.binding))

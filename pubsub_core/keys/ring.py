@@ -69,6 +69,10 @@ class GroupKeys:
         """The key to seal with at this time: the newest that has begun."""
         return next((key for key in reversed(self._keys.values()) if key.start <= at), None)
 
+    def begins(self, at: float) -> float:
+        """When the next key begins that has not begun at this time; never, if there is none."""
+        return min((key.start for key in self if not key.start <= at), default=math.inf)
+
     def at(self, epoch: int) -> DataKey | None:
         return self._keys.get(epoch)
 
@@ -120,6 +124,11 @@ class KeyRing:
     def sealing(self, group: str, at: float) -> DataKey | None:
         keys = self._groups.get(group)
         return keys.sealing(at) if keys is not None else None
+
+    def begins(self, group: str, at: float) -> float:
+        """When the next key of a group begins that has not begun at this time; never, if there is none."""
+        keys = self._groups.get(group)
+        return keys.begins(at) if keys is not None else math.inf
 
     def at(self, group: str, epoch: int) -> DataKey | None:
         """The key of an epoch, whatever the time."""

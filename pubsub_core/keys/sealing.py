@@ -165,7 +165,8 @@ class Sealer:
         held = [(group, self._ring.sealing(group.id, at)) for group in self._plan.groups]
         keys = [key for _, key in held if key is not None]
         self._since = max((key.start for key in keys), default=-math.inf)
-        self._until = min((key.until for key in keys), default=math.inf)
+        # A key that has not begun yet ends what is prepared now, or one event of long ago would have it forgotten.
+        self._until = min((self._ring.begins(group.id, at) for group, _ in held), default=math.inf)
         self._layout = _layout(keys)
         self._slots = [
             _Slot(group.id, group.attributes, key.cipher(salt).encrypt if key is not None else None)

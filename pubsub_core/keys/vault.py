@@ -6,6 +6,7 @@ keys of a sealed type are not here, nothing of it is passed on at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
@@ -39,6 +40,8 @@ class Vault:
         self._openers: dict[str, Opener] = {}
         self._missing: dict[str, frozenset[str]] = {}
         """The attributes of each sealed type that cannot be sealed or read here."""
+        self._since: dict[str, float] = {}
+        """From when on there are keys of all groups of a type that are held here."""
         self._revision = -1
         self._caches: dict[str, CacheSealer] = {}
         self._opener = CacheOpener(ring)
@@ -55,13 +58,15 @@ class Vault:
         self._caches[type_] = CacheSealer(self.ring, plan.by_id)
         return True
 
-    def lacks(self, type_: str, values: Mapping[str, object]) -> str | None:
-        """An attribute among these that cannot be sealed here; None if all can."""
+    def lacks(self, type_: str, values: Mapping[str, object], at: float) -> str | None:
+        """An attribute among these that cannot be sealed here for this time, or "" if none can; None if all can."""
         if type_ not in self.sealed:
             return None
         if type_ not in self._plans:
             return next(iter(values), "")
         missing = self._unreadable(type_)
+        if not self._since[type_] <= at < math.inf:
+            return ""
         if missing.isdisjoint(values):
             return None
         return next((each for each in missing if values.get(each) is not None), None)
@@ -84,6 +89,10 @@ class Vault:
             self._missing.clear()
         missing = self._missing.get(type_)
         if missing is None:
+            held = [self.ring.of(group.id) for group in self._plans[type_].groups]
+            self._since[type_] = max(
+                (keys.begins(-math.inf) for keys in held if keys is not None), default=-math.inf
+            )
             groups = (group for group in self._plans[type_].groups if not self.ring.holds(group.id))
             missing = self._missing[type_] = frozenset(each for group in groups for each in group.attributes)
         return missing

@@ -158,3 +158,11 @@ def test_a_term_may_test_only_what_it_is_sealed_for():
     forged = msgspec.structs.replace(made.terms[0], sealed=sealer.seal_for(A, BINDING, (content,)))
     seen = open_filter(msgspec.structs.replace(made, terms=(forged,)), PLAN, ring_of([A, B]))
     assert seen == View(And(()), frozenset({(A,)}))
+
+
+@given(FILTERS, EVENTS)
+def test_nobody_routes_by_sealed_attributes_with_a_filter_in_clear(predicate, event):
+    seen = open_filter(SealedFilter(BINDING, predicate), PLAN, ring_of([A, B, C]))
+    public = {name: value for name, value in event.items() if name == CLEAR}
+    wants = compile_predicate(seen.known, EVENT)
+    assert wants(event) == wants(public)

@@ -12,7 +12,7 @@ import pytest
 
 from bus.envelope import pack
 from bus.subjects import link_to
-from pubsub_core import sealing_service
+from pubsub_core import publisher, sealing_service
 from pubsub_core.client import CallRefused
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.event import Event, encode
@@ -219,3 +219,18 @@ async def test_while_its_keys_are_not_here_nothing_of_a_sealed_type_is_published
     with pytest.raises(InvalidEvent, match="holds no key"):
         await publisher.flush()
     assert met.broker.counts.published == 0
+
+
+@pytest.mark.parametrize("pace", [0.0, 0.05])
+async def test_a_bundle_as_large_as_it_may_be_goes_through_and_holds_up_nothing(network, monkeypatch, pace):
+    monkeypatch.setattr(publisher, "MAX_BUNDLE_BYTES", 523_900)
+    network.plan = Plan(network.plan.groups, pace=pace)
+    await started(network)
+    camera, billing = await network.town.client("camera", "met"), await network.town.client("billing", "ccs")
+    subscriber = await billing.subscriber(NAME)
+    plates = await camera.publisher(NAME)
+    await eventually(lambda: plates.interested)
+    for number in range(9):
+        await plates.publish(numberplate="A" * 65_000, sighted=float(number))
+    await plates.flush()
+    assert [each["sighted"] for each in await take(subscriber, 9)] == [float(number) for number in range(9)]

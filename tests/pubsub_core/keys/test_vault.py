@@ -1,5 +1,7 @@
 """What a broker seals for others opens for each as far as its keys go, many events at once or one by one."""
 
+import contextlib
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -116,8 +118,8 @@ def test_a_parcel_of_a_time_that_its_key_is_not_for_does_not_open():
 
 def test_a_value_whose_key_is_not_held_is_not_sealed():
     sender = vault(PLANS["each"], A, B)
-    assert sender.lacks(TYPE, {A: 1, C: 2}) == C
-    assert sender.lacks(TYPE, {A: 1, C: None}) is None
+    assert sender.lacks(TYPE, {A: 1, C: 2}, 1000.0) == C
+    assert sender.lacks(TYPE, {A: 1, C: None}, 1000.0) is None
     assert sender.readable(TYPE, [A, B, C, CLEAR]) == {A, B, CLEAR}
     with pytest.raises(KeyMissing):
         sender.seal_many([event({C: 2})])
@@ -125,9 +127,21 @@ def test_a_value_whose_key_is_not_held_is_not_sealed():
         sender.seal(event({C: 2}))
 
 
+@pytest.mark.parametrize("time", [999.0, float("nan"), float("inf")])
+def test_an_event_of_a_time_without_a_key_is_not_sealed_and_stops_no_other(time):
+    sender = vault(PLANS["each"], A, B, C, epochs=((1, 1000.0),))
+    assert sender.lacks(TYPE, {A: 1}, time) == ""
+    for sealing in (sender.seal, lambda each: sender.seal_many([each])):
+        with contextlib.suppress(KeyMissing):
+            sealing(event({A: 1}, time=time))
+    assert sender.lacks(TYPE, {A: 1}, 1000.0) is None
+    assert sender.open(sender.seal(event({A: 1}))) == event({A: 1})
+    assert sender.open_many(sender.seal_many([event({A: 1})])) == [event({A: 1})]
+
+
 def test_a_type_whose_plan_is_not_known_yet_cannot_be_sealed_or_read():
     waiting = Vault(KeyRing(), {TYPE})
-    assert waiting.lacks(TYPE, {A: 1}) == A
+    assert waiting.lacks(TYPE, {A: 1}, 1000.0) == A
     assert waiting.readable(TYPE, [A]) == frozenset()
     for sealing in (lambda: waiting.seal(event({A: 1})), lambda: waiting.seal_many([event({A: 1})])):
         with pytest.raises(KeyMissing):
