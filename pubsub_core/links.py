@@ -158,6 +158,8 @@ class Links:
             for id_, filters in peer.wants.items()
             if peer.ready and id_ in peer.carries and now - peer.reached.get(id_, 0.0) <= PEER_TTL
         }
+        # Whoever is trusted with a type and has it sealed is believed: nothing of it is to leave here in clear either.
+        broker.setting.vault.sealed.update(wanted.keys() & peer.seals)
         if wanted != peer.served:
             changed = wanted.keys() ^ peer.served.keys()
             peer.served = wanted

@@ -76,6 +76,7 @@ class Notes:
         self._accept(note.definitions)
         if note.wants is not None and note.wants.version != peer.version:
             peer.version, peer.wants = note.wants.version, self._readable(note.wants, signer)
+            peer.seals = frozenset(note.wants.sealed)
 
     def answer(self, peer: Peer, note: Note) -> None:
         """Do what a broker asks for."""

@@ -8,13 +8,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 
-from authz import Identity
+from authz import AuthFabricError, Identity
 from bus.connection import Connection
 from bus.errors import BusError
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import EventType
-from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.member_service import KeyClient
 from pubsub_core.keys.ring import KeyRing
@@ -86,7 +85,7 @@ class Sealing:
                     problems.pop(name, None)
                 except (UnknownType, BusError):
                     continue  # the definition, or the manager, is not there yet
-                except (AdmissionRefused, ManagerUntrusted) as error:
+                except AuthFabricError as error:
                     if problems.get(name) != str(error):
                         problems[name] = str(error)
                         _log.warning("the events of `%s` cannot be read here: %s", name, error)

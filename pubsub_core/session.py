@@ -95,6 +95,8 @@ class Peer:
     version: int = -1
     """Which of its wants is known here."""
     wants: Mapping[str, tuple[Predicate, ...]] = field(default_factory=dict)
+    seals: frozenset[str] = frozenset()
+    """The types, by UUID, of which it wants nothing in clear."""
     served: Mapping[str, tuple[Predicate, ...]] = field(default_factory=dict)
     """What of that it is sent, being trusted with it."""
     carries: set[str] = field(default_factory=set)

@@ -125,12 +125,13 @@ def serve(
                 keyed = await _find(bus, type_, secret)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
-                manager = KeyManager(bus, KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word))
+                office = KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word)
+                manager = KeyManager(bus, office)
                 for notice in notices:
                     manager.accept(notice)
                 async with manager.serving():
                     await bus.flush()
-                    _say_ready(keyed, identity, plan, json)
+                    _say_ready(keyed, identity, office.plan, json)
                     await _until_stopped()
 
         run(work())

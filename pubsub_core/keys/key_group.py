@@ -7,6 +7,7 @@ place until then. So coming and going cost nothing while capabilities last.
 
 from __future__ import annotations
 
+import math
 import os
 
 import msgspec
@@ -123,11 +124,12 @@ class KeyGroup:
             self.members[name] = replace(joining, since=self._tree.version + 1)
             self._refresh(now + self._rules.lead if self.keys else now)
 
-    def leave(self, name: str) -> None:
+    def leave(self, name: str, asked: float = -math.inf) -> None:
         """Give someone no further keys. Its present one lasts no longer than its capability would have."""
         member = self.members.get(name)
         if member is not None:
-            self.members[name] = replace(member, tenure=replace(member.tenure, left=True))
+            asked = max(asked, member.asked)
+            self.members[name] = replace(member, tenure=replace(member.tenure, left=True), asked=asked)
 
     def evict(self, name: str, now: float) -> None:
         """Have someone's entitlement end now: its capability was taken back."""

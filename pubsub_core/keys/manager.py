@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from authz import AuthFabricError, Identity, PublicKey
+from authz import AuthFabricError, Identity
 from authz.spki import Verifier
 from pubsub_core.keys.admission import entitle
 from pubsub_core.keys.derivation import KEY_BYTES, derive
@@ -52,7 +52,7 @@ class KeyOffice:
         """`appointment` is signed by the type's owner, unless that is who manages."""
         self.identity = identity
         self.keyed = keyed
-        self.plan = plan
+        self.plan = plan.of(keyed.id)
         self.rules = rules
         self.verifier = verifier
         self._appointment = appointment
@@ -92,7 +92,7 @@ class KeyOffice:
         if known is not None and known.asked > asked.asked:
             raise AdmissionRefused("the request is older than one that was heeded already")
         if admission.request.leave:
-            group.leave(name)
+            group.leave(name, asked.asked)
             return known is not None
         if known is not None and _same(known, asked) and known.tenure.covers(now):
             return False  # it has missed something, and asks again
@@ -116,9 +116,9 @@ class KeyOffice:
         return True
 
     def _check(self, request: Request, now: float) -> None:
-        if PublicKey.parse(request.manager) != self.identity.public:
+        if request.manager != str(self.identity.public):
             raise AdmissionRefused("the request is for another manager")
-        if abs(request.at - now) > MAX_AGE:
+        if not abs(request.at - now) <= MAX_AGE:
             raise AdmissionRefused(f"the clocks differ by more than {MAX_AGE:g} s")
         if len(request.own_key) != KEY_BYTES or not request.groups:
             raise AdmissionRefused("the request names no groups, or brings no key of its own")

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
-from authz.errors import InvalidKey, InvalidSignature
-from authz.seal import UntrustedSigner
 from bus.connection import Connection, Subscription, end_task
 from bus.envelope import pack
 from bus.errors import BusError, ReplyTimeout
@@ -170,16 +168,12 @@ class KeyClient:
                 self._check_appointment(keyed.id, appointed)
                 manager = PublicKey.parse(appointed.manager)
             introduction = introductions.open(data, {manager}).value
-        except (
-            msgspec.DecodeError,
-            UnicodeDecodeError,
-            UntrustedSigner,
-            InvalidSignature,
-            InvalidKey,
-        ) as error:
+        except ManagerUntrusted:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError, AuthFabricError) as error:
             raise ManagerUntrusted(keyed.id, str(error)) from None
-        if introduction.type != keyed.id:
-            raise ManagerUntrusted(keyed.id, "it introduces itself for another type")
+        if introduction.type != keyed.id or introduction.plan != introduction.plan.of(keyed.id):
+            raise ManagerUntrusted(keyed.id, "it introduces itself, or its key groups, for another type")
         return manager, introduction
 
     def _check_appointment(self, type_id: str, appointed: Appointment) -> None:

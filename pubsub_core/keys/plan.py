@@ -76,6 +76,15 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """Each part under its own key; its id follows from the attributes in it."""
         return cls(tuple(sorted(map(_group, parts), key=lambda group: group.id)), sizes)
 
+    def of(self, type_id: str) -> Plan:
+        """The same plan with key groups that are this type's alone.
+
+        A sub-type has attributes of its parent, and any owner can name those of another's type. So a group that was
+        known by its attributes only could be given keys by two managers.
+        """
+        groups = tuple(Group(_derived(type_id, *group.attributes), group.attributes) for group in self.groups)
+        return Plan(groups, self.sizes, self.pace)
+
     @cached_property
     def group_of(self) -> Mapping[str, Group]:
         """The group of each sealed attribute."""

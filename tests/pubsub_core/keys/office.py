@@ -46,6 +46,11 @@ def keyed(type_id: str) -> KeyedType:
     return KeyedType(type_id, TYPE, OWNER.public, NAMES)
 
 
+def of(type_: KeyedType, attribute: str) -> str:
+    """The key group of an attribute."""
+    return PLAN.of(type_.id).group_of[attribute].id
+
+
 def new_type() -> KeyedType:
     return keyed(os.urandom(16).hex())
 

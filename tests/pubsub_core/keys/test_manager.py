@@ -13,9 +13,10 @@ from pubsub_core.keys.admission import entitle
 from pubsub_core.keys.errors import AdmissionRefused
 from pubsub_core.keys.key_group import GroupRecord, KeyGroup, Rules
 from pubsub_core.keys.messages import REQUEST_DOMAIN, Request, SignedRequest, encode
-from tests.pubsub_core.keys.office import LOCATION, MANAGER, PLATE, TYPE, certificate, chain, office
+from tests.pubsub_core.keys.office import MANAGER, NAMES, TYPE, certificate, chain, of, office
 
 OFFICE = office("a" * 32)
+LOCATION, PLATE = (of(OFFICE.keyed, attribute) for attribute in tuple(NAMES)[:2])
 ME = Identity.from_seed(b"b" * 32)
 
 
@@ -42,6 +43,8 @@ def test_a_request_in_order_is_for_the_groups_it_names():
         {"manager": str(ME.public)},
         {"at": time.time() - 3600},
         {"at": time.time() + 3600},
+        {"at": float("nan")},
+        {"manager": "nobody"},
         {"groups": ()},
         {"groups": ("c" * 32,)},
         {"own_key": b"short"},
@@ -73,6 +76,18 @@ def test_an_older_request_than_the_last_is_not_heeded():
         with pytest.raises(AdmissionRefused):
             OFFICE.admit(group, replayed, now)
     assert not group.members[str(ME.public)].tenure.left
+
+
+def test_a_replayed_request_does_not_take_back_that_someone_has_left():
+    now = time.time()
+    group = KeyGroup(GroupRecord(PLATE), Rules())
+    joining = OFFICE.judge(signed(request(at=now - 5)), now)
+    leaving = OFFICE.judge(signed(request(at=now, leave=True)), now)
+    assert OFFICE.admit(group, joining, now)
+    assert OFFICE.admit(group, leaving, now)
+    with pytest.raises(AdmissionRefused):
+        OFFICE.admit(group, joining, now)
+    assert group.members[str(ME.public)].tenure.left
 
 
 def test_asking_again_changes_nothing():

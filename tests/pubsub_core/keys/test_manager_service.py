@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 
+import msgspec
 import pytest
 
 from authz import Identity
@@ -19,7 +20,7 @@ from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.member_service import KeyClient
-from pubsub_core.keys.messages import Appointment, appointments
+from pubsub_core.keys.messages import Appointment, appointments, introductions
 from pubsub_core.keys.plan import Plan
 from tests.pubsub_core.keys.office import (
     LOCATION,
@@ -36,6 +37,7 @@ from tests.pubsub_core.keys.office import (
     managing,
     new_type,
     newest,
+    of,
 )
 from tests.waiting import eventually
 
@@ -48,13 +50,13 @@ async def test_a_broker_gets_the_keys_of_exactly_the_attributes_its_capability_i
     keyed, url = new_type(), jetstream_server.url
     met, billing = Identity.generate(), Identity.generate()
     async with managing(url, keyed.id), broker(url, met) as all_, broker(url, billing) as some:
-        assert await all_.join(keyed, chain(met)) == PLAN
+        assert await all_.join(keyed, chain(met)) == PLAN.of(keyed.id)
         await some.join(keyed, chain(billing, ["numberplate", "sighted"]))
-        assert all_.ring.groups == set(NAMES)
-        assert some.ring.groups == {PLATE, TIME}
-        assert secrets(all_, PLATE) == secrets(some, PLATE) != {}
+        assert all_.ring.groups == {of(keyed, each) for each in NAMES}
+        assert some.ring.groups == {of(keyed, PLATE), of(keyed, TIME)}
+        assert secrets(all_, of(keyed, PLATE)) == secrets(some, of(keyed, PLATE)) != {}
         with pytest.raises(AdmissionRefused):
-            await some.join(keyed, chain(billing, ["numberplate", "sighted"]), [LOCATION])
+            await some.join(keyed, chain(billing, ["numberplate", "sighted"]), [of(keyed, LOCATION)])
 
 
 @pytest.mark.parametrize("conditions", [{"where": [Equal(Path("event", ("numberplate",)), "AE05 XYZ")]}])
@@ -62,7 +64,7 @@ async def test_a_capability_for_some_values_only_gives_no_key(jetstream_server, 
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     async with managing(url, keyed.id), broker(url, me) as client:
         with pytest.raises(AdmissionRefused, match="without conditions"):
-            await client.join(keyed, chain(me, **conditions), [PLATE])
+            await client.join(keyed, chain(me, **conditions), [of(keyed, PLATE)])
 
 
 async def test_someone_elses_capability_gives_no_key(jetstream_server):
@@ -102,24 +104,24 @@ async def test_changes_reach_everyone_and_all_come_to_the_same_keys(jetstream_se
         for _ in range(4):
             me = Identity.generate()
             clients.append(await stack.enter_async_context(broker(url, me)))
-            await clients[-1].join(keyed, chain(me), [PLATE])
-        await eventually(lambda: all(newest(each, PLATE) >= 4 for each in clients))
-        common = set.intersection(*(set(secrets(each, PLATE).items()) for each in clients))
+            await clients[-1].join(keyed, chain(me), [of(keyed, PLATE)])
+        await eventually(lambda: all(newest(each, of(keyed, PLATE)) >= 4 for each in clients))
+        common = set.intersection(*(set(secrets(each, of(keyed, PLATE)).items()) for each in clients))
         assert len(common) >= 2
 
 
 async def test_a_revoked_broker_gets_no_further_key_and_destroys_what_it_has(jetstream_server):
     keyed, url, me, other = new_type(), jetstream_server.url, Identity.generate(), Identity.generate()
     async with managing(url, keyed.id), broker(url, me) as client, broker(url, other) as stays:
-        await stays.join(keyed, chain(other), [PLATE])
+        await stays.join(keyed, chain(other), [of(keyed, PLATE)])
         mine = certificate(me)
-        await client.join(keyed, encode_chain([mine]), [PLATE])
-        before = newest(stays, PLATE)
+        await client.join(keyed, encode_chain([mine]), [of(keyed, PLATE)])
+        before = newest(stays, of(keyed, PLATE))
         await publish_notice(client._bus, Notice.event(OWNER, mine, int(time.time())))
-        await eventually(lambda: newest(stays, PLATE) > before)
+        await eventually(lambda: newest(stays, of(keyed, PLATE)) > before)
         await eventually(lambda: not client.ring.groups)
         with pytest.raises(AdmissionRefused):
-            await client.join(keyed, encode_chain([mine]), [PLATE])
+            await client.join(keyed, encode_chain([mine]), [of(keyed, PLATE)])
 
 
 async def test_lost_changes_are_noticed_and_made_good(jetstream_server):
@@ -129,12 +131,12 @@ async def test_lost_changes_are_noticed_and_made_good(jetstream_server):
         managing(url, keyed.id, Rules(period=0.3, lead=0.0)),
         broker(url, me, FaultyConnection, loses=lambda _: lose) as client,
     ):
-        await client.join(keyed, chain(me), [PLATE])
-        await eventually(lambda: newest(client, PLATE) >= 2)
+        await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        await eventually(lambda: newest(client, of(keyed, PLATE)) >= 2)
         lose = True
         await eventually(lambda: client._bus.lost > 12)
-        reached, lose = newest(client, PLATE), False
-        await eventually(lambda: newest(client, PLATE) > reached + 1)
+        reached, lose = newest(client, of(keyed, PLATE)), False
+        await eventually(lambda: newest(client, of(keyed, PLATE)) > reached + 1)
         assert client.repaired
 
 
@@ -144,12 +146,14 @@ async def test_replicas_share_one_state_and_one_of_them_is_enough(jetstream_serv
     async with broker(url, first) as one, broker(url, second) as other:
         async with managing(url, keyed.id):
             async with managing(url, keyed.id):
-                await one.join(keyed, chain(first), [PLATE])
-            await other.join(keyed, chain(second), [PLATE])
-            assert secrets(one, PLATE) == secrets(other, PLATE)
+                await one.join(keyed, chain(first), [of(keyed, PLATE)])
+            await other.join(keyed, chain(second), [of(keyed, PLATE)])
+            assert secrets(one, of(keyed, PLATE)) == secrets(other, of(keyed, PLATE))
         async with managing(url, keyed.id, Rules(period=0.2, lead=0.0)):
-            await eventually(lambda: newest(one, PLATE) >= 2 and newest(other, PLATE) >= 2)
-            both = set(secrets(one, PLATE).items()) & set(secrets(other, PLATE).items())
+            await eventually(
+                lambda: newest(one, of(keyed, PLATE)) >= 2 and newest(other, of(keyed, PLATE)) >= 2
+            )
+            both = set(secrets(one, of(keyed, PLATE)).items()) & set(secrets(other, of(keyed, PLATE)).items())
             assert len(both) >= 2
 
 
@@ -163,24 +167,26 @@ async def test_a_manager_killed_in_the_middle_of_a_change_leaves_nobody_behind(j
     )
     assert await doomed.stdout.readline() == b"ready\n"
     async with broker(url, first) as one, broker(url, second) as other:
-        await one.join(keyed, chain(first), [PLATE])
-        await other.join(keyed, chain(second), [PLATE])
+        await one.join(keyed, chain(first), [of(keyed, PLATE)])
+        await other.join(keyed, chain(second), [of(keyed, PLATE)])
         assert await doomed.wait() == -signal.SIGKILL
-        assert newest(one, PLATE) == newest(other, PLATE) == 1
+        assert newest(one, of(keyed, PLATE)) == newest(other, of(keyed, PLATE)) == 1
         async with managing(url, keyed.id, Rules(period=2.0, lead=0.0)):
-            await eventually(lambda: newest(one, PLATE) >= 2 and newest(other, PLATE) >= 2)
-            assert secrets(one, PLATE)[2] == secrets(other, PLATE)[2]
+            await eventually(
+                lambda: newest(one, of(keyed, PLATE)) >= 2 and newest(other, of(keyed, PLATE)) >= 2
+            )
+            assert secrets(one, of(keyed, PLATE))[2] == secrets(other, of(keyed, PLATE))[2]
 
 
 async def test_a_broker_that_restarts_joins_again_without_a_new_key(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     async with managing(url, keyed.id):
         async with broker(url, me) as client:
-            await client.join(keyed, chain(me), [PLATE])
-            before = secrets(client, PLATE)
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+            before = secrets(client, of(keyed, PLATE))
         async with broker(url, me) as client:
-            await client.join(keyed, chain(me), [PLATE])
-            assert secrets(client, PLATE) == before
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+            assert secrets(client, of(keyed, PLATE)) == before
 
 
 async def test_a_broker_goes_along_with_another_plan(jetstream_server):
@@ -198,23 +204,23 @@ async def test_the_manager_that_was_appointed_last_counts(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     async with broker(url, me) as client:
         async with managing(url, keyed.id, since=1.0):
-            await client.join(keyed, chain(me), [PLATE])
-        before = secrets(client, PLATE)
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        before = secrets(client, of(keyed, PLATE))
         async with managing(url, keyed.id, manager=Identity.generate(), since=2.0):
-            await client.join(keyed, chain(me), [PLATE])
-        after = secrets(client, PLATE)
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        after = secrets(client, of(keyed, PLATE))
         assert after
         assert not set(before.values()) & set(after.values())
         async with managing(url, keyed.id, since=1.0):
             with pytest.raises(ManagerUntrusted, match="another was appointed since"):
-                await client.join(keyed, chain(me), [PLATE])
-        assert secrets(client, PLATE) == after
+                await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        assert secrets(client, of(keyed, PLATE)) == after
 
 
 async def test_leaving_destroys_the_keys_here_and_gives_no_more(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     async with managing(url, keyed.id) as manager, broker(url, me) as client:
-        await client.join(keyed, chain(me), [PLATE])
+        await client.join(keyed, chain(me), [of(keyed, PLATE)])
         await client.leave(keyed.id)
         assert not client.ring.groups
         (member,) = (await manager.status()).groups[1].members
@@ -237,7 +243,7 @@ async def test_nothing_that_is_stored_or_sent_tells_names_or_keys(jetstream_serv
         everything = b"".join(seen) + b"".join(each.key.encode() + each.value for each in stored)
         for name in (*NAMES.values(), TYPE, "Sighting"):
             assert name.encode() not in everything
-        for group in NAMES:
+        for group in PLAN.of(keyed.id).by_id:
             for secret in secrets(client, group).values():
                 assert secret not in everything
         assert len(seen) > 3
@@ -246,9 +252,30 @@ async def test_nothing_that_is_stored_or_sent_tells_names_or_keys(jetstream_serv
 async def test_the_status_shows_groups_members_and_epochs(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     async with managing(url, keyed.id, Rules(period=100.0)) as manager, broker(url, me) as client:
-        await client.join(keyed, chain(me, lasts=50), [PLATE])
+        await client.join(keyed, chain(me, lasts=50), [of(keyed, PLATE)])
         status = await manager.status()
-        group = next(each for each in status.groups if each.id == PLATE)
+        group = next(each for each in status.groups if each.id == of(keyed, PLATE))
         assert (group.attributes, group.epoch, len(group.members)) == (("numberplate",), 1, 1)
         assert group.members[0].key == str(me.public)
         assert group.next_refresh == group.members[0].until
+
+
+async def test_types_with_the_same_attributes_have_keys_of_their_own(jetstream_server):
+    parent, child, url, me = new_type(), new_type(), jetstream_server.url, Identity.generate()
+    async with managing(url, parent.id), managing(url, child.id), broker(url, me) as client:
+        for keyed in (parent, child):
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        assert secrets(client, of(parent, PLATE)) != secrets(client, of(child, PLATE))
+
+
+async def test_a_manager_of_one_type_gives_out_no_keys_of_another(jetstream_server):
+    keyed, other, url, me = new_type(), new_type(), jetstream_server.url, Identity.generate()
+    async with managing(url, keyed.id) as manager, broker(url, me) as client:
+        group = msgspec.to_builtins(PLAN.of(keyed.id).groups[0])
+        introduction = manager._office.introduce(b"x" * 32)
+        content = msgspec.msgpack.decode(msgspec.msgpack.decode(introduction)[0])
+        for groups in (PLAN.of(other.id).groups, PLAN.groups, [group, group], [["no id", ["nor here"]]]):
+            content[2][0] = groups
+            signed = introductions.sign(content, MANAGER)
+            with pytest.raises(ManagerUntrusted):
+                client._trust(keyed, signed)

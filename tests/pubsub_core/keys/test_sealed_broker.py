@@ -21,7 +21,7 @@ from pubsub_core.line import Kind, Numbered
 from pubsub_core.messages import Parcel, unpack_numbered
 from pubsub_core.proof import Proof, all_digests
 from pubsub_core.type_signature import SignedType
-from tests.pubsub_core.keys.police import NAME, police
+from tests.pubsub_core.keys.police import NAME, NETWORK, police
 from tests.pubsub_core.town import town
 from tests.waiting import eventually
 
@@ -234,3 +234,20 @@ async def test_a_bundle_as_large_as_it_may_be_goes_through_and_holds_up_nothing(
         await plates.publish(numberplate="A" * 65_000, sighted=float(number))
     await plates.flush()
     assert [each["sighted"] for each in await take(subscriber, 9)] == [float(number) for number in range(9)]
+
+
+async def test_a_broker_that_was_not_told_that_a_type_is_sealed_sends_nothing_of_it_in_clear(network):
+    seen: list[bytes] = []
+    await network.bus.listen(">", lambda subject, reply, data, head: seen.append(data))
+    await started(network)
+    plain = await network.town.broker("plain", network=NETWORK, home=network._home.server.url)
+    billing = await network.town.client("billing", "ccs")
+    await billing.subscriber(NAME)
+    await eventually(lambda: network.kind.version in plain.catalogue)
+    camera = await network.town.client("camera", "plain")
+    plates = await camera.publisher(NAME)
+    await eventually(lambda: plates.interested)
+    await plates.publish(numberplate=PLATES[0])
+    with pytest.raises(InvalidEvent, match="holds no key"):
+        await plates.flush()
+    assert PLATES[0].encode() not in b"".join(seen)
