@@ -64,10 +64,14 @@ class CacheOpener:
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
+        self._revision = -1
         self._ciphers: dict[tuple[bytes, tuple[DataKey, ...]], AESGCM] = {}
 
     def open(self, cached: Cached, bound: bytes) -> bytes:
         """The batch. Raises CannotOpen, whatever is wrong."""
+        if self._revision != self._ring.revision:
+            self._revision = self._ring.revision
+            self._ciphers.clear()  # what was made of keys that are destroyed goes with them
         keys = tuple(self._ring.opening(group, epoch, cached.time) for group, epoch in cached.epochs)
         held = tuple(key for key in keys if key is not None)
         if not keys or len(held) != len(keys) or len(cached.salt) != SALT_BYTES:

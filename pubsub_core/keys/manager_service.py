@@ -24,7 +24,7 @@ from bus.state_store import StateMoved, StateStore
 from bus.subjects import KEYS, key_changes, key_manager, key_requests
 from pubsub_core.keys.errors import AdmissionRefused, CannotOpen
 from pubsub_core.keys.exchange import Secrets
-from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Welcome
+from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Rules, Welcome
 from pubsub_core.keys.manager import Admission, KeyOffice
 from pubsub_core.keys.messages import Answer, Told, changes, encode, unpack_question
 from pubsub_core.keys.oft import Rekey
@@ -39,7 +39,7 @@ PATIENCE = 5.0
 
 _log = logging.getLogger("authfabric.keys")
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
-_decode_plan = msgspec.msgpack.Decoder(Plan).decode
+_decode_ways = msgspec.msgpack.Decoder(tuple[Plan, Rules]).decode
 Action = Callable[[KeyGroup], bool]
 """Does something with a group, and says whether that has changed it."""
 
@@ -103,9 +103,11 @@ class KeyManager:
         """How the groups stand that are managed here, or were last."""
         groups = []
         state = await self._store.read(self._name("plan"))
-        plan = self._office.plan if state is None else _decode_plan(self._open("plan", state.data))
+        plan, rules = self._office.plan, self._office.rules
+        if state is not None:
+            plan, rules = _decode_ways(self._open("plan", state.data))
         for each in plan.groups:
-            _, group = await self._load(each.id)
+            _, group = await self._load(each.id, rules)
             groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
         return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
 
@@ -150,7 +152,7 @@ class KeyManager:
     async def _change(self, id_: str, action: Action) -> KeyGroup:
         """Read a group, do something with it, store it and tell; once more if another replica was faster."""
         while True:
-            revision, group = await self._load(id_)
+            revision, group = await self._load(id_, self._office.rules)
             if action(group):
                 try:
                     await self._save(group, revision)
@@ -159,19 +161,19 @@ class KeyManager:
             self._tell(group)
             return group
 
-    async def _load(self, id_: str) -> tuple[int, KeyGroup]:
+    async def _load(self, id_: str, rules: Rules) -> tuple[int, KeyGroup]:
         state = await self._store.read(self._name(id_))
         if state is None:
-            return 0, KeyGroup(GroupRecord(id_), self._office.rules)
+            return 0, KeyGroup(GroupRecord(id_), rules)
         record = _decode(self._open(id_, state.data))
-        return state.revision, KeyGroup(record, self._office.rules)
+        return state.revision, KeyGroup(record, rules)
 
     async def _save(self, group: KeyGroup, revision: int) -> None:
         await self._write(group.id, encode(group.record()), revision)
 
     async def _save_plan(self) -> None:
-        """Keep for whoever asks which groups there are."""
-        plan = encode(self._office.plan)
+        """Keep for whoever asks which groups there are, and by which rules their keys come and go."""
+        plan = encode((self._office.plan, self._office.rules))
         state = await self._store.read(self._name("plan"))
         if state is None or self._open("plan", state.data) != plan:
             with contextlib.suppress(StateMoved):  # by another replica, which has the same

@@ -68,3 +68,13 @@ def test_a_batch_of_an_epoch_that_is_over_does_not_open():
     assert CacheOpener(ring).open(cached, b"") == b"plain"
     with pytest.raises(CannotOpen):
         CacheOpener(ring).open(msgspec.structs.replace(cached, time=1010.0), b"")
+
+
+def test_nothing_made_of_a_key_that_was_destroyed_is_kept():
+    ring = ring_of(A, epochs=((1, 0.0), (2, 1000.0)))
+    sealer, opener = CacheSealer(ring, [A]), CacheOpener(ring)
+    for at in (999.0, 1000.0):
+        opener.open(sealer.seal(at, b"", b"plain"), b"")
+    ring.expire(2000.0, 600.0)
+    opener.open(sealer.seal(2000.0, b"", b"plain"), b"")
+    assert {key.epoch for _, keys in opener._ciphers for key in keys} == {2}

@@ -19,6 +19,7 @@ from bus.subjects import KEYS
 from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.manager_service import KeyManager
 from pubsub_core.keys.member_service import KeyClient
 from pubsub_core.keys.messages import Appointment, appointments, introductions
 from pubsub_core.keys.plan import Plan
@@ -38,6 +39,7 @@ from tests.pubsub_core.keys.office import (
     new_type,
     newest,
     of,
+    office,
 )
 from tests.waiting import eventually
 
@@ -258,6 +260,9 @@ async def test_the_status_shows_groups_members_and_epochs(jetstream_server):
         assert (group.attributes, group.epoch, len(group.members)) == (("numberplate",), 1, 1)
         assert group.members[0].key == str(me.public)
         assert group.next_refresh == group.members[0].until
+        async with Connection(url) as bus:  # as `keys status` asks, which knows neither plan nor rules
+            elsewhere = KeyManager(bus, office(keyed.id, plan=Plan(())))
+            assert await elsewhere.status() == status
 
 
 async def test_types_with_the_same_attributes_have_keys_of_their_own(jetstream_server):
