@@ -110,7 +110,7 @@ class Links:
             return
         note, now = opened.value, self._broker.setting.now()
         peer = self._broker.peers.get(note.name)
-        if peer is None or peer.key != str(opened.signer) or abs(now - note.time) > MAX_SKEW:
+        if peer is None or peer.key != str(opened.signer) or not abs(now - note.time) <= MAX_SKEW:
             self._broker.counts.untrusted += peer is not None
             return
         peer.heard = now
@@ -171,7 +171,7 @@ class Links:
         """The broker that says it is there, if it may be listened to and says something new."""
         setting, peers = self._broker.setting, self._broker.peers
         now = setting.now()
-        if hello.name == setting.name or abs(now - hello.time) > MAX_SKEW:
+        if hello.name == setting.name or not abs(now - hello.time) <= MAX_SKEW:
             return None
         peer = peers.get(hello.name)
         if peer is not None and peer.key != key:

@@ -75,7 +75,7 @@ class Nonces:
         """Whether this is the first use, in time."""
         while self._order and self._order[0][0] < now - 2 * self._window:
             self._seen.discard(self._order.popleft()[1])
-        if nonce in self._seen or abs(now - time) > self._window or len(nonce) != NONCE_BYTES:
+        if nonce in self._seen or not abs(now - time) <= self._window or len(nonce) != NONCE_BYTES:
             return False
         self._seen.add(nonce)
         self._order.append((now, nonce))

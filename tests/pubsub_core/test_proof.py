@@ -48,6 +48,7 @@ def test_a_nonce_is_used_once_and_in_time():
     assert not nonces.use(one, 100.0, 101.0)
     assert not nonces.use(two, 100.0, 111.0)
     assert not nonces.use(two, 122.0, 111.0)
+    assert not nonces.use(two, float("nan"), 111.0), "of no time, so it could be used again and again"
     assert not nonces.use(b"short", 111.0, 111.0)
     assert nonces.use(two, 111.0, 111.0)
     assert not nonces.use(one, 100.0, 140.0), "forgotten, but too old by then"
