@@ -21,6 +21,8 @@ class Catalogue:
     def __init__(self) -> None:
         self._signed: dict[str, SignedType] = {}
         self._newest: dict[str, EventType] = {}
+        self.revision = 0
+        """Grows with every change, for those who keep what they found here."""
         self._names: dict[str, str] = {}
         self._children: dict[str, set[str]] = {}
         self._attributes: dict[str, Mapping[str, Attribute]] = {}
@@ -114,6 +116,7 @@ class Catalogue:
             for kept in (self._signed, self._attributes, self._by_name):
                 kept.pop(version)
         del self._newest[id_], self._names[definition.name]
+        self.revision += 1
         if definition.parent is not None:
             self._children[definition.parent.id].discard(id_)
 
@@ -142,6 +145,7 @@ class Catalogue:
         self._signed[definition.version] = signed
         self._attributes[definition.version] = MappingProxyType({each.id: each for each in every})
         self._by_name[definition.version] = MappingProxyType({each.name: each for each in every})
+        self.revision += 1
         newest = self._newest.get(definition.id)
         if newest is None or definition.previous == newest.version:
             self._newest[definition.id] = definition

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from authz.predicate import Scalar
 from pubsub_core.errors import EventError
 from pubsub_core.event_type import AttributeType
@@ -36,8 +38,7 @@ class Untransformable(EventError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True, gc=False):
     """What a transformation may know besides the event's values."""
 
     event: bytes
