@@ -114,6 +114,8 @@ class Forwarding:
             if now >= self._next.get(type_, 0.0):
                 self._next[type_] = (now // plan.pace + 1) * plan.pace
                 self._send_boxes(type_, held)
+        for type_ in {waiting for _, waiting in self._waiting} - paced.keys():  # whose pace was given up
+            self._send_boxes(type_, held)
         return min((self._next[type_] for type_ in paced), default=math.inf)
 
     def _send_boxes(self, type_: str, held: bool) -> None:

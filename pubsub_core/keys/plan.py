@@ -18,6 +18,7 @@ from pubsub_core.event_type import check_id
 from pubsub_core.keys.errors import InvalidPlan
 
 MAX_GROUPS = 256
+MAX_SIZE = 65_536
 MIN_PACE = 0.01
 MAX_PACE = 10.0
 """Seconds; a proof that travels with events is not taken much later."""
@@ -57,6 +58,10 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, dict=True):
             raise InvalidPlan(f"must have at most {MAX_GROUPS} groups, with an id for each")
         if list(self.sizes) != sorted(set(self.sizes)) or any(size < 1 for size in self.sizes):
             raise InvalidPlan("must list its size classes from the smallest to the largest")
+        if self.sizes and self.sizes[-1] > MAX_SIZE:
+            raise InvalidPlan(
+                f"must have size classes of at most {MAX_SIZE} bytes, which is what an event may have"
+            )
         if not 0 <= self.pace <= MAX_PACE or 0 < self.pace < MIN_PACE:
             raise InvalidPlan(f"must have a pace of {MIN_PACE:g} to {MAX_PACE:g} seconds, or 0 for none")
 

@@ -208,3 +208,19 @@ def test_while_a_broker_is_held_its_boxes_are_empty_and_nothing_is_lost(monkeypa
     assert not taken
     sender.tick(made.now + 2.0)
     assert len(taken) == 1
+
+
+def test_what_waits_is_sent_when_the_pace_is_given_up(monkeypatch):
+    made = net("a", "b")
+    sender, taken = made.brokers["a"].forwarding, []
+    monkeypatch.setattr(made.brokers["b"], "receive", lambda each, *_, **__: taken.append(each))
+    made.want("b")
+    groups = Plan.each([KIND.attributes[0].id]).groups
+    made.brokers["a"].setting.vault.learn(KIND.id, Plan(groups, pace=2.0))
+    sender._send(made.brokers["a"].peers["b"], KIND.id, pack(parcel(1)))
+    made.brokers["a"].setting.vault.learn(KIND.id, Plan(groups))
+    sender.tick(made.now)
+    assert len(taken) == 1
+    made.log.clear()
+    sender.tick(made.now)
+    assert not boxes(made)

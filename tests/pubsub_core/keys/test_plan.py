@@ -50,6 +50,11 @@ def test_size_classes_must_grow():
         Plan.each([A], sizes=(64, 32))
 
 
+def test_size_classes_are_no_larger_than_events_may_be():
+    with pytest.raises(InvalidPlan, match="at most 65536 bytes"):
+        Plan.each([A], sizes=(64, 600_000))
+
+
 @pytest.mark.parametrize("pace", [0.001, -1.0, float("nan"), 11.0])
 def test_a_pace_is_one_that_can_be_kept(pace):
     with pytest.raises(InvalidPlan):
