@@ -55,7 +55,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 def history_setting(
     url: str | None, key: Path | None, keep: Path | None, broker: str, *, create: bool = True
 ) -> HistorySetting | None:
-    """What the options of a command say; None without a URL. Raises FileRefused and KeyFileRefused.
+    """What the options of a command say; None without a URL. Raises FileRefused, KeyFileRefused and NoSuchHistory.
 
     With `create` a key that is not there is made.
     """
@@ -66,11 +66,23 @@ def history_setting(
     folder = state_folder() / "history"
     where = f"sqlite:///{folder / broker}.db" if url == DEFAULT else _with_driver(url)
     path = key or folder / f"{broker}.key"
+    if not create and url == DEFAULT and key is None and not path.exists():
+        raise NoSuchHistory(broker, sorted(each.stem for each in folder.glob("*.key")))
     if create and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
     rules = read(keep, lambda text, _: _rules(keep, text)) if keep is not None else ()
     return HistorySetting(where, _secret(path), rules)
+
+
+class NoSuchHistory(AuthFabricError):
+    """This user's brokers have kept nothing under such a name; `others` are those that have."""
+
+    def __init__(self, broker: str, others: list[str]) -> None:
+        known = f"name one by `--broker`: {', '.join(others)}" if others else "none has been kept here"
+        super().__init__(f"there is no history of the broker `{broker}`: {known}")
+        self.broker = broker
+        self.others = others
 
 
 class NoHistory(AuthFabricError):

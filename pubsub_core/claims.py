@@ -63,7 +63,8 @@ class Claim:
         if self.subscription is None:
             return self.ask.type in self.session.advertised
         if isinstance(self.subscription, Playback):
-            return self.session.playbacks.get(self.subscription.key) is self.subscription
+            under_way = self.session.playbacks.get(self.subscription.key) is self.subscription
+            return under_way or self.subscription in self.session.played
         return self.session.subscriptions.get(self.subscription.number) is self.subscription
 
 
@@ -129,7 +130,10 @@ class Claims:
                 Claim(session, Ask(holder, Right.SUBSCRIBE, s.type, s.fixed), s)
                 for s in session.subscriptions.values()
             ),
-            *(Claim(session, replay_ask(holder, each), each) for each in session.playbacks.values()),
+            *(
+                Claim(session, replay_ask(holder, each), each)
+                for each in (*session.playbacks.values(), *session.played)
+            ),
             *(Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
         ]
 

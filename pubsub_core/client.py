@@ -70,9 +70,9 @@ __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "
 CALL_SECONDS = 5.0
 KEEPALIVE_SECONDS = 2.0
 ACKNOWLEDGE = 512
+"""After so many events read, the broker is told so at once."""
 LOOK = 16
 """After so many events read it is looked whether to acknowledge them."""
-"""After so many events read, the broker is told so at once."""
 
 _Reader = TypeVar("_Reader", bound=Subscriber)
 

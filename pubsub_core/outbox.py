@@ -7,8 +7,8 @@ number yet, so that it can still be withheld.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -29,6 +29,10 @@ class Outbox(Generic[T]):
         self._sent: deque[T] = deque()
         self.received = 0
         """The number up to which the client has everything."""
+
+    def __iter__(self) -> Iterator[T]:
+        """Everything that may still be sent, for the first time or again."""
+        return chain(self._sent, self._unsent)
 
     @property
     def last(self) -> int:

@@ -13,9 +13,14 @@ LONGEST = 31 * 86_400.0
 
 @dataclass(slots=True)
 class Pace:
-    """What was sent lately. Pure: time goes in."""
+    """What was sent lately. Pure: time goes in.
+
+    Invariant: what a rule with the longest span that was asked about would count is still there, so that rules with
+    shorter ones beside it forget nothing for it.
+    """
 
     _sent: deque[tuple[float, int]] = field(default_factory=deque)
+    _span: float = 0.0
 
     def matters(self, now: float) -> bool:
         """Whether any rule could still look at it."""
@@ -23,9 +28,10 @@ class Pace:
 
     def room(self, rate: Rate, now: float) -> int:
         """How many more may be sent now."""
-        while self._sent and self._sent[0][0] <= now - rate.seconds:
+        self._span = max(self._span, rate.seconds)
+        while self._sent and self._sent[0][0] <= now - self._span:
             self._sent.popleft()
-        return max(0, rate.count - sum(count for _, count in self._sent))
+        return max(0, rate.count - sum(count for at, count in self._sent if at > now - rate.seconds))
 
     def send(self, count: int, now: float) -> None:
         if count:
@@ -33,4 +39,5 @@ class Pace:
 
     def wait(self, rate: Rate, now: float) -> float:
         """Seconds until there is room again, if there is none."""
-        return max(0.0, self._sent[0][0] + rate.seconds - now) if self._sent else 0.0
+        counted = (at for at, _ in self._sent if at > now - rate.seconds)
+        return max(0.0, next(counted, now - rate.seconds) + rate.seconds - now)

@@ -43,7 +43,9 @@ class Query:
     @property
     def context(self) -> dict[str, object]:
         """What policies can see of it."""
-        return {name: value for name, value in zip(_NAMES, self._values, strict=True) if value}
+        return {
+            name: value for name, value in zip(_NAMES, self._values, strict=True) if value not in (None, "")
+        }
 
     @property
     def _values(self) -> tuple[object, ...]:
@@ -122,10 +124,11 @@ class Playback(Subscription):
         return self.joined is not None or bool(self.source)
 
     @property
-    def rates(self) -> list[Rate]:
-        """How fast it may go, by rules."""
+    def rates(self) -> dict[str, Rate]:
+        """How fast it may go, by the names of the rules that say so."""
         rules = (each.restriction.rules for each in self.granted.values())
-        return [each.rate for each in rules if each is not None and each.rate is not None]
+        slow = (each.slowest for each in rules if each is not None)
+        return {each.id: each.rate for each in slow if each is not None and each.rate is not None}
 
     def go_on(self) -> None:
         """Something has changed that may let it go on."""

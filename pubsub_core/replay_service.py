@@ -113,6 +113,9 @@ class Replays:
         for session in self._broker.sessions.values():
             for playback in session.playbacks.values():
                 playback.go_on()
+            if session.played:
+                kept = {each.subscription for each in session.outbox}
+                session.played = [each for each in session.played if each in kept]
 
     def _meet(self) -> None:
         """Remember who is there: of somebody who is away for a while, the past is waited for, and missed by name."""
@@ -170,8 +173,8 @@ class Replays:
                     if playback.passes(event, now):
                         session.outbox.put(Item(playback, event, raw))
                 self._broker.flush(session)
-                if playback.rates:
-                    self._pace(session, playback).send(session.past_sent[playback.number] - sent, now)
+                for rule in playback.rates:
+                    self._pace(session, rule).send(session.past_sent[playback.number] - sent, now)
                 await asyncio.sleep(0)
             else:
                 await playback.news.wait()
@@ -181,9 +184,9 @@ class Replays:
         there = self._broker.sessions.get(session.token) is session
         return there and session.playbacks.get(playback.key) is playback
 
-    def _pace(self, session: Session, playback: Playback) -> Pace:
-        """What one client was sent of one type lately, in whatever session."""
-        return self._paces.setdefault((session.holder.credential.name, playback.type), Pace())
+    def _pace(self, session: Session, rule: str) -> Pace:
+        """What one client was sent under one rule lately, in whatever session, of the rule's type and its sub-types."""
+        return self._paces.setdefault((session.holder.credential.name, rule), Pace())
 
     def _room(self, session: Session, playback: Playback, now: float) -> int:
         """How many events can be sent now: none while nobody knows whether they may be."""
@@ -193,8 +196,8 @@ class Replays:
         number = playback.number
         credit = WINDOW - session.past_sent[number] + session.past_read.get(number, 0)
         room = max(0, min(session.outbox.room, credit))
-        for rate in playback.rates:
-            pace = self._pace(session, playback)
+        for rule, rate in playback.rates.items():
+            pace = self._pace(session, rule)
             room = min(room, pace.room(rate, now))
             if not room:
                 asyncio.get_running_loop().call_later(pace.wait(rate, now), playback.go_on)
@@ -240,6 +243,7 @@ class Replays:
     def _end(self, session: Session, playback: Playback, missing: list[str]) -> None:
         """Say that this was all, and let the present follow."""
         del session.playbacks[playback.key]
+        session.played.append(playback)
         word = Ended(playback.refused, tuple(dict.fromkeys(missing)))
         session.outbox.put(Item(playback, None, msgspec.Raw(encode(word))))
         if playback.joined is not None:

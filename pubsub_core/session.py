@@ -56,6 +56,8 @@ class Session:
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     playbacks: dict[object, Playback] = field(default_factory=dict)
     """Past events on their way: those a client asked for by the number of their subscription."""
+    played: list[Playback] = field(default_factory=list)
+    """Those that have ended, of which something may still have to be sent again."""
     past_sent: Counter[int] = field(default_factory=Counter)
     """How many past events were sent, by the number of the subscription that they are for."""
     past_read: dict[int, int] = field(default_factory=dict)

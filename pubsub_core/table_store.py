@@ -34,6 +34,8 @@ class TableStore:
         self._numbers: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self.tables: dict[str, Rows] = {}
+        self.left_out: dict[str, str] = {}
+        """What is stored and does not count, and why."""
 
     async def refresh(self) -> bool:
         """Take in what is new; says whether anything was. What is not rightly signed is left out."""
@@ -44,7 +46,8 @@ class TableStore:
             if record.data:
                 self._accept(record.name, record.data)
             else:
-                self.tables.pop(untoken(record.name.rpartition(".")[2]), None)
+                self.tables.pop(_table(record.name), None)
+                self.left_out.pop(_table(record.name), None)
         return bool(records)
 
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
@@ -72,13 +75,20 @@ class TableStore:
             opened = unlock(self._network, _LOCK, data) if self._network else data
             table = TABLE.open(opened, self._trusted).value
         except AuthFabricError as error:
-            _log.warning("a context table in the store is left out: %s", error)
+            _log.warning("the context table `%s` is left out: %s", _table(stored), error)
+            self.left_out[_table(stored)] = str(error)
             return
         misplaced = table.domain != self._domain or self._name(table.name) != stored
         if misplaced or table.version < self._versions.get(table.name, 0):
             _log.warning("the context table `%s` is left out: it is not the latest", table.name)
             return
+        self.left_out.pop(table.name, None)
         self._versions[table.name], self.tables[table.name] = table.version, table.rows
 
     def _name(self, name: str) -> str:
         return f"{token(self._domain)}.{token(name)}"
+
+
+def _table(stored: str) -> str:
+    """The table's name, as it says itself."""
+    return untoken(stored.rpartition(".")[2])

@@ -21,7 +21,16 @@ from pubsub_core.event import Event
 from pubsub_core.event_type import Attribute, EventType
 from pubsub_core.playback import Query
 from pubsub_core.rules.condition import Known, bind_condition, event_part
-from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_argument, read_term
+from pubsub_core.rules.context import (
+    Case,
+    Context,
+    Term,
+    Test,
+    Unknowable,
+    compile_condition,
+    read_argument,
+    read_term,
+)
 from pubsub_core.rules.interaction import Interaction, Replaying
 from pubsub_core.switchboard import Subscription
 
@@ -76,8 +85,13 @@ class _Ready:
 
 
 def _time(term: Term | None, case: Case) -> float | None:
-    found = term(case) if term is not None else None
-    return found if isinstance(found, int | float) else None
+    """None if the rule sets no bound. Raises Unknowable if it does, and nobody knows which."""
+    if term is None:
+        return None
+    found = term(case)
+    if not isinstance(found, int | float):
+        raise Unknowable("FROM or TO", "comes to no time")
+    return found
 
 
 class Triggers:

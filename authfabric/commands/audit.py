@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from msgspec import json as documents
 from msgspec import structs
 from rich.markup import escape
 
@@ -127,7 +128,8 @@ def _show(record: AuditRecord | None, json: bool) -> None:
 
 def _words(record: AuditRecord) -> str:
     if record.vouched is not None:
-        return f"[dim]signed {record.vouched.statement.count} decisions[/]"
+        count = record.vouched.statement.count
+        return f"[dim]signed {count} decision{'s' * (count != 1)}[/]"
     if record.disclosed is not None:
         return _disclosed_words(record.disclosed)
     if record.request is None or record.decision is None:
@@ -136,8 +138,9 @@ def _words(record: AuditRecord) -> str:
     how = decision.inferred
     source = f"{how.method}{', stale' if how.stale else ''}" if how is not None else "asked"
     colour = "green" if decision.allowed else "red"
+    asked = documents.encode(record.request.context).decode() if record.request.context else ""
     return (
-        f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}"
+        f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}{escape(asked and ' ' + asked)}"
         f"  [dim]{escape(str(decision))} {source}, epoch {decision.epoch}[/]"
     )
 
@@ -168,7 +171,9 @@ def _record_document(record: AuditRecord) -> dict[str, object]:
     if record.request is None or record.decision is None:
         return document | {"dropped": record.dropped}
     return (
-        document | decision_document(record.request, record.decision) | {"inferred": record.decision.inferred}
+        document
+        | decision_document(record.request, record.decision)
+        | {"context": record.request.context, "inferred": record.decision.inferred}
     )
 
 

@@ -12,15 +12,14 @@ import msgspec
 import typer
 from rich.table import Table as Grid
 
-from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
+from authfabric.keys import own_identity, trusted_keys
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say
-from authz import AuthFabricError, PublicKey
+from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from authz.predicate import Scalar
-from bus.keystore import load_key
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from pep.trust_store import read_keys
@@ -30,9 +29,17 @@ from pubsub_core.table_store import TableStore
 app = typer.Typer(help="The tables that rules look things up in.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name.")]
-Key = Annotated[Path, typer.Option("--key", help="The key file of whoever releases the domain's policies.")]
+Key = Annotated[
+    Path | None,
+    typer.Option("--key", help="The key file of whoever releases the domain's policies. Default: your own."),
+]
 Trust = Annotated[
-    list[str], typer.Option("--trust", metavar="KEY|FILE", help="Whose tables count. Repeatable.")
+    list[str] | None,
+    typer.Option("--trust", metavar="KEY|FILE", help="Whose tables count. Repeatable. Default: your own."),
+]
+Others = Annotated[
+    list[str] | None,
+    typer.Option("--trust", metavar="KEY|FILE", help="Who else may have signed the table. Repeatable."),
 ]
 Domain = Annotated[str, typer.Option(help="The domain whose brokers look things up.")]
 
@@ -44,7 +51,8 @@ def set_row(
     columns: Annotated[
         list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Without a value, the column is taken out.")
     ],
-    key: Key,
+    key: Key = None,
+    trust: Others = None,
     domain: Domain = DEFAULT_DOMAIN,
     network_key: NetworkKey = None,
     url: Url = None,
@@ -53,11 +61,20 @@ def set_row(
     """Set columns of one row. Brokers heed it with the next event."""
     with _errors():
         values = dict(_column(table, each) for each in columns)
+        signer, others = own_identity(key), read_keys(trust or [])
         rows = run(
-            _change(find_url(url), table, key, domain, network_key, lambda rows: changed(rows, row, values))
+            _change(
+                find_url(url),
+                table,
+                signer,
+                others,
+                domain,
+                network_key,
+                lambda rows: changed(rows, row, values),
+            )
         )
     print_json({"table": table, "rows": len(rows)}) if json else say(
-        f"`{printable(table)}` has {len(rows)} rows"
+        f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}"
     )
 
 
@@ -65,7 +82,8 @@ def set_row(
 def load(
     table: Name,
     file: Annotated[Path, typer.Argument(help="CSV whose first column is the key, with a line of names.")],
-    key: Key,
+    key: Key = None,
+    trust: Others = None,
     domain: Domain = DEFAULT_DOMAIN,
     network_key: NetworkKey = None,
     url: Url = None,
@@ -74,17 +92,18 @@ def load(
     """Put a whole table in place of what there was."""
     with _errors():
         rows = read(file, read_rows)
-        run(_change(find_url(url), table, key, domain, network_key, lambda _: rows))
+        signer, others = own_identity(key), read_keys(trust or [])
+        run(_change(find_url(url), table, signer, others, domain, network_key, lambda _: rows, anew=True))
     print_json({"table": table, "rows": len(rows)}) if json else say(
-        f"`{printable(table)}` has {len(rows)} rows"
+        f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}"
     )
 
 
 @app.command()
 def get(
     table: Name,
-    trust: Trust,
     row: Annotated[str | None, typer.Argument(metavar="[ROW]", help="One row's key. Default: all.")] = None,
+    trust: Trust = None,
     domain: Domain = DEFAULT_DOMAIN,
     network_key: NetworkKey = None,
     url: Url = None,
@@ -92,7 +111,7 @@ def get(
 ) -> None:
     """Show a table, as brokers see it."""
     with _errors():
-        tables = run(_tables(find_url(url), read_keys(trust), domain, network_key))
+        tables = run(_tables(find_url(url), trusted_keys(trust), domain, network_key))
     if table not in tables or (row is not None and row not in tables[table]):
         fail(f"there is no {'table' if row is None else 'row'} `{row or table}`", Exit.DENIED)
     rows = {row: tables[table][row]} if row is not None else tables[table]
@@ -108,7 +127,7 @@ def get(
 
 @app.command("list")
 def list_tables(
-    trust: Trust,
+    trust: Trust = None,
     domain: Domain = DEFAULT_DOMAIN,
     network_key: NetworkKey = None,
     url: Url = None,
@@ -116,7 +135,7 @@ def list_tables(
 ) -> None:
     """Say which tables there are, with how many rows."""
     with _errors():
-        tables = run(_tables(find_url(url), read_keys(trust), domain, network_key))
+        tables = run(_tables(find_url(url), trusted_keys(trust), domain, network_key))
     if json:
         print_json({name: len(rows) for name, rows in sorted(tables.items())})
         return
@@ -125,14 +144,24 @@ def list_tables(
 
 
 async def _change(
-    url: str, table: str, key: Path, domain: str, network_key: Path | None, change: Callable[[Rows], Rows]
+    url: str,
+    table: str,
+    signer: Identity,
+    others: Collection[PublicKey],
+    domain: str,
+    network_key: Path | None,
+    change: Callable[[Rows], Rows],
+    anew: bool = False,
 ) -> Rows:
-    identity = load_key(key, passphrase.known)
+    """Sign a table with what is changed in it; with `anew` it is another, whatever was there."""
     async with connect(url, name="context") as bus:
-        store = TableStore(bus, domain, {identity.public}, read_network_key(network_key))
+        store = TableStore(bus, domain, {signer.public, *others}, read_network_key(network_key))
         await store.refresh()
+        if table in store.left_out and not anew:
+            remedy = "name who signed it by `--trust`, or put a whole one in its place by `context load`"
+            raise InvalidTable(table, f"is left as it is, since {store.left_out[table]}: {remedy}")
         rows = change(store.tables.get(table, {}))
-        await store.put(table, rows, identity)
+        await store.put(table, rows, signer)
     return rows
 
 

@@ -100,7 +100,7 @@ class Outcome:
             show_lines=True,
         )
         for heading in ("published", *self.seen):
-            table.add_column(heading)
+            table.add_column(heading, overflow="fold")
         for number, values in enumerate(self.published):
             table.add_row(_lines(values), *(_lines(each[number]) for each in self.seen.values()))
         return table

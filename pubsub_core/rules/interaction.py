@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from math import inf
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Or, Predicate
@@ -47,6 +48,11 @@ class Permit:
     where: Predicate
     rate: Rate | None = None
     """How fast past events may be had."""
+
+
+def _speed(permit: Permit) -> float:
+    """Events in a second."""
+    return inf if permit.rate is None else permit.rate.count / permit.rate.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +100,16 @@ class Interaction:
     replays: tuple[Replaying, ...] = ()
 
     @property
-    def rate(self) -> Rate | None:
-        """How fast past events may be had: as fast as one of the permits says."""
-        rates = [each.rate for each in self.permits]
-        if not rates or None in rates:
-            return None
-        return max(filter(None, rates), key=lambda each: each.count / each.seconds)
+    def slowest(self) -> Permit | None:
+        """The permit by which past events may be had as fast as it says: no event is let through faster than it may be.
+
+        That is the fastest of those that let everything through. Without such a one it depends on the event which of
+        them does, and so the slowest counts.
+        """
+        always = [each for each in self.permits if each.where == TRUE]
+        if always:
+            return max(always, key=_speed)
+        return min(self.permits, key=_speed, default=None)
 
     def needs(self, names: Mapping[str, Attribute]) -> frozenset[str]:
         """The attributes, by UUID, without which nobody can tell whether these rules apply."""

@@ -80,3 +80,15 @@ async def test_what_somebody_was_shown_is_told(tmp_path):
         assert (last["disclosed"]["subject"], last["disclosed"]["rules"]) == ("ann", ["blur"])
         words = await asyncio.to_thread(CliRunner().invoke, app, ["audit", "tail", *url])
         assert "ann: 1 past event of ward.reading as ward.blurred" in " ".join(words.stdout.split())
+
+
+async def test_what_a_question_came_with_is_shown(tmp_path):
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        async with here.pep(audit=True, name="shop") as pep:
+            await pep.check("eve", "/types/t", "replay", context={"from": 1.5, "during": "held('[x]')"})
+        url = ("--url", here.server.url)
+        _, last = await authfabric("audit", "tail", "-n", "1", *url)
+        assert last["context"] == {"from": 1.5, "during": "held('[x]')"}
+        words = await asyncio.to_thread(CliRunner().invoke, app, ["audit", "tail", "-n", "1", *url])
+        assert """{"from":1.5,"during":"held('[x]')"}""" in " ".join(words.stdout.split())

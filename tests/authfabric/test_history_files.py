@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from authfabric.capability_files import FileRefused
-from authfabric.history_files import NoHistory, history_setting
+from authfabric.history_files import NoHistory, NoSuchHistory, history_setting
 from bus.keystore import KeyFileRefused
 from pubsub_core.history.keeping import Search
 
@@ -87,3 +87,11 @@ def test_a_keep_file_without_a_history_is_a_mistake(tmp_path):
 def test_without_the_packages_a_broker_runs_and_a_history_says_what_to_install():
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert "pip install 'authfabric[history]'" in ran.stdout
+
+
+def test_who_names_no_broker_is_told_which_have_a_history():
+    with pytest.raises(NoSuchHistory, match="none has been kept here"):
+        history_setting("default", None, None, "host", create=False)
+    history_setting("default", None, None, "met")
+    with pytest.raises(NoSuchHistory, match="no history of the broker `host`: name one by `--broker`: met"):
+        history_setting("default", None, None, "host", create=False)

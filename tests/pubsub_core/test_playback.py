@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubsub_core.event import Event
-from pubsub_core.playback import FEW, Merge, Source, Waiting
+from pubsub_core.playback import FEW, Merge, Query, Source, Waiting
 
 
 def event(time: float, number: int = 0) -> tuple[Event, msgspec.Raw]:
@@ -62,3 +62,7 @@ def test_what_waits_is_bounded(monkeypatch):
     waiting.put(3)
     waiting.put(4)
     assert (waiting.items, waiting.overflowed) == ([], True)
+
+
+def test_policies_see_every_time_that_is_asked_for_even_the_first():
+    assert Query(0.0, None, "held('x')").context == {"from": 0.0, "during": "held('x')"}

@@ -49,3 +49,22 @@ def test_what_is_wrong_is_said(where, tmp_path):
     (tmp_path / "bad.csv").write_text("ward,floor\nC3\n")
     assert "in line 2" in run("context", "load", "t", "bad.csv", "--key", "owner.key", *where, code=2)
     assert "no table `t`" in run("context", "get", "t", "--trust", "owner.pub", *where, code=1)
+
+
+def test_the_table_of_another_is_not_lost_when_a_row_is_set(where, tmp_path):
+    run("context", "set", "staff", "ann", "ward=C3", "--key", "owner.key", *where)
+    by_thief = ("context", "set", "staff", "bob", "ward=C4", "--key", "thief.key", *where)
+    assert "name who signed it by `--trust`" in run(*by_thief, code=3)
+    run(*by_thief, "--trust", "owner.pub")
+    read = ("--trust", "thief.pub", "--json", *where)
+    assert json.loads(run("context", "get", "staff", *read)) == {"ann": {"ward": "C3"}, "bob": {"ward": "C4"}}
+    (tmp_path / "staff.csv").write_text("name,ward\nann,C5\n")
+    run("context", "load", "staff", "staff.csv", "--key", "owner.key", *where)
+    read = ("--trust", "owner.pub", "--json", *where)
+    assert json.loads(run("context", "get", "staff", *read)) == {"ann": {"ward": "C5"}}
+
+
+def test_whoever_releases_policies_here_signs_and_trusts_by_default(where, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    run("context", "set", "staff", "ann", "ward=C3", *where)
+    assert json.loads(run("context", "list", "--json", *where)) == {"staff": 1}

@@ -135,6 +135,30 @@ async def test_a_right_that_is_taken_away_ends_the_replay(url, place):
         assert replayed.caught_up
 
 
+async def test_what_is_sent_again_after_the_end_of_a_replay_is_what_may_be_seen_by_then(url, place):
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    service = await place.broker("met", history=setting(url))
+    async with place.connected("nurse", "met") as nurse:
+        await publish(nurse, kind, range(10))
+        replayed = await nurse.replay(kind.name)
+        (session,) = service.broker.sessions.values()
+        await eventually(lambda: bool(session.played))
+
+        def again() -> int:
+            mail = service.broker._mail
+            return sum(
+                each.event is not None and mail._again(session, each) is not None for each in session.outbox
+            )
+
+        assert again() == 10
+        await enforce(place, HIDING)
+        await eventually(lambda: again() == 5)
+        await enforce(place, NOBODY)
+        await eventually(lambda: again() == 0)
+        assert len([each async for each in replayed]) == 10
+        await eventually(lambda: not session.played)
+
+
 async def test_a_client_that_does_not_read_holds_up_the_reading_of_the_database(url, place):
     kind = await place.define("Prescribe", *ATTRIBUTES)
     service = await place.broker("met", history=setting(url))

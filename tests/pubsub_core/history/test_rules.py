@@ -202,6 +202,64 @@ def test_a_pace_leaves_room_as_time_goes_by():
     assert (pace.room(rate, 59.0), pace.room(rate, 60.0), pace.room(rate, 90.0)) == (0, 3, 5)
 
 
+def test_a_rule_with_a_short_span_forgets_nothing_for_one_with_a_long_span():
+    pace, short, long = Pace(), Rate(5, 1), Rate(10, 3600)
+    pace.send(5, 0.0)
+    pace.send(5, 2.0)
+    assert pace.room(long, 2.0) == 0
+    assert (pace.room(short, 10.0), pace.room(long, 10.0)) == (5, 0)
+    assert (pace.wait(short, 2.0), pace.wait(long, 10.0)) == (1.0, 3590.0)
+    assert pace.room(long, 3600.0) == 5
+
+
+async def sent_under(place: Town, client, free, *asked: str) -> list[int]:
+    """How many past events were sent for each replay, when another without a limit that was asked for later is over."""
+    replays = [await client.replay(each) for each in asked]
+    await publish(client, free, *({"prescriber": "n1"} for _ in range(20)))
+    assert len([each async for each in await client.replay(free.name)]) == 20
+    (session,) = place.services[0].broker.sessions.values()
+    return [session.past_sent[each.number] for each in replays]
+
+
+async def test_a_replay_of_a_sub_type_goes_no_faster_beside_one_of_its_type(url, place):
+    reading, free = await place.define("Reading", *READING), await place.define("Free", *CASE)
+    pulse = await place.define("Pulse", parent=reading)
+    await place.broker("home", history=setting(url))
+    await release(place, f"{SLOW.format(reading=reading.name)} free: ALLOW REPLAY OF {free.name}\n")
+    sensor = await place.client("sensor", "home")
+    await publish(sensor, pulse, *({"patient": "p", "pulse": n} for n in range(20)))
+    assert sum(await sent_under(place, sensor, free, reading.name, pulse.name)) == 5
+
+
+async def test_an_alternative_without_a_limit_lets_nothing_else_through_faster(url, place):
+    reading, free = await place.define("Reading", *READING), await place.define("Free", *CASE)
+    await place.broker("home", history=setting(url))
+    fast = f"fast: ALLOW REPLAY OF {reading.name} WHERE patient = 'q'\nfree: ALLOW REPLAY OF {free.name}\n"
+    await release(place, SLOW.format(reading=reading.name) + fast)
+    sensor = await place.client("sensor", "home")
+    await publish(sensor, reading, *({"patient": "p", "pulse": n} for n in range(20)))
+    assert await sent_under(place, sensor, free, reading.name) == [5]
+
+
+async def test_nothing_is_sent_by_itself_of_times_that_nobody_knows(url, place):
+    reading, emergency = await place.define("Reading", *READING), await place.define("Emergency", *EMERGENCY)
+    service = await place.broker("home", history=setting(url))
+    text = f"all: ALLOW SUBSCRIPTION TO {reading.name}\nsince: AUTO REPLAY EVENT TYPE {reading.name}"
+    await release(place, f"{text} FROM lookup('consent', patient, 'since') ON {emergency.name}\n")
+    table = service.broker.setting.rules.context.tables
+    table["consent"] = {"p1": {"since": 0}}
+    sensor = await place.client("sensor", "home")
+    await publish(sensor, reading, {"patient": "p1", "pulse": 60})
+    subscriber = await sensor.subscriber(reading.name)
+    await publish(sensor, emergency, {"patient": "p2"})
+    await publish(sensor, reading, {"patient": "p1", "pulse": 70})
+    first = await asyncio.wait_for(anext(subscriber), 20)
+    assert (first["pulse"], first.replayed) == (70, False)
+    await publish(sensor, emergency, {"patient": "p1"})
+    again = await asyncio.wait_for(anext(subscriber), 20)
+    assert (again["pulse"], again.replayed) == (60, True)
+
+
 async def test_who_replayed_what_is_in_the_audit_stream(url, place):
     reading = await place.define("Reading", *READING)
     audit = AuditStore(place.bus, place.domain)
