@@ -20,6 +20,7 @@ from pubsub_core.history.setting import HistorySetting, KeepRule
 
 DEFAULT = "default"
 KEY_BYTES = 32
+_FILE = "sqlite:///"
 _FOR_EVER = "for ever"
 _NOTHING = "nothing"
 
@@ -64,11 +65,13 @@ def history_setting(
             raise NoHistory
         return None
     folder = state_folder() / "history"
-    where = f"sqlite:///{folder / broker}.db" if url == DEFAULT else _with_driver(url)
+    where = f"{_FILE}{folder / broker}.db" if url == DEFAULT else _with_driver(url)
     path = key or folder / f"{broker}.key"
     if not create and url == DEFAULT and key is None and not path.exists():
         raise NoSuchHistory(broker, sorted(each.stem for each in folder.glob("*.key")))
     if create and not path.exists():
+        if where.startswith(_FILE) and Path(where.removeprefix(_FILE)).exists():
+            raise KeyFileRefused(path, "is gone, and the history that it opens is not: put it back")
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
     rules = read(keep, lambda text, _: _rules(keep, text)) if keep is not None else ()

@@ -95,3 +95,12 @@ def test_who_names_no_broker_is_told_which_have_a_history():
     history_setting("default", None, None, "met")
     with pytest.raises(NoSuchHistory, match="no history of the broker `host`: name one by `--broker`: met"):
         history_setting("default", None, None, "host", create=False)
+
+
+def test_no_other_key_is_made_for_a_history_that_is_there(state):
+    history_setting("default", None, None, "met")
+    (state / "met.db").touch()
+    (state / "met.key").unlink()
+    with pytest.raises(KeyFileRefused, match="put it back"):
+        history_setting("default", None, None, "met")
+    assert not (state / "met.key").exists()
