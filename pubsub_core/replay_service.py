@@ -127,6 +127,9 @@ class Replays:
     async def _play(self, session: Session, playback: Playback) -> None:
         missing: list[str] = []
         await asyncio.sleep(self._started + SETTLE_SECONDS - asyncio.get_running_loop().time())
+        while not playback.granted and not playback.refused and self._stands(session, playback):
+            playback.news.clear()  # nobody has answered yet, or not to what was asked anew meanwhile
+            await playback.news.wait()
         sources = self._sources(playback)
         while await self._play_all(session, playback, sources, missing):
             waiting = playback.joined.later if playback.joined is not None else None

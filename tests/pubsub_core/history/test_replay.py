@@ -12,6 +12,7 @@ from pubsub_core.client import CallRefused
 from pubsub_core.errors import Refused, ReplayIncomplete
 from pubsub_core.history.keeping import Search
 from pubsub_core.history.setting import HistorySetting, KeepRule
+from pubsub_core.replay_service import Replays
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.waiting import eventually
@@ -104,6 +105,24 @@ async def test_past_and_future_are_one_although_events_are_published_meanwhile(u
         last = await anext(subscriber)
         assert (last["amount"], last.replayed, subscriber.caught_up) == (9000, False, True)
         assert subscriber.missing == ()
+
+
+async def test_a_replay_about_which_nobody_answers_for_a_while_waits_rather_than_end(url, place, monkeypatch):
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=setting(url))
+    begin = Replays.begin
+
+    def begin_unanswered(replays, session, playback) -> None:
+        granted = {id_: (each, playback.asked[id_]) for id_, each in playback.granted.items()}
+        begin(replays, session, playback)
+        playback.permit({}, answered=False)
+        asyncio.get_running_loop().call_later(0.3, playback.permit, granted, True)
+
+    monkeypatch.setattr(Replays, "begin", begin_unanswered)
+    async with place.connected("nurse", "met") as nurse:
+        await publish(nurse, kind, range(10))
+        replayed = [each["amount"] async for each in await nurse.replay(kind.name)]
+        assert replayed == list(range(10))
 
 
 async def test_today_s_policies_are_for_the_past_too(url, place):
