@@ -152,7 +152,7 @@ class EventClient:
                 for task in client._tasks:
                     task.cancel()
                 with contextlib.suppress(BusError, Refused, SessionLost):
-                    await client.call(Disconnect())
+                    await client._call(Disconnect())
 
     async def publisher(self, type_: str) -> Publisher:
         """Advertise a type. Raises Refused, UnknownType."""
@@ -199,14 +199,23 @@ class EventClient:
         return self._numbers
 
     async def _ask_for(self, reader: _Reader) -> _Reader:
+        try:
+            answer = await self._begin(reader)
+        except SessionLost:
+            if self._closed:
+                raise
+            await self._connect()
+            answer = await self._begin(reader)
+        reader.type = self._learn(answer.definitions)
+        return reader
+
+    async def _begin(self, reader: Subscriber) -> Answer:
         self.subscribers[reader.number] = reader
         try:
-            answer = await self.call(reader.call)
+            return await self._call(reader.call)
         except BaseException:
             del self.subscribers[reader.number]
             raise
-        reader.type = self._learn(answer.definitions)
-        return reader
 
     async def restrictions(self, type_: str) -> tuple[str, ...]:
         """Which restrictions apply to this session's use of a type. Raises Refused if that is not to be told."""
@@ -219,7 +228,16 @@ class EventClient:
         await self.call(RemoveType(name))
 
     async def call(self, call: Call) -> Answer:
-        """Have the broker do something. Raises Refused, UnknownType, InvalidCall, SessionLost."""
+        """Have the broker do something, in a new session if it lost this one. Raises Refused, UnknownType, SessionLost."""
+        try:
+            return await self._call(call)
+        except SessionLost:
+            if self._closed:
+                raise
+            await self._connect()
+            return await self._call(call)
+
+    async def _call(self, call: Call) -> Answer:
         signed = SignedCall(call, self.broker, time(), secrets.token_bytes(NONCE_BYTES), self.session)
         subject = broker_subject(self.domain, self.broker, "call")
         sealed = self.channel.seal(CALL.sign(signed, self.identity))
@@ -258,13 +276,13 @@ class EventClient:
             self.channel = await self._meet()
             resume = self.session
             connect = Connect(self.credential, self._inbox, self._chains, resume, self._received)
-            answer = await self.call(connect)
+            answer = await self._call(connect)
             if answer.session == resume:
                 self._outgoing.resend()
                 return
             self.session, self._received, self._acknowledged = answer.session, 0, 0
             for publisher in list(self.publishers.values()):
-                await self.call(Advertise(publisher.type.name))
+                await self._call(Advertise(publisher.type.name))
             for subscriber in list(self.subscribers.values()):
                 await self._ask_again(subscriber)
             self._outgoing.restart()
@@ -274,7 +292,7 @@ class EventClient:
         """Go on in a new session where the old one ended; what had come is still to be read."""
         subscriber.begin_again()
         try:
-            await self.call(subscriber.call)
+            await self._call(subscriber.call)
         except CallRefused as error:
             if not isinstance(subscriber, Replayed):
                 raise

@@ -81,6 +81,21 @@ async def test_a_client_that_does_not_read_is_disconnected_and_others_are_not(pl
         await take(unread, 1000)
 
 
+async def test_a_call_in_a_session_that_the_broker_has_forgotten_is_made_in_a_new_one(place):
+    kind = await place.define("News", *NEWS)
+    north = await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    before = await reader.subscriber(kind.name)
+    north.broker.sessions.clear()
+    after = await reader.subscriber(kind.name, "score > 1")
+    publisher = await writer.publisher(kind.name)
+    for number in range(4):
+        await publisher.publish(score=number)
+    await publisher.flush()
+    assert [each["score"] for each in await take(before, 4)] == [0, 1, 2, 3]
+    assert [each["score"] for each in await take(after, 2)] == [2, 3]
+
+
 async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch):
     monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
