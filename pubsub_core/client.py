@@ -228,7 +228,7 @@ class EventClient:
         await self.call(RemoveType(name))
 
     async def call(self, call: Call) -> Answer:
-        """Have the broker do something, in a new session if it lost this one. Raises Refused, UnknownType, SessionLost."""
+        """Have the broker do something, in a new session if need be. Raises Refused, UnknownType, SessionLost."""
         try:
             return await self._call(call)
         except SessionLost:

@@ -9,6 +9,7 @@ import pytest
 from authz import Identity
 from pubsub_core import outbox
 from pubsub_core.errors import Refused, SessionLost
+from pubsub_core.messages import Inspect
 from tests.pubsub_core.town import NEWS, cut, take, wanted
 from tests.waiting import eventually
 
@@ -86,7 +87,8 @@ async def test_a_call_in_a_session_that_the_broker_has_forgotten_is_made_in_a_ne
     north = await place.broker("north")
     writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
     before = await reader.subscriber(kind.name)
-    north.broker.sessions.clear()
+    for session in tuple(north.broker.sessions.values()):
+        north.broker.close(session)  # without a word
     after = await reader.subscriber(kind.name, "score > 1")
     publisher = await writer.publisher(kind.name)
     for number in range(4):
@@ -148,9 +150,9 @@ async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
         Identity.generate()
     )  # somebody who has the session's name and the credential, not the key
     with pytest.raises(SessionLost):
-        await client.subscriber("x.Y")
+        await client._call(Inspect("x.Y"))
     with pytest.raises(Refused):
-        await client._connect()
+        await client.subscriber("x.Y")
 
 
 @pytest.mark.parametrize("inbox", ["_INBOX.x.1", "af.link.default.all.hello", "$KV.authfabric-types.x", ""])
