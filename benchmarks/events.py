@@ -109,7 +109,7 @@ async def _through_brokers(domain: Domain, kind: EventType) -> float:
     """Events per second from a publisher at one broker to a subscriber at another."""
     async with domain.client("reader", {}, broker=BROKERS[1]) as reader:
         subscriber = await reader.subscriber(kind.name, "speed > 0")
-        child = await _child("brokers", domain.url, *_writer(domain), kind.name)
+        child = await _child("brokers", domain.url, *writer(domain), kind.name)
         for _ in range(WARM_UP):
             await anext(subscriber)
         start = perf_counter()
@@ -120,7 +120,7 @@ async def _through_brokers(domain: Domain, kind: EventType) -> float:
     return EVENTS / seconds
 
 
-def _writer(domain: Domain) -> tuple[str, str]:
+def writer(domain: Domain) -> tuple[str, str]:
     """A publisher's key, as its seed, and its credential."""
     seed = random.randbytes(32)
     identity = Identity.from_seed(seed)

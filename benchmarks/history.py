@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import secrets
 import sys
 from functools import partial
@@ -14,12 +13,11 @@ from uuid import uuid4
 import uvloop
 
 from authfabric.stage import Domain, Ground, stage
-from authz import Identity
+from benchmarks.events import writer
 from benchmarks.harness import at_least, at_most, best_of_each, main
 from benchmarks.history_load import ATTRIBUTES, DRUGS, fetch, fill
 from benchmarks.rules_load import events, judge
 from pdp.bundle import File
-from pubsub_core.credential import Credential, issue
 from pubsub_core.event import Event
 from pubsub_core.event_type import EventType
 from pubsub_core.rules.judge import Judge
@@ -92,7 +90,7 @@ async def _publish(domain: Domain, kind: EventType, broker: str) -> float:
     """Events a second from a publisher at one broker to a subscriber at another."""
     async with domain.client("reader", {}, broker="reads") as reader:
         subscriber = await reader.subscriber(kind.name, "amount >= 0")
-        words = [domain.url, *_writer(domain), kind.name, broker, str(PUBLISHED)]
+        words = [domain.url, *writer(domain), kind.name, broker, str(PUBLISHED)]
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.history_load", *words, stdout=asyncio.subprocess.DEVNULL
         )
@@ -103,14 +101,6 @@ async def _publish(domain: Domain, kind: EventType, broker: str) -> float:
         seconds = perf_counter() - start
         await child.wait()
     return PUBLISHED / seconds
-
-
-def _writer(domain: Domain) -> tuple[str, str]:
-    """A publisher's key, as its seed, and its credential."""
-    seed = random.randbytes(32)
-    identity = Identity.from_seed(seed)
-    credential = issue(Credential(str(identity.public), "writer", domain.name, time() + 1000), domain.key)
-    return seed.hex(), credential.hex()
 
 
 async def _replaying(domain: Domain, kind: EventType) -> dict[str, float]:

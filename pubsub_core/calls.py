@@ -87,7 +87,7 @@ class Calls:
         except UnknownType as error:
             return pack(Answer(str(error), "unknown"))
         except SessionLost as error:
-            return pack(Answer(str(error), "lost"))
+            return pack(Answer(error.problem, "lost"))
         except AuthFabricError as error:
             return pack(Answer(str(error), "invalid"))
 

@@ -32,7 +32,7 @@ from bus.link import connect
 from bus.subjects import broker as broker_subject
 from bus.subjects import mailbox, place
 from pubsub_core.catalogue import Catalogue
-from pubsub_core.errors import Refused, SessionLost, UnknownType
+from pubsub_core.errors import CallRefused, Refused, SessionLost, UnknownType
 from pubsub_core.event_type import EventType
 from pubsub_core.keys.channel import Channel
 from pubsub_core.keys.errors import CannotOpen
@@ -404,12 +404,3 @@ def _raise(call: Call, answer: Answer) -> None:
     if answer.fault == "lost":
         raise SessionLost(answer.problem)
     raise CallRefused(type(call).__name__.lower(), name, answer.problem, answer.fault)
-
-
-class CallRefused(Refused):
-    """The broker did not do what it was asked to; `fault` is `refused`, `invalid` or `failed`."""
-
-    def __init__(self, action: str, name: str, problem: str, fault: str) -> None:
-        super().__init__(action, name, problem)
-        self.args = (problem,)
-        self.fault = fault

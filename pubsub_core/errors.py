@@ -95,3 +95,12 @@ class SessionLost(EventError):
     def __init__(self, problem: str) -> None:
         super().__init__(f"the session is over: {problem}")
         self.problem = problem
+
+
+class CallRefused(Refused):
+    """The broker did not do what it was asked to; `fault` is `refused`, `invalid` or `failed`."""
+
+    def __init__(self, action: str, name: str, problem: str, fault: str) -> None:
+        super().__init__(action, name, problem)
+        self.args = (problem,)
+        self.fault = fault

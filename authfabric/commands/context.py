@@ -73,9 +73,7 @@ def set_row(
                 lambda rows: changed(rows, row, values),
             )
         )
-    print_json({"table": table, "rows": len(rows)}) if json else say(
-        f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}"
-    )
+    _say_size(table, rows, json)
 
 
 @app.command()
@@ -94,9 +92,7 @@ def load(
         rows = read(file, read_rows)
         signer, others = own_identity(key), read_keys(trust or [])
         run(_change(find_url(url), table, signer, others, domain, network_key, lambda _: rows, anew=True))
-    print_json({"table": table, "rows": len(rows)}) if json else say(
-        f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}"
-    )
+    _say_size(table, rows, json)
 
 
 @app.command()
@@ -141,6 +137,13 @@ def list_tables(
         return
     for name, rows in sorted(tables.items()):
         say(f"{printable(name)}  {len(rows)}")
+
+
+def _say_size(table: str, rows: Rows, json: bool) -> None:
+    if json:
+        print_json({"table": table, "rows": len(rows)})
+    else:
+        say(f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}")
 
 
 async def _change(

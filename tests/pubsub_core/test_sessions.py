@@ -149,7 +149,7 @@ async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
     client.identity = (
         Identity.generate()
     )  # somebody who has the session's name and the credential, not the key
-    with pytest.raises(SessionLost):
+    with pytest.raises(SessionLost, match=r"^the session is over: the broker does not know it"):
         await client._call(Inspect("x.Y"))
     with pytest.raises(Refused):
         await client.subscriber("x.Y")
