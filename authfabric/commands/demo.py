@@ -137,7 +137,7 @@ def homecare_(json: Json = False) -> None:
 def _need_history() -> None:
     """Say at once what to install if there is nothing to keep events in."""
     if find_spec("sqlalchemy") is None:
-        fail(INSTALL)
+        fail(f"the brokers of this scenario keep a history: {INSTALL}")
 
 
 def _show(outcomes: Iterable[Outcome], json: bool) -> None:
