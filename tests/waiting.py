@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 async def eventually(happened: Callable[[], object], seconds: float = 20.0) -> None:
@@ -11,3 +14,13 @@ async def eventually(happened: Callable[[], object], seconds: float = 20.0) -> N
     async with asyncio.timeout(seconds):
         while not happened():  # noqa: ASYNC110 - what happens elsewhere sets no event here
             await asyncio.sleep(0.002)
+
+
+async def once_it_works(work: Callable[[], Awaitable[T]], error: type[Exception], seconds: float = 20.0) -> T:
+    """What comes of some work, which is tried again as long as it fails in this way."""
+    async with asyncio.timeout(seconds):
+        while True:
+            try:
+                return await work()
+            except error:
+                await asyncio.sleep(0.02)

@@ -11,18 +11,14 @@ from pubsub_core.client import EventClient, Subscriber
 from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import AttributeType, EventType
 from pubsub_core.type_signature import SignedType
+from tests.waiting import once_it_works
 
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}}\n"
 
 
 async def subscribed(client: EventClient, name: str) -> Subscriber:
     """A subscription, as soon as the type's definition has come here."""
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                return await client.subscriber(name)
-            except UnknownType:
-                await asyncio.sleep(0.05)
+    return await once_it_works(lambda: client.subscriber(name), UnknownType, 30.0)
 
 
 async def test_events_reach_an_account_that_imports_nothing_from_the_publishers():

@@ -14,6 +14,7 @@ from authz import Entity, Identity, Reason
 from bus import Connection, NoResponders
 from bus.attributes import ask_attributes
 from pep import Enforcer
+from tests.waiting import once_it_works
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/attributes.md"
 
@@ -58,13 +59,8 @@ async def service_of_the_page(url: str, identity: Identity) -> AsyncIterator[Non
 
 
 async def _answers(bus: Connection, identity: Identity) -> None:
-    async with asyncio.timeout(20.0):
-        while True:
-            try:
-                await ask_attributes(bus, "hr", identity.public, "subject", ["any"], ["department"], 20.0)
-                return
-            except NoResponders:
-                await asyncio.sleep(0.002)
+    question = "hr", identity.public, "subject", ["any"], ["department"], 20.0
+    await once_it_works(lambda: ask_attributes(bus, *question), NoResponders)
 
 
 async def test_a_replica_asks_the_service_of_the_page(tmp_path):

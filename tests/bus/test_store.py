@@ -11,7 +11,7 @@ from bus import Connection, NatsServer, cluster
 from bus.errors import ContentMissing, Overtaken, StoreUnavailable
 from bus.store import CHUNK_BYTES, HISTORY, ReleaseStore, Stored
 from bus.subjects import CONTENT
-from tests.waiting import eventually
+from tests.waiting import eventually, once_it_works
 
 
 @pytest.fixture
@@ -136,9 +136,4 @@ async def test_in_a_cluster_releases_survive_the_loss_of_a_node():
 
 
 async def _once_there_is_a_leader(work):
-    for _ in range(20):
-        try:
-            return await work()
-        except StoreUnavailable:
-            await asyncio.sleep(0.2)
-    raise AssertionError("the cluster found no leader")
+    return await once_it_works(work, StoreUnavailable)
