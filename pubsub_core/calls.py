@@ -38,6 +38,7 @@ from pubsub_core.messages import (
 from pubsub_core.periods import read_fluent
 from pubsub_core.playback import Playback, Query
 from pubsub_core.proof import Nonces
+from pubsub_core.replay_limits import admit
 from pubsub_core.replay_service import Replays
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Holder, Rights, type_object
@@ -209,14 +210,14 @@ class Calls:
     async def _permit(self, session: Session, playback: Playback, definition: EventType) -> None:
         """Ask whether a client may have past events. Raises Refused, InvalidFilter."""
         bind_filter(parse_filter(playback.filter), self._broker.setting.catalogue.names(definition.version))
-        if playback.number in session.playbacks:
-            raise Refused("replay", definition.name, f"there is a replay {playback.number} already")
+        admit(self._broker.sessions.values(), session, playback, definition.name)
         claim = Claim(session, replay_ask(session.holder, playback), playback)
         granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused("replay", definition.name, granted.detail)
         if session.token not in self._broker.sessions:
             raise SessionLost("it ended meanwhile")
+        admit(self._broker.sessions.values(), session, playback, definition.name)  # others came meanwhile
         self._claims.settle(claim, granted)
         if not playback.granted:
             self._claims.bound(playback, next(iter(granted.restrictions.values())))

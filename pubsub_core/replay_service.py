@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from typing import cast
 
@@ -24,19 +25,20 @@ from pubsub_core.pace import Pace
 from pubsub_core.past import PageWanted
 from pubsub_core.past_service import Pages, PastUnknown
 from pubsub_core.playback import WINDOW, Merge, Playback, Query, Source, Waiting
+from pubsub_core.replay_limits import MOST_DUE, has_room
 from pubsub_core.seen import LOOKBACK
 from pubsub_core.session import Item, Session
 from pubsub_core.switchboard import Subscription
 from pubsub_core.triggers import Due
 
-MOST_PLAYBACKS = 64
-"""So many replays may be under way for one client; rules start no more."""
 AWAY_SECONDS = 3600.0
 """A broker that has been away for longer is not missed any more."""
 SETTLE_SECONDS = 2.5
 """So long after the start of a broker, all others have made themselves known to it."""
 CHUNK = 512
 """So many events are handed on before others have their turn."""
+
+_log = logging.getLogger("authfabric.history")
 
 
 class Replays:
@@ -86,11 +88,18 @@ class Replays:
         """A rule has past events sent."""
         asked = due.subscription
         session = self._broker.sessions.get(asked.session)
-        if session is not None and len(session.playbacks) < MOST_PLAYBACKS:
+        if session is None:
+            return
+        if has_room(session):
             playback = Playback(asked.session, asked.number, asked.type, asked.filter, tense=Tense.AGAIN)
             playback.query, playback.narrow, playback.test = due.query, due.narrow, due.test
             session.playbacks[playback.key] = playback
             self._start(self._send_unasked(session, playback))
+        else:
+            name = session.holder.credential.name
+            _log.warning(
+                "`%s` is sent nothing more by rules: %d of their replays are under way", name, MOST_DUE
+            )
 
     async def _send_unasked(self, session: Session, playback: Playback) -> None:
         claim = Claim(session, replay_ask(session.holder, playback), playback)

@@ -1,0 +1,89 @@
+"""One client has only so much of the past at a time, in however many sessions, and is told so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from authz import Identity
+from pubsub_core import replay_limits
+from pubsub_core.client import CallRefused
+from tests.pubsub_core.conftest import place
+from tests.pubsub_core.history.test_rules import EMERGENCY, READING, SLOW, publish, release, setting
+from tests.waiting import eventually
+
+__all__ = ["place"]
+
+MOST = 3
+
+
+@pytest.fixture
+async def home(place, tmp_path, monkeypatch):
+    """A broker, and a type of which five events an hour are replayed, so that a replay of it stays under way."""
+    for name in ("MOST_REPLAYS", "MOST_JOINED", "MOST_DUE"):
+        monkeypatch.setattr(replay_limits, name, MOST)
+    reading = await place.define("Reading", *READING)
+    service = await place.broker("home", history=setting(f"sqlite:///{tmp_path / 'home.db'}"))
+    all_ = f"all: ALLOW SUBSCRIPTION TO {reading.name}\n"
+    await release(place, SLOW.format(reading=reading.name) + all_)
+    sensor = await place.client("sensor", "home")
+    await publish(sensor, reading, *({"patient": "p", "pulse": n} for n in range(20)))
+    return place, service, reading
+
+
+async def tried(*works) -> tuple[list[object], list[str]]:
+    """What came of works done at once, and why the others were refused."""
+    done = await asyncio.gather(*works, return_exceptions=True)
+    refused = [str(each) for each in done if isinstance(each, CallRefused)]
+    return [each for each in done if not isinstance(each, BaseException)], refused
+
+
+async def test_a_client_has_only_so_many_replays_under_way_in_all_its_sessions(home):
+    place, _, reading = home
+    key = Identity.generate()
+    one, two = [await place.client("ann", "home", key) for _ in range(2)]
+    going, refused = await tried(*(each.replay(reading.name) for each in (one, two, one, two, one)))
+    assert (len(going), len(refused)) == (MOST, 2)
+    assert all("3 replays are under way for this client, the most there may be" in each for each in refused)
+    other = await place.client("bob", "home")
+    await other.replay(reading.name)
+    await going[0].cancel()
+    again = await two.replay(reading.name)
+    assert again.type is not None
+
+
+async def test_only_so_many_subscriptions_of_a_client_begin_in_the_past_and_a_lost_session_has_them_again(
+    home,
+):
+    place, service, reading = home
+    ann = await place.client("ann", "home")
+    going, refused = await tried(*(ann.subscriber(reading.name, from_=0.0) for _ in range(MOST + 1)))
+    assert (len(going), len(refused)) == (MOST, 1)
+    assert "3 subscriptions of this client began in the past" in refused[0]
+    begun = ann.sessions_begun
+    for session in list(service.broker.sessions.values()):
+        service.broker.close(session, "for a test")
+    await eventually(lambda: ann.sessions_begun > begun)
+    (session,) = (each for each in service.broker.sessions.values() if each.token == ann.session)
+    assert len(session.subscriptions) == MOST
+
+
+async def test_rules_send_only_so_much_at_a_time_whatever_the_client_asked_for(home, caplog):
+    place, service, reading = home
+    emergency = await place.define("Emergency", *EMERGENCY)
+    await eventually(lambda: any(each.definition.id == emergency.id for each in service.catalogue))
+    text = f"{SLOW.format(reading=reading.name)}all: ALLOW SUBSCRIPTION TO {reading.name}\n"
+    await release(place, f"{text}before: AUTO REPLAY EVENT TYPE {reading.name} ON {emergency.name}\n")
+    ann = await place.client("ann", "home")
+    for _ in range(MOST):
+        await ann.replay(reading.name)
+    subscriber = await ann.subscriber(reading.name)
+    send, due = service.broker.on_due, []
+    service.broker.on_due = due.append
+    await publish(ann, emergency, {"patient": "p"})
+    for _ in range(MOST + 1):
+        send(due[0])
+    assert caplog.text.count("is sent nothing more by rules") == 1
+    seen = [await asyncio.wait_for(anext(subscriber), 20) for _ in range(MOST * 20)]
+    assert all(each.replayed for each in seen)
