@@ -195,6 +195,7 @@ class Calls:
         self._on_change(set(granted.restrictions))
         if playback is not None:
             self._replays.begin(session, playback)
+        self._replays.rules.resume(session, subscription, call.unfinished)
         return Answer(definitions=self._definitions(definition.version))
 
     async def _replay(self, session: Session, call: Replay) -> Answer:

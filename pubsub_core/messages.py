@@ -57,6 +57,14 @@ class Unadvertise(msgspec.Struct, frozen=True, tag_field="verb", tag="unadvertis
     type: str
 
 
+class Unfinished(msgspec.Struct, frozen=True, array_like=True):
+    """A replay that a rule had started, and that was not over when the session was lost."""
+
+    ticket: bytes
+    start: float | None = None
+    """What is missing begins with this time; None: nothing of it has come."""
+
+
 class Subscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="subscribe"):
     """Ask for the events of a type and its sub-types that pass the filter. `number` is the client's name for it."""
 
@@ -65,6 +73,8 @@ class Subscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="subscribe"):
     filter: str = ""
     start: float | None = None
     """If past events are wanted too: from when on, in Unix seconds."""
+    unfinished: tuple[Unfinished, ...] = ()
+    """What rules were sending in an earlier session."""
 
 
 class Replay(msgspec.Struct, frozen=True, tag_field="verb", tag="replay"):
@@ -199,13 +209,21 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field
     """Of past events, `Ended` comes after the last for each subscription."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, tag_field="word", tag="ended"):
     """There are no more past events for a subscription."""
 
     refused: str = ""
     """Why they may no longer be seen, if that is the reason."""
     missing: tuple[str, ...] = ()
     """What should have come and could not be had."""
+    ticket: bytes = b""
+    """That of the replay that is over, if a rule had started it."""
+
+
+class Sent(msgspec.Struct, frozen=True, tag_field="word", tag="sent"):
+    """What follows for a subscription, of what rules send, is of the replay with this ticket."""
+
+    ticket: bytes
 
 
 class Interest(msgspec.Struct, frozen=True, array_like=True, tag_field="post", tag="i"):
@@ -307,17 +325,17 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     data: bytes
 
 
-_ended = msgspec.msgpack.Decoder(Ended)
+_word: msgspec.msgpack.Decoder[Ended | Sent] = msgspec.msgpack.Decoder(Ended | Sent)
 _MAP = 8
 """How a map of a few entries begins, which no event is."""
 
 
-def decode_past(data: msgspec.Raw) -> Event | Ended:
-    """A past event, or the word that there are no more. Raises InvalidEvent."""
+def decode_past(data: msgspec.Raw) -> Event | Ended | Sent:
+    """A past event, or a word about those that follow, or that there are no more. Raises InvalidEvent."""
     if memoryview(data)[0] >> 4 != _MAP:
         return decode(data)
     try:
-        return _ended.decode(data)
+        return _word.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidEvent("event", f"cannot be read: {str(error).lower()}") from None
 

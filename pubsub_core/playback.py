@@ -103,6 +103,8 @@ class Playback(Subscription):
     """What a rule asks of the events besides."""
     test: Callable[[Event, float], bool] | None = None
     """The rest of it."""
+    ticket: bytes = b""
+    """By which it is known to its client, if a rule has it sent."""
     refused: str = ""
     """Why it may go no further, if so."""
     news: asyncio.Event = field(default_factory=asyncio.Event)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Coroutine
 from typing import cast
 
@@ -20,16 +19,15 @@ from authz.predicate import conjunction
 from pubsub_core.broker import Broker
 from pubsub_core.claims import Claim, Claims, replay_ask
 from pubsub_core.event import encode
-from pubsub_core.messages import Ended, Tense
+from pubsub_core.messages import Ended
 from pubsub_core.pace import Pace
 from pubsub_core.past import PageWanted
 from pubsub_core.past_service import Pages, PastUnknown
 from pubsub_core.playback import WINDOW, Merge, Playback, Query, Source, Waiting
-from pubsub_core.replay_limits import MOST_DUE, has_room
+from pubsub_core.rule_sending import RuleSending
 from pubsub_core.seen import LOOKBACK
 from pubsub_core.session import Item, Session
 from pubsub_core.switchboard import Subscription
-from pubsub_core.triggers import Due
 
 AWAY_SECONDS = 3600.0
 """A broker that has been away for longer is not missed any more."""
@@ -38,8 +36,6 @@ SETTLE_SECONDS = 2.5
 CHUNK = 512
 """So many events are handed on before others have their turn."""
 
-_log = logging.getLogger("authfabric.history")
-
 
 class Replays:
     """Past events on their way to the clients of one broker."""
@@ -47,7 +43,9 @@ class Replays:
     def __init__(self, broker: Broker, pages: Pages, claims: Claims) -> None:
         self._broker = broker
         self._claims = claims
-        broker.on_due = self._on_due
+        self.rules = RuleSending(broker, self._play_unasked)
+        """What rules have sent."""
+        broker.on_due = self.rules.begin
         self._pages = pages
         self._paces: dict[tuple[str, str], Pace] = {}
         self._met: dict[str, tuple[float, frozenset[str]]] = {}
@@ -82,24 +80,10 @@ class Replays:
         playback.query = Query(start)
         if playback.key not in session.playbacks and asked.number not in session.playbacks:
             session.playbacks[playback.key] = playback
-            self._start(self._send_unasked(session, playback))
+            self._play_unasked(session, playback)
 
-    def _on_due(self, due: Due) -> None:
-        """A rule has past events sent."""
-        asked = due.subscription
-        session = self._broker.sessions.get(asked.session)
-        if session is None:
-            return
-        if has_room(session):
-            playback = Playback(asked.session, asked.number, asked.type, asked.filter, tense=Tense.AGAIN)
-            playback.query, playback.narrow, playback.test = due.query, due.narrow, due.test
-            session.playbacks[playback.key] = playback
-            self._start(self._send_unasked(session, playback))
-        else:
-            name = session.holder.credential.name
-            _log.warning(
-                "`%s` is sent nothing more by rules: %d of their replays are under way", name, MOST_DUE
-            )
+    def _play_unasked(self, session: Session, playback: Playback) -> None:
+        self._start(self._send_unasked(session, playback))
 
     async def _send_unasked(self, session: Session, playback: Playback) -> None:
         claim = Claim(session, replay_ask(session.holder, playback), playback)
@@ -181,6 +165,7 @@ class Replays:
             now = self._broker.setting.now()
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
                 sent = session.past_sent[playback.number]
+                self.rules.announce(session, playback)
                 for event, raw in taken:
                     if playback.passes(event, now):
                         session.outbox.put(Item(playback, event, raw))
@@ -256,7 +241,7 @@ class Replays:
         """Say that this was all, and let the present follow."""
         del session.playbacks[playback.key]
         session.played.append(playback)
-        word = Ended(playback.refused, tuple(dict.fromkeys(missing)))
+        word = Ended(playback.refused, tuple(dict.fromkeys(missing)), playback.ticket)
         session.outbox.put(Item(playback, None, msgspec.Raw(encode(word))))
         if playback.joined is not None:
             waiting, playback.joined.later = playback.joined.later, None

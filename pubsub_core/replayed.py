@@ -10,6 +10,7 @@ import msgspec
 from pubsub_core.errors import Refused, ReplayIncomplete
 from pubsub_core.event import Event
 from pubsub_core.messages import Ended, Replay
+from pubsub_core.progress import Progress
 from pubsub_core.subscriber import Delivered, Subscriber
 
 if TYPE_CHECKING:
@@ -26,14 +27,13 @@ class Replayed(Subscriber):
         super().__init__(client, number, asked.type, asked.filter)
         self.caught_up = False
         self._asked = msgspec.structs.replace(asked, number=number)
-        self._last: list[Event] = []
-        """The events read last, which were published at the same moment."""
+        self._progress = Progress()
         self._word: Ended | None = None
 
     @property
     def call(self) -> Replay:
-        """They come in order of time, so whatever is missing begins with the time of the last."""
-        start = self._last[-1].time if self._last else self._asked.start
+        """What was asked for, as far as it has not come."""
+        start = self._asked.start if self._progress.start is None else self._progress.start
         return msgspec.structs.replace(self._asked, start=start)
 
     async def __anext__(self) -> Delivered:
@@ -50,14 +50,7 @@ class Replayed(Subscriber):
         raise StopAsyncIteration
 
     def _is_new(self, event: Event) -> bool:
-        if not self._last or event.time > self._last[-1].time:
-            self._last = [event]
-            return True
-        name = event.publisher, event.sequence, event.type
-        known = any(name == (each.publisher, each.sequence, each.type) for each in self._last)
-        if not known:
-            self._last.append(event)
-        return not known
+        return self._progress.is_new(event)
 
     def begin_again(self) -> None:
         """What was not read comes again."""

@@ -62,6 +62,8 @@ class Session:
     """How many past events were sent, by the number of the subscription that they are for."""
     past_read: dict[int, int] = field(default_factory=dict)
     """How many of them the client has read, by its own word."""
+    sending: dict[int, Playback] = field(default_factory=dict)
+    """Of what rules send, that of which something was sent last, by the number of its subscription."""
     advertised: set[str] = field(default_factory=set)
     """The types that the client asked to publish, by UUID."""
     adverts: dict[str, Mapping[str, Enforcement]] = field(default_factory=dict)

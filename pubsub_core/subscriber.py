@@ -14,7 +14,8 @@ from authz import PublicKey
 from pubsub_core.errors import SessionLost
 from pubsub_core.event import Event, decode
 from pubsub_core.event_type import EventType
-from pubsub_core.messages import Ended, Replay, Subscribe, Tense, Unsubscribe, decode_past
+from pubsub_core.messages import Ended, Replay, Sent, Subscribe, Tense, Unsubscribe, decode_past
+from pubsub_core.progress import RuleReplays
 from pubsub_core.seen import Seen
 from pubsub_core.type_mapping import Reader, reader
 
@@ -65,6 +66,7 @@ class Subscriber:
         """What of the past could not be had, as far as is known."""
         self.past_read = 0
         """How many past events were read in this session."""
+        self._rule_replays = RuleReplays()
         self._seen = Seen(start) if start is not None else None
         self._queue: deque[tuple[msgspec.Raw, Tense]] = deque()
         self._news = asyncio.Event()
@@ -79,7 +81,8 @@ class Subscriber:
     @property
     def call(self) -> Subscribe | Replay:
         """What to ask a broker for, or to go on with."""
-        return Subscribe(self.number, self.name, self.filter, self._seen.resume if self._seen else None)
+        start = self._seen.resume if self._seen else None
+        return Subscribe(self.number, self.name, self.filter, start, self._rule_replays.unfinished)
 
     def __aiter__(self) -> Self:
         return self
@@ -96,14 +99,23 @@ class Subscriber:
             self.past_read += tense is not Tense.PRESENT
             self._client.note_read()
             event = decode_past(raw) if tense else decode(raw)
-            if isinstance(event, Ended):
-                self._end_past(event)
-                await self._past_is_over()
-            elif tense is Tense.AGAIN or self._is_new(event):
+            if not isinstance(event, Event):
+                await self._heed(event)
+            elif self._rule_replays.is_new(event) if tense is Tense.AGAIN else self._is_new(event):
                 view = self._views.get((event.version, event.publisher)) or await self._view(event)
                 made, read, publisher = view
                 values = read(event.attributes)
                 return Delivered(made, values, event.time, publisher, event.sequence, bool(tense))
+
+    async def _heed(self, word: Ended | Sent) -> None:
+        if isinstance(word, Sent):
+            self._rule_replays.follow(word)
+        elif word.ticket:
+            self._rule_replays.end(word.ticket)
+            self._miss(word)
+        else:
+            self._end_past(word)
+            await self._past_is_over()
 
     async def _past_is_over(self) -> None:
         """Those who read nothing but the past end here."""
@@ -113,8 +125,12 @@ class Subscriber:
 
     def _end_past(self, ended: Ended) -> None:
         self.caught_up = True
-        self.missing += (*((ended.refused,) if ended.refused else ()), *ended.missing)
-        for each in self.missing:
+        self._miss(ended)
+
+    def _miss(self, ended: Ended) -> None:
+        lacking = (*((ended.refused,) if ended.refused else ()), *ended.missing)
+        self.missing += lacking
+        for each in lacking:
             _log.warning("past events of `%s` are missing: %s", self.name, each)
 
     async def cancel(self) -> None:
@@ -140,8 +156,11 @@ class Subscriber:
         self._news.set()
 
     def begin_again(self) -> None:
-        """The broker is about to be asked again, in a new session."""
+        """The broker is about to be asked again, in a new session: what rules sent and was not read comes again."""
         self.past_read = 0
+        sent = [raw for raw, tense in self._queue if tense is Tense.AGAIN]
+        self._rule_replays.expect(map(decode_past, sent))
+        self._queue = deque(each for each in self._queue if each[1] is not Tense.AGAIN)
 
     def end(self, problem: str) -> None:
         self._ended = problem

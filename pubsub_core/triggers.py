@@ -41,6 +41,7 @@ _log = logging.getLogger("authfabric.rules")
 class Due:
     """Past events that are to be sent."""
 
+    rule: str
     subscription: Subscription
     query: Query
     narrow: Predicate
@@ -72,7 +73,10 @@ class _Ready:
         if not all(test(case) for test in self.where):
             return None
         query = Query(_time(self.start, case), _time(self.end, case), *self._held(case))
-        return Due(self.subscription, query, self.narrow, self.test)
+        return self.sending(query)
+
+    def sending(self, query: Query) -> Due:
+        return Due(self.id, self.subscription, query, self.narrow, self.test)
 
     def _held(self, case: Case) -> tuple[str, str]:
         """The fluent that must have held, and the one that must not."""
@@ -132,6 +136,17 @@ class Triggers:
             for type_, ready in self._ready.items()
             if ready
         }
+
+    def again(self, subscription: Subscription, rule: str, query: Query) -> Due | None:
+        """What a rule was sending a subscription, if it still would."""
+        about = (
+            each
+            for type_ in self._subscriptions.get(subscription, ())
+            for each in self._ready[type_]
+            if each.subscription is subscription and each.id == rule
+        )
+        found = next(about, None)
+        return found.sending(query) if found is not None else None
 
     def hear(self, event: Event, now: float) -> Iterator[Due]:
         """What is to be sent because of an event."""

@@ -1,0 +1,111 @@
+"""What rules were sending goes on after the subscriber's broker was killed, each event once, for its client only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from authz import Identity
+from authz.predicate import TRUE
+from pubsub_core.playback import Query
+from pubsub_core.switchboard import Subscription
+from pubsub_core.ticket import LASTS_SECONDS, Tickets
+from pubsub_core.triggers import Due
+from tests.pubsub_core.conftest import place
+from tests.pubsub_core.history.test_rules import EMERGENCY, READING, publish, release, setting
+from tests.waiting import eventually
+
+__all__ = ["place"]
+
+SENDING = """
+all: ALLOW SUBSCRIPTION TO {reading}
+before: AUTO REPLAY EVENT TYPE {reading} FILTER patient = 'p1' ON {emergency} WHERE patient = 'p1'
+after: AUTO REPLAY EVENT TYPE {reading} FILTER patient = 'p2' ON {emergency} WHERE patient = 'p1'
+"""
+COUNT = 3_000
+
+
+async def read(subscriber, count: int) -> list[tuple[object, object]]:
+    events = [await asyncio.wait_for(anext(subscriber), 30) for _ in range(count)]
+    assert all(each.replayed for each in events)
+    return [(each["patient"], each["pulse"]) for each in events]
+
+
+@pytest.fixture
+async def alarm(place, tmp_path):
+    """A home with a history, and what starts two rules for those who subscribe."""
+    reading, emergency = await place.define("Reading", *READING), await place.define("Emergency", *EMERGENCY)
+    await place.broker("home", history=setting(f"sqlite:///{tmp_path / 'home.db'}"))
+    text = SENDING.format(reading=reading.name, emergency=emergency.name)
+    await release(place, text)
+    sensor = await place.client("sensor", "home")
+    events = ({"patient": f"p{1 + n % 2}", "pulse": n} for n in range(COUNT))
+    await publish(sensor, reading, *events)
+    return sensor, reading, emergency
+
+
+async def start(place, alarm, client):
+    """A subscription, for which both rules have begun to send."""
+    sensor, reading, emergency = alarm
+    subscriber = await client.subscriber(reading.name)
+    home = place.services[0].broker
+    await eventually(lambda: any(emergency.id in each.served for each in home.peers.values()))
+    await publish(sensor, emergency, {"patient": "p1"})
+    return subscriber
+
+
+async def test_what_rules_were_sending_goes_on_after_the_broker_was_killed(place, alarm):
+    key = Identity.generate()
+    async with place.running("ward", identity=key) as ward:
+        client = await place.client("carer", "ward")
+        subscriber = await start(place, alarm, client)
+        seen = await read(subscriber, 500)
+        (session,) = ward.broker.sessions.values()
+        await eventually(lambda: session.past_sent[subscriber.number] >= 2_048)
+    await place.broker("ward", identity=key)
+    seen += await read(subscriber, COUNT - 500)
+    assert sorted(seen) == sorted((f"p{1 + n % 2}", n) for n in range(COUNT))
+    for patient in ("p1", "p2"):
+        own = [pulse for who, pulse in seen if who == patient]
+        assert own == sorted(own)
+    await publish(alarm[0], alarm[1], {"patient": "p1", "pulse": COUNT})
+    last = await asyncio.wait_for(anext(subscriber), 30)
+    assert (last["pulse"], last.replayed, subscriber.missing) == (COUNT, False, ())
+    assert subscriber.call.unfinished == ()
+
+
+async def test_what_no_rule_would_send_any_more_is_not_sent_on_and_the_reader_is_told(place, alarm):
+    sensor, reading, emergency = alarm
+    key = Identity.generate()
+    async with place.running("ward", identity=key) as ward:
+        client = await place.client("carer", "ward")
+        subscriber = await start(place, alarm, client)
+        seen = await read(subscriber, 500)
+        (session,) = ward.broker.sessions.values()
+        await eventually(lambda: session.past_sent[subscriber.number] >= 2_048)
+    place.services.remove(ward)
+    text = SENDING.format(reading=reading.name, emergency=emergency.name)
+    await release(place, text[: text.index("after:")])
+    await place.broker("ward", identity=key)
+    while sum(who == "p1" for who, _ in seen) < COUNT // 2:
+        seen += await read(subscriber, 1)
+    assert [pulse for who, pulse in seen if who == "p1"] == list(range(0, COUNT, 2))
+    assert sum(who == "p2" for who, _ in seen) < COUNT // 2
+    await publish(sensor, reading, {"patient": "p1", "pulse": COUNT})
+    await asyncio.wait_for(anext(subscriber), 30)
+    assert subscriber.missing == ("no rule sends it now",)
+
+
+def test_a_ticket_is_good_for_its_client_and_its_subscription_and_for_a_day():
+    tickets, ann, bob = Tickets(Identity.generate()), Identity.generate().public, Identity.generate().public
+    asked = Subscription("s", 1, "t", "a = 1")
+    ticket = tickets.issue(ann, Due("r", asked, Query(5.0), TRUE, None), 10.0)
+    again = Subscription("other", 2, "t", "a = 1")
+    assert tickets.read(ticket, ann, again, 20.0) == ("r", Query(5.0, 10.0))
+    wider = Subscription("s", 1, "t", ""), Subscription("s", 1, "u", "a = 1")
+    assert [tickets.read(ticket, ann, each, 20.0) for each in wider] == [None, None]
+    assert tickets.read(ticket, bob, again, 20.0) is None
+    assert tickets.read(ticket, ann, again, 10.0 + LASTS_SECONDS) is None
+    assert Tickets(Identity.generate()).read(ticket, ann, again, 20.0) is None
+    assert tickets.read(b"anything", ann, again, 20.0) is None
