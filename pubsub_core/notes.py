@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from authz import PublicKey
-from authz.errors import InvalidSignature
-from authz.predicate import Predicate
+from authz.errors import InvalidPredicate, InvalidSignature
+from authz.predicate import EVENT, Predicate, compile_predicate
 from authz.seal import Opened, Seal
 from bus.subjects import link_all
 from pubsub_core.broker import Broker
@@ -131,7 +131,8 @@ class Notes:
         vault = self._broker.setting.vault
         clear = {id_: filters for id_, filters in wants.filters.items() if id_ not in vault.sealed}
         opened = {id_: vault.open_filters(id_, filters, by.raw) for id_, filters in wants.sealed.items()}
-        return {**clear, **{id_: filters for id_, filters in opened.items() if filters}}
+        meant = {id_: tuple(filter(_is_meant, filters)) for id_, filters in (*clear.items(), *opened.items())}
+        return {id_: filters for id_, filters in meant.items() if filters}
 
     def _definitions(self) -> Iterator[tuple[bytes, ...]]:
         """All definitions, in parts that fit a message."""
@@ -158,3 +159,12 @@ class Notes:
         note = Note(setting.name, setting.domain, setting.now(), wants, definitions, tell, again, kept_from)
         data = NOTE.sign(note, setting.identity)
         return lock(self._network, "note", data) if self._network else data
+
+
+def _is_meant(predicate: Predicate) -> bool:
+    """Whether events can be held against a filter: one that cannot would be in the way of all who publish."""
+    try:
+        compile_predicate(predicate, EVENT)
+    except InvalidPredicate:
+        return False
+    return True

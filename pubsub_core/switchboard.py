@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from authz.predicate import And, Or, Predicate
+from authz.predicate import And, Not, Or, Predicate, Regex
 from authz.predicate.filter import parse_filter
 from pubsub_core.coverage import covering
 from pubsub_core.enforcement import Enforcement
@@ -116,7 +116,7 @@ class Switchboard:
         for type_ in self._stale:
             local = self._local[type_].filters() if type_ in self._local else []
             observed = [part for each in self._observed.values() for part in each.get(type_, ())]
-            before, now = self._wants.pop(type_, ()), covering([*local, *observed])
+            before, now = self._wants.pop(type_, ()), covering([*map(_travelling, local), *observed])
             if now:
                 self._wants[type_] = now
             self.version += now != before
@@ -128,6 +128,17 @@ class Switchboard:
         boards = (self._local, self._remote)
         heard = any(type_ in each for each in self._heard.values())
         return heard or any(len(board[type_]) for board in boards if type_ in board)
+
+
+def _travelling(predicate: Predicate) -> Predicate:
+    """The filter as other brokers are told: regular expressions stay here, for they need not be theirs to bear."""
+    return widened(predicate) if _has_regex(predicate) else predicate
+
+
+def _has_regex(predicate: Predicate) -> bool:
+    if isinstance(predicate, And | Or):
+        return any(map(_has_regex, predicate.terms))
+    return _has_regex(predicate.term) if isinstance(predicate, Not) else isinstance(predicate, Regex)
 
 
 def _flat(terms: Iterable[Predicate]) -> Iterator[Predicate]:

@@ -103,7 +103,7 @@ class Case:
 
 Term: TypeAlias = Callable[[Case], object]
 Test: TypeAlias = Callable[[Case], bool]
-_LAYOUT: Layout[Case] = Layout({EVENT: "it.values", "": "it"})
+_LAYOUT: Layout[Case] = Layout({EVENT: "it.values", "": "it"}, linear=True)
 
 
 def compile_condition(predicate: Predicate) -> Test:

@@ -238,3 +238,25 @@ def test_a_conjunction_keeps_only_what_adds_something():
     assert conjunction(Prefix(A, "/a"), Prefix(A, "/b")) == FALSE
     assert conjunction(TRUE, TRUE) == TRUE
     assert not satisfiable(And((Equal(A, "x"), Equal(A, "y"))))
+
+
+class TestStrangersRegexes:
+    """About events anybody may ask by a regular expression, and whoever publishes chooses the text."""
+
+    @pytest.mark.timeout(20)  # it would take longer than there is time
+    @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "a*a*a*a*a*a*b", "(.*)(.*)(.*)(.*)(.*)x"])
+    def test_none_takes_longer_than_its_text_is_long(self, pattern):
+        holds = compile_predicate(Regex(Path("event", ("plate",)), pattern), EVENT)
+        assert not holds({"plate": "a" * 60_000 + "!"})
+
+    @pytest.mark.parametrize("pattern", ["(a)\\1", "(?=a)", "((a{500}){500}){500}", "\ud800"])
+    def test_what_could_not_be_held_to_that_is_refused(self, pattern):
+        with pytest.raises(InvalidPredicate, match="is no regular expression as RE2 has them"):
+            compile_predicate(Regex(Path("event", ("plate",)), pattern), EVENT)
+
+    def test_it_finds_what_it_should(self):
+        holds = compile_predicate(Regex(Path("event", ("plate",)), "^AE[0-9]+ .*é$"), EVENT)
+        assert holds({"plate": "AE05 XYé"})
+        assert not holds({"plate": "BE05 XYé"})
+        assert not holds({"plate": 5})
+        assert not holds({})

@@ -83,4 +83,16 @@ EVENTS: list[Mutation] = [
         "        if session.outbox.full:",
         "        if False:",
     ),
+    without(
+        "tests/authz/test_predicate.py::TestStrangersRegexes::test_none_takes_longer_than_its_text_is_long",
+        "authz/predicate/compiler.py",
+        'Layout({"event": "it"}, linear=True)',
+        'Layout({"event": "it"})',
+    ),
+    without(
+        "tests/pubsub_core/test_links.py::test_a_broker_that_wants_what_cannot_be_meant_is_in_nobodys_way",
+        "pubsub_core/notes.py",
+        "    except InvalidPredicate:\n        return False\n",
+        "    except InvalidPredicate:\n        return True\n",
+    ),
 ]

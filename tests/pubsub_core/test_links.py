@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from math import nan
+
 import pytest
 
-from authz.predicate import Equal, Path
+from authz.predicate import TRUE, Cidr, Equal, Not, Order, Path, Regex
 from bus.envelope import pack
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.keys.plan import Plan
@@ -16,7 +19,9 @@ from pubsub_core.restriction import UNRESTRICTED
 from pubsub_core.switchboard import Subscription
 from pubsub_core.trust import BEAT_LIMIT
 from tests.pubsub_core.kinds import NOW, PITO, THIEF
-from tests.pubsub_core.net import KIND, Net, net
+from tests.pubsub_core.net import KIND, SPEED, Net, net
+
+ABOUT_SPEED = Path("event", (SPEED,))
 
 
 def test_what_is_wanted_at_one_broker_is_known_at_all_others_at_once():
@@ -70,6 +75,41 @@ def test_a_broker_that_the_owner_does_not_trust_is_sent_nothing_and_believed_not
         made.want(name)
     assert made.serves("a") == set()
     assert [peer.carries for peer in made.brokers["a"].peers.values()] == [set(), set()]
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        Regex(ABOUT_SPEED, "("),
+        Order(ABOUT_SPEED, "<", nan),
+        Cidr(ABOUT_SPEED, "nowhere"),
+        Equal(Path("subject", ("role",)), "chief"),
+        reduce(lambda inner, _: Not(inner), range(400), Equal(ABOUT_SPEED, 1.0)),
+    ],
+    ids=["no regex", "no number", "no network", "not about events", "too deep"],
+)
+def test_a_broker_that_wants_what_cannot_be_meant_is_in_nobodys_way(filter_):
+    made = net("a", "b", "evil")
+    made.subscribe("a")
+    made.subscribe("b")
+    wants = made.brokers["evil"].switchboard
+    made.subscribe("evil", "speed > 3")
+    wants._wants[KIND.id] = (filter_, *wants.wants()[KIND.id])
+    wants.version += 1
+    made.links["evil"].notes.announce()
+    made.pass_()
+    made.publish("a", 5.0)
+    assert made.seen("a") == made.seen("b") == made.seen("evil") == {(1, 5.0): 1}
+
+
+def test_a_regular_expression_stays_at_the_broker_of_whoever_filters_by_it():
+    made = net("a", "b")
+    made.subscribe("b", "numberplate MATCHES '^A' AND speed > 3")
+    made.subscribe("b", "numberplate MATCHES '^B'")
+    assert made.brokers["a"].peers["b"].wants == {KIND.id: (TRUE,)}
+    made.publish("a", 5.0)
+    assert made.brokers["b"].counts.received == 1
+    assert made.seen("b") == {}
 
 
 def test_trust_that_runs_out_ends_what_is_served():
