@@ -103,7 +103,8 @@ class Broker:
             return  # it is sent again
         admitted = self._intake.take(session, bundle)
         if recorder is None or not admitted.published:
-            self._pass_on(admitted, answer)
+            self._pass_on(admitted)
+            answer(admitted.taken)
             return
         session.recording.add(bundle.number)
         done = partial(self._recorded, session, admitted, answer)
@@ -123,19 +124,27 @@ class Broker:
             answer(taken)
         elif self.held:
             self._waiting.append(partial(self._recorded, session, admitted, answer, ""))
+        elif self._pass_on(admitted):
+            assert self.setting.recorder is not None
+            self.setting.recorder.record((), lambda _: self._taken(session, admitted, answer))
         else:
-            session.recording.discard(number)
-            self._pass_on(admitted, answer)
+            self._taken(session, admitted, answer)
 
-    def _pass_on(self, admitted: Admitted, answer: Callable[[Taken], None]) -> None:
-        """Route events, and only then say that they were taken: what was not routed is sent again."""
+    def _taken(self, session: Session, admitted: Admitted, answer: Callable[[Taken], None]) -> None:
+        """Say so when events were routed and what they did to fluents is kept: otherwise they are sent again."""
+        session.recording.discard(admitted.taken.number)
+        answer(admitted.taken)
+
+    def _pass_on(self, admitted: Admitted) -> bool:
+        """Route events; true if they did something to fluents."""
+        marked = False
         if self.observer.causes or self.triggers:
             now = self.setting.now()
             for event, _ in admitted.published:
-                self._note(event, now, local=True)
+                marked |= self._note(event, now, local=True)
         self._deliver((raw, event) for _, raw, event in admitted.events)
         self.forwarding.forward(admitted)
-        answer(admitted.taken)
+        return marked
 
     def hear(self, message: Numbered) -> None:
         """Take what comes on the line from another broker; ask for what is missing before it."""
@@ -187,11 +196,12 @@ class Broker:
             self._note(event, now, local=False)
             yield raw, event
 
-    def _note(self, event: Event, now: float, local: bool) -> None:
-        """See what an event does to fluents, and which replays it starts."""
-        self.observer.hear(event, now, local)
+    def _note(self, event: Event, now: float, local: bool) -> bool:
+        """See which replays an event starts, and whether it does something to fluents."""
+        marked = self.observer.hear(event, now, local)
         for due in self.triggers.hear(event, now):
             self.on_due(due)
+        return marked
 
     def _connected(self, subscription: Subscription) -> None:
         if self.triggers.connect(subscription):

@@ -11,8 +11,6 @@ from pubsub_core.rights import Rights
 from pubsub_core.rules.interaction import read_fluents
 
 OBSERVE, CONTEXT = "observe", "/context"
-KEPT_SECONDS = 7 * 86_400.0
-"""Without a history, fluents are remembered so far back."""
 
 _log = logging.getLogger("authfabric.rules")
 
@@ -54,6 +52,5 @@ class Observation:
         """Ask again what nobody answered, and forget what is long past."""
         if self._due:
             await self.evolve(self._epoch)
-        if not self._broker.observer.logs:
-            setting = self._broker.setting
-            setting.rules.context.fluents.forget(setting.now() - KEPT_SECONDS)
+        setting = self._broker.setting
+        setting.rules.context.fluents.forget(self._broker.observer.since(setting.now()))

@@ -74,7 +74,12 @@ def prune(
     broker: Broker = "",
     json: Json = False,
 ) -> None:
-    """Forget events that were published longer ago than this. A broker may be running meanwhile."""
+    """Forget events that were published longer ago than this, and without --type when fluents held before.
+
+    A broker may be running meanwhile.
+    """
+    from pubsub_core.history.fluent_log import superfluous  # what else the commands do needs no rules
+
     seconds = seconds_of(older_than)
     if seconds is None:
         fail(f"`{older_than}` must be a length of time such as 90d, 12h or 30m", Exit.USAGE)
@@ -86,11 +91,13 @@ def prune(
             while count := store.prune(id_, before, PRUNE_ROWS):
                 gone[id_] += count
                 bar.update(task, advance=count)
+        marks = 0 if type_ else store.forget_marks(superfluous(store.marks(), before))
         named = {_name(store.kept, id_): count for id_, count in gone.items()}
     if json:
-        print_json({"forgotten": named})
+        print_json({"forgotten": named, "marks": marks})
     else:
-        say(f"forgot {sum(named.values()):,} events")
+        context = f", and {marks:,} changes of context" if marks else ""
+        say(f"forgot {sum(named.values()):,} events{context}")
 
 
 @app.command()

@@ -1,26 +1,80 @@
-"""The marks of fluents in a history: when each began and ended, so that a restart forgets none of it."""
+"""The marks of fluents in a history: when each began and ended, so that a restart forgets none of it.
+
+Invariant: what is forgotten concerns only times from which no event is kept any more; a fluent that still holds is
+known however long ago it began.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import msgspec
 
+from pubsub_core.history.keeping import Keeping
+from pubsub_core.rules.fluents import KEPT_SECONDS
 from pubsub_core.rules.observer import Mark
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Mark).decode
 
+Row: TypeAlias = tuple[int, bytes]
+"""A mark as it was stored, and where."""
+
 
 class FluentLog:
     """Hands marks on to be stored, and has those that were."""
 
-    def __init__(self, stored: Iterable[bytes], store: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        stored: Sequence[Row],
+        store: Callable[[bytes], None],
+        kept: Callable[[], Iterable[Keeping]] = tuple,
+    ) -> None:
+        """`kept` says what is kept of events."""
         self._stored = stored
         self._store = store
+        self._kept = kept
 
     def append(self, mark: Mark) -> None:
         self._store(_encode(mark))
 
     def marks(self) -> Iterator[Mark]:
-        return map(_decode, self._stored)
+        return (_decode(each) for _, each in self._stored)
+
+    def since(self, now: float) -> float:
+        """From when on it must be known when fluents held."""
+        return needed_since(self._kept(), now)
+
+
+def needed_since(kept: Iterable[Keeping], now: float) -> float:
+    """As far back as the oldest event that is kept, and no less than without a history."""
+    lengths = [each.seconds for each in kept]
+    if None in lengths:
+        return float("-inf")
+    return now - max(KEPT_SECONDS, *(each for each in lengths if each is not None), 0.0)
+
+
+def superfluous(stored: Iterable[Row], before: float) -> list[int]:
+    """The marks that no question about `before` or later needs, and those that say again what another does."""
+    latest: dict[object, tuple[int, Mark]] = {}
+    said, gone = set[Mark](), list[int]()
+    for row, mark in ((row, _decode(body)) for row, body in stored):
+        if mark in said:
+            gone.append(row)
+            continue
+        said.add(mark)
+        if mark.at >= before:
+            continue
+        known = latest.get(mark[:2])
+        if known is None or _follows(mark, known[1]):
+            latest[mark[:2]] = row, mark
+            gone += [known[0]] if known is not None else []
+        else:
+            gone.append(row)
+    return gone + [row for row, mark in latest.values() if not mark.begins]
+
+
+def _follows(mark: Mark, other: Mark) -> bool:
+    """Whether it counts after the other: the later, and of two at one moment the end."""
+    return (mark.at, not mark.begins) > (other.at, not other.begins)

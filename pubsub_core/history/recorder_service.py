@@ -23,7 +23,7 @@ from authz.predicate import Predicate
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.event import Event
 from pubsub_core.history.errors import HistoryUnavailable
-from pubsub_core.history.fluent_log import FluentLog
+from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
 from pubsub_core.history.keeping import Keeping
 from pubsub_core.history.position import Span
 from pubsub_core.history.setting import HistorySetting
@@ -37,6 +37,8 @@ MAX_BATCH = 4_096
 READERS = 2
 PRUNE_SECONDS = 60.0
 """How often what has been kept long enough is looked for."""
+PRUNE_MARKS_SECONDS = 3600.0
+"""How often the same is done for when fluents began and ended, which takes reading all of it."""
 PRUNE_ROWS = 5_000
 """So many are forgotten at once, so that those who publish do not wait for it."""
 
@@ -49,17 +51,18 @@ class _Job:
     keepings: Sequence[Keeping]
     """Types, or versions of types, that were not stored before."""
     done: Callable[[str], None]
+    marks: Sequence[bytes] = ()
 
 
 class Recorder:
     """Stores what a broker's clients publish, and reads it again."""
 
     def __init__(
-        self, store: HistoryStore, setting: HistorySetting, catalogue: Catalogue, marks: Sequence[bytes] = ()
+        self, store: HistoryStore, setting: HistorySetting, catalogue: Catalogue, marks: Sequence[Row] = ()
     ) -> None:
         """`marks` are those of fluents that were stored before."""
         self.store = store
-        self.fluents = FluentLog(marks, self._note)
+        self.fluents = FluentLog(marks, self._note, lambda: store.kept.values())
         self.problem = ""
         """Why nothing can be stored at the moment."""
         self.recorded = 0
@@ -68,11 +71,12 @@ class Recorder:
         self._kept: dict[str, bool] = {}
         """By version: whether its events are kept."""
         self._jobs: deque[_Job] = deque()
-        self._marks: deque[bytes] = deque()
+        self._unkept: deque[bytes] = deque(maxlen=MAX_WAITING)
+        """Marks that could not be stored, to be tried again."""
         self._waiting = 0
         self._news = threading.Event()
         self._ending = False
-        self._pruned = 0.0
+        self._pruned = self._pruned_marks = 0.0
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write, name="history", daemon=True)
         self._readers = ThreadPoolExecutor(READERS, "history-reader")
@@ -91,8 +95,8 @@ class Recorder:
         self._news.set()
 
     def _note(self, mark: bytes) -> None:
-        """Store when a fluent began or ended, soon."""
-        self._marks.append(mark)
+        """Store when a fluent began or ended, before whatever is recorded from now on."""
+        self._jobs.append(_Job((), (), lambda problem: None, (mark,)))
         self._news.set()
 
     async def page(self, wanted: PageWanted, filter: Predicate, spans: Sequence[Span]) -> PageFound:  # noqa: A002
@@ -117,7 +121,8 @@ class Recorder:
             while jobs := self._next():
                 problem = self._store(jobs)
                 self._loop.call_soon_threadsafe(self._finish, jobs, problem)
-            self._store_marks()
+            if self._unkept:
+                self._store(())
             if time() - self._pruned > PRUNE_SECONDS and not self._ending:
                 self._prune()
 
@@ -130,11 +135,13 @@ class Recorder:
 
     def _store(self, jobs: Sequence[_Job]) -> str:
         """Try twice: a connection may have been lost since the last time."""
+        self._unkept.extend(mark for job in jobs for mark in job.marks)
         for attempt in range(2):
             try:
                 for keeping in (each for job in jobs for each in job.keepings):
                     self.store.keep(keeping)
-                self.store.append(each for job in jobs for each in job.events)
+                self.store.append((each for job in jobs for each in job.events), tuple(self._unkept))
+                self._unkept.clear()
                 return ""
             except HistoryUnavailable as error:
                 if attempt:
@@ -156,16 +163,12 @@ class Recorder:
                 self.recorded += len(job.events)
             job.done(problem if job.events else "")
 
-    def _store_marks(self) -> None:
-        marks = [self._marks.popleft() for _ in range(len(self._marks))]
-        try:
-            self.store.note(marks)
-        except HistoryUnavailable as error:
-            _log.error("%d changes of context are not kept: %s", len(marks), error)
-
     def _prune(self) -> None:
         """Forget what has been kept long enough, a little at a time."""
         self._pruned = now = time()
+        if now - self._pruned_marks > PRUNE_MARKS_SECONDS:
+            self._pruned_marks = now
+            self._prune_marks(now)
         for type_, keeping in self.store.kept.items():
             if keeping.seconds is None:
                 continue
@@ -177,6 +180,12 @@ class Recorder:
             if gone == PRUNE_ROWS:  # there is more: go on after whoever is publishing
                 self._pruned = 0.0
                 self._news.set()
+
+    def _prune_marks(self, now: float) -> None:
+        try:
+            self.store.forget_marks(superfluous(self.store.marks(), self.fluents.since(now)))
+        except HistoryUnavailable as error:
+            _log.error("%s", error)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -202,6 +211,6 @@ async def recording(setting: HistorySetting, broker: str, catalogue: Catalogue) 
     """Keep a broker's history for the length of the block. Raises HistoryUnavailable."""
     opening = partial(HistoryStore, setting.url, Vault(setting.secret), broker)
     with await asyncio.to_thread(opening) as store:
-        recorder = Recorder(store, setting, catalogue, await asyncio.to_thread(store.noted))
+        recorder = Recorder(store, setting, catalogue, await asyncio.to_thread(store.marks))
         async with recorder.running():
             yield recorder

@@ -139,7 +139,7 @@ class HistoryStore:
     @property
     def kept(self) -> Mapping[str, Keeping]:
         """What is kept, by type."""
-        return {type_: each.keeping for type_, each in self._tables.items()}
+        return {type_: each.keeping for type_, each in tuple(self._tables.items())}
 
     def keep(self, keeping: Keeping) -> None:
         """Be ready to store events of a type, by the attributes it is to be searched by."""
@@ -148,23 +148,27 @@ class HistoryStore:
             if connection.execute(select(HEADS.c.head).filter_by(type=keeping.type)).scalar() is None:
                 connection.execute(HEADS.insert().values(type=keeping.type, base=START, head=START))
 
-    def append(self, events: Iterable[tuple[Event, Body]]) -> int:
+    def append(self, events: Iterable[tuple[Event, Body]], marks: Sequence[bytes] = ()) -> int:
         """Store events with their bytes, all or none; those that are there already are passed over. How many were new.
 
-        Raises HistoryUnavailable.
+        With them go marks, sealed. Raises HistoryUnavailable.
         """
         by_type = defaultdict[str, list[tuple[Event, Body]]](list)
         for each in events:
             by_type[each[0].type].append(each)
         with self._writing:
             try:
-                return self._append(by_type)
+                return self._append(by_type, marks)
             except _Known:
-                return self._append(by_type, look=True)
+                return self._append(by_type, marks, look=True)
 
-    def _append(self, by_type: Mapping[str, list[tuple[Event, Body]]], look: bool = False) -> int:
-        new = 0
+    def _append(
+        self, by_type: Mapping[str, list[tuple[Event, Body]]], marks: Sequence[bytes], look: bool = False
+    ) -> int:
+        new, sealed = 0, [{"body": self._vault.seal(each, _MARK)} for each in marks]
         with self._database.writing() as connection:
+            if sealed:
+                connection.execute(MARKS.insert(), sealed)
             for type_, events in by_type.items():
                 kept = self._tables[type_]
                 new += self._insert(
@@ -274,19 +278,21 @@ class HistoryStore:
         with self._database.reading() as connection:
             return {type_: _stats(connection, kept) for type_, kept in self._tables.items()}
 
-    def note(self, marks: Iterable[bytes]) -> None:
-        """Store marks, sealed. Raises HistoryUnavailable."""
-        rows = [{"body": self._vault.seal(each, _MARK)} for each in marks]
-        if rows:
-            with self._writing, self._database.writing() as connection:
-                connection.execute(MARKS.insert(), rows)
-
-    def noted(self) -> list[bytes]:
+    def marks(self) -> list[tuple[int, bytes]]:
         """All marks, in the order in which they were stored; those that do not open are left out."""
         with self._database.reading() as connection:
-            bodies = connection.execute(select(MARKS.c.body).order_by(MARKS.c.id)).scalars().all()
-        opened = (self._vault.open(bytes(each), _MARK) for each in bodies)
-        return [each for each in opened if each is not None]
+            rows = connection.execute(select(MARKS.c.id, MARKS.c.body).order_by(MARKS.c.id)).all()
+        opened = ((row, self._vault.open(bytes(body), _MARK)) for row, body in rows)
+        return [(row, body) for row, body in opened if body is not None]
+
+    def forget_marks(self, rows: Sequence[int]) -> int:
+        """Forget these marks; how many there were. Raises HistoryUnavailable."""
+        gone = 0
+        with self._writing, self._database.writing() as connection:
+            for start in range(0, len(rows), PAGE):
+                some = delete(MARKS).where(MARKS.c.id.in_(rows[start : start + PAGE]))
+                gone += connection.execute(some).rowcount
+        return gone
 
     def _row(self, kept: TypeTable, each: Event, body: Body, link: bytes) -> tuple[tuple[object, ...], bytes]:
         place = _place(kept.keeping.type, each.publisher, each.time, each.sequence)

@@ -15,6 +15,9 @@ from typing import NamedTuple, TypeAlias
 
 from authz.predicate import Scalar
 
+KEPT_SECONDS = 7 * 86_400.0
+"""It is known at least so far back when fluents held."""
+
 Arguments: TypeAlias = tuple[Scalar, ...]
 
 
@@ -117,7 +120,9 @@ class Fluents:
 
     def forget(self, before: float) -> None:
         """Keep nothing that only concerns earlier times, and hear of nothing earlier any more."""
-        self._since = max(self._since, before)
+        if before <= self._since:
+            return
+        self._since = before
         for timelines in self._timelines.values():
             for arguments in [key for key, each in timelines.items() if each.forget(self._since)]:
                 del timelines[arguments]

@@ -21,7 +21,7 @@ from pubsub_core.event import Event
 from pubsub_core.event_type import EventType
 from pubsub_core.rules.condition import bind_condition, event_part
 from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
-from pubsub_core.rules.fluents import Fluent
+from pubsub_core.rules.fluents import KEPT_SECONDS, Fluent
 
 _log = logging.getLogger("authfabric.rules")
 
@@ -41,6 +41,10 @@ class FluentLog(Protocol):
     def append(self, mark: Mark) -> None: ...
 
     def marks(self) -> Iterable[Mark]: ...
+
+    def since(self, now: float) -> float:
+        """From when on it must be known when fluents held."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,9 @@ class Observer:
         self.causes: Mapping[str, Sequence[_Cause]] = {}
         """By the UUIDs of the types whose events matter."""
 
-    @property
-    def logs(self) -> bool:
-        return self._log is not None
+    def since(self, now: float) -> float:
+        """From when on it must be known when fluents held."""
+        return self._log.since(now) if self._log is not None else now - KEPT_SECONDS
 
     def keep_in(self, log: FluentLog) -> None:
         """Take up what a log has, and add to it from now on."""
@@ -110,8 +114,9 @@ class Observer:
         }
         return {type_: parts for type_, parts in wanted.items() if parts}
 
-    def hear(self, event: Event, now: float, local: bool) -> None:
-        """Note what an event does; `local` says that it was published here."""
+    def hear(self, event: Event, now: float, local: bool) -> bool:
+        """Note what an event does, and whether it does anything; `local` says that it was published here."""
+        marked = False
         for cause in self.causes.get(event.type, ()):
             if not local and not cause.shared:
                 continue
@@ -121,9 +126,11 @@ class Observer:
                 _log.warning("an event that may concern `%s` is passed over: %s", cause.fluent, error)
                 continue
             if mark is not None:
+                marked = True
                 self._note(mark)
                 if self._log is not None:
                     self._log.append(mark)
+        return marked
 
     def _note(self, mark: Mark) -> None:
         fluents, fluent = self._context.fluents, Fluent(mark.name, mark.arguments)

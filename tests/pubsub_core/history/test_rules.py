@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -10,7 +11,10 @@ from authz.rules import Rate
 from bus.audit_store import AuditStore
 from pdp.bundle import Bundle, File
 from pubsub_core.client import CallRefused
-from pubsub_core.history.setting import HistorySetting
+from pubsub_core.history.fluent_log import FluentLog
+from pubsub_core.history.setting import HistorySetting, KeepRule
+from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.vault import Vault
 from pubsub_core.pace import Pace
 from sdp_cache.audit import read_record
 from tests.pubsub_core.conftest import place
@@ -147,6 +151,48 @@ async def test_fluents_are_known_again_after_a_restart(url, place):
     place.services.clear()
     again = await place.broker("met", history=setting(url))
     assert len(again.broker.setting.rules.context.fluents) == 1
+
+
+async def test_what_an_event_does_to_fluents_is_kept_before_it_counts_as_taken(url, place, monkeypatch):
+    opened, closed = [await place.define(each, *CASE) for each in ("Opened", "Closed")]
+    prescribe = await place.define("Prescribe", *PRESCRIBE)
+    service = await place.broker("met", history=setting(url))
+    await release(place, AUDIT.format(prescribe=prescribe.name, opened=opened.name, closed=closed.name))
+    clerk = await place.client("clerk", "met")
+    gate, append = threading.Event(), HistoryStore.append
+
+    def append_late(store, events, marks=()):
+        assert not marks or gate.wait(60)
+        return append(store, events, marks)
+
+    monkeypatch.setattr(HistoryStore, "append", append_late)
+    publishing = asyncio.create_task(publish(clerk, opened, {"prescriber": "n1"}))
+    await eventually(lambda: len(service.broker.setting.rules.context.fluents))
+    (session,) = service.broker.sessions.values()
+    assert session.recording
+    assert not publishing.done()
+    gate.set()
+    await publishing
+    with HistoryStore(url, Vault(b"h" * 32)) as store:
+        assert len(store.marks()) == 1
+
+
+async def test_when_fluents_held_is_forgotten_with_the_events_of_that_time(url, place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_MARKS_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.history.fluent_log.KEPT_SECONDS", 0.0)
+    opened, closed = [await place.define(each, *CASE) for each in ("Opened", "Closed")]
+    prescribe = await place.define("Prescribe", *PRESCRIBE)
+    keeping = HistorySetting(url, b"h" * 32, (KeepRule(seconds=1e-6),))
+    await place.broker("met", history=keeping)
+    await release(place, AUDIT.format(prescribe=prescribe.name, opened=opened.name, closed=closed.name))
+    clerk = await place.client("clerk", "met")
+    await publish(clerk, opened, {"prescriber": "n1"}, {"prescriber": "n2"})
+    await publish(clerk, closed, {"prescriber": "n1"})
+    with HistoryStore(url, Vault(b"h" * 32)) as store:
+        await eventually(lambda: len(store.marks()) == 1)
+        (holding,) = FluentLog(store.marks(), lambda mark: None).marks()
+    assert (holding.arguments, holding.begins) == (("n2",), True)
 
 
 async def test_an_emergency_sends_the_details_of_the_hours_before(url, place):
