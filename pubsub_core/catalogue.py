@@ -6,7 +6,7 @@ its owner's signature whoever brought it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from authz.spki import Revocations
@@ -27,6 +27,7 @@ class Catalogue:
         self._children: dict[str, set[str]] = {}
         self._attributes: dict[str, Mapping[str, Attribute]] = {}
         self._by_name: dict[str, Mapping[str, Attribute]] = {}
+        self._called: dict[str, dict[str, set[str]]] = {}
         self.on_accept: list[Callable[[EventType], None]] = []
         """Called with each definition taken in, before anybody can use it."""
 
@@ -83,6 +84,22 @@ class Catalogue:
         self.version(version)
         return self._by_name[version]
 
+    def ever_called(self, id_: str, names: Iterable[str]) -> set[str]:
+        """The UUIDs of what any version of a type, or of those it extends, has called by one of these names."""
+        called = [self._called[each.id] for each in self.lineage(id_)]
+        return {each for known in called for name in names for each in known.get(name, ())}
+
+    def retyped(self, version: str, attributes: Collection[str]) -> frozenset[str]:
+        """The other versions of the same type by which one of these attributes, by UUID, has values of another kind."""
+        own, id_ = self.attributes(version), self.version(version).id
+        kinds = {each: own[each].type for each in attributes if each in own}
+        others = {v: self._attributes[v] for v, signed in self._signed.items() if signed.definition.id == id_}
+        return frozenset(
+            v
+            for v, found in others.items()
+            if any(a in found and found[a].type is not k for a, k in kinds.items())
+        )
+
     def lineage(self, id_: str) -> tuple[EventType, ...]:
         """A type after all those it extends, newest versions, the furthest first."""
         found = [self.newest(id_)]
@@ -115,7 +132,7 @@ class Catalogue:
         for version in [v for v, signed in self._signed.items() if signed.definition.id == id_]:
             for kept in (self._signed, self._attributes, self._by_name):
                 kept.pop(version)
-        del self._newest[id_], self._names[definition.name]
+        del self._newest[id_], self._names[definition.name], self._called[id_]
         self.revision += 1
         if definition.parent is not None:
             self._children[definition.parent.id].discard(id_)
@@ -145,6 +162,9 @@ class Catalogue:
         self._signed[definition.version] = signed
         self._attributes[definition.version] = MappingProxyType({each.id: each for each in every})
         self._by_name[definition.version] = MappingProxyType({each.name: each for each in every})
+        called = self._called.setdefault(definition.id, {})
+        for each in every:
+            called.setdefault(each.name, set()).add(each.id)
         self.revision += 1
         newest = self._newest.get(definition.id)
         if newest is None or definition.previous == newest.version:

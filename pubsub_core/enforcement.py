@@ -90,7 +90,11 @@ class Enforcement:
         self._spent = [{} for _ in restriction.metered]
         self._pushed = widened(restriction.filter) == restriction.filter
         self.open = self._pushed and not (
-            self._checks or self._spent or self.judge or restriction.visible is not None
+            self._checks
+            or self._spent
+            or self.judge
+            or restriction.foreign
+            or restriction.visible is not None
         )
         self.free = self.open and self._holds is None and not restriction.forced
         assert (self.judge is None) == (restriction.rules is None), (
@@ -140,6 +144,8 @@ class Enforcement:
 
     def _passes(self, event: Event, size: int, now: float) -> bool:
         """Whether what only this broker can tell is well."""
+        if event.version in self.restriction.foreign:
+            return False
         if not self._checks and not self._spent:
             return True
         occasion = Occasion(event, size, now)

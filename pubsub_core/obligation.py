@@ -15,7 +15,8 @@ What it does not understand it cannot fulfil, so the permission does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import starmap
 
 from msgspec import structs
 
@@ -25,7 +26,8 @@ from authz.predicate.filter import EVENT, parse_filter
 from authz.rules import Point
 from authz.spki import Authority, Capability, Grant, Right
 from pubsub_core.binding import bind_filter
-from pubsub_core.errors import InvalidFilter, InvalidObligation
+from pubsub_core.errors import InvalidEvent, InvalidFilter, InvalidObligation
+from pubsub_core.event import Shape
 from pubsub_core.event_type import Attribute
 from pubsub_core.restriction import UNRESTRICTED, Check, Metered, Restriction
 from pubsub_core.rules.interaction import About, read_interaction
@@ -46,16 +48,19 @@ class Reader:
         version: str = "",
         types: tuple[str, ...] = (),
         fixed: Mapping[str, object] | None = None,
+        ever_called: Callable[[Sequence[str]], Collection[str]] = lambda names: (),
     ) -> None:
         """`parameters` are the client's attributes; `predicates` the generic ones that there are.
 
         `version` is that of the type whose attributes are named, `types` the names of those it extends and its own,
-        `fixed` the attributes that the request gives a value.
+        `fixed` the attributes that the request gives a value. `ever_called` finds the UUIDs of what some version has
+        called by a name.
         """
         self._names = names
         self._parameters = parameters
         self._right = right
         self._predicates = frozenset(predicates)
+        self._ever_called = ever_called
         point = Point.PUBLISH if right is Right.PUBLISH else Point.NOTIFY
         self._about = About(names, version, types, {"user": parameters, "sub": fixed or {}}, point)
 
@@ -105,7 +110,8 @@ class Reader:
         if "attributes" in obligation:
             visible = self._ids(_texts("attributes", obligation["attributes"]))
         if "hidden" in obligation:
-            hidden = self._ids(_texts("hidden", obligation["hidden"]))
+            names = _texts("hidden", obligation["hidden"])
+            hidden = self._ids(names).union(self._ever_called(names))  # no new name brings it to light
             every = frozenset(each.id for each in self._names.values())
             visible = (every if visible is None else visible) - hidden
         return visible
@@ -115,11 +121,20 @@ class Reader:
             raise InvalidObligation("values", "must be an object of names and values")
         given = {str(name): self._known(value) for name, value in values.items()}
         if self._right is Right.PUBLISH:
-            return Restriction(forced={self._attribute(name).id: value for name, value in given.items()})
+            return Restriction(forced=dict(starmap(self._forced, given.items())))
         terms = tuple(
             self._bound(parse_filter(f"{name} = $value"), {"value": value}) for name, value in given.items()
         )
         return Restriction(filter=And(terms)) if terms else UNRESTRICTED
+
+    def _forced(self, name: str, value: object) -> tuple[str, object]:
+        """The UUID of an attribute with a value that it can have."""
+        attribute = self._attribute(name)
+        try:
+            Shape({attribute.id: attribute}).check({attribute.id: value})
+        except InvalidEvent as error:
+            raise InvalidObligation(name, error.problem) from None
+        return attribute.id, value
 
     def _filter(self, obligation: Mapping[str, object]) -> Predicate:
         text = obligation.get("filter", "")

@@ -79,6 +79,8 @@ class Restriction:
     metered: tuple[Metered, ...] = ()
     rules: Interaction | None = None
     """Rules of interaction control; at most one side of `&` has them."""
+    foreign: frozenset[str] = frozenset()
+    """Versions whose values are of other kinds than those the filter speaks of: it says nothing about their events."""
 
     def __and__(self, other: Restriction) -> Restriction:
         """What both leave."""
@@ -91,6 +93,7 @@ class Restriction:
             (*self.checks, *(each for each in other.checks if each not in self.checks)),
             (*self.metered, *other.metered),
             self.rules or other.rules,
+            self.foreign | other.foreign,
         )
 
     @property
@@ -103,7 +106,7 @@ class Restriction:
     @property
     def local(self) -> bool:
         """Whether something is left for the client's own broker to look at."""
-        return bool(self.checks or self.metered or self.rules) or self.pushed != self.filter
+        return bool(self.checks or self.metered or self.rules or self.foreign) or self.pushed != self.filter
 
     @property
     def kind(self) -> Class:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from authz import AuthFabricError, Decision, Entity, Reason, Request
 from authz.spki import Owners, Right, Validity, Verifier
+from authz.spki.content import paths
 from pep import Enforcer
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credential
@@ -205,7 +207,14 @@ class Rights:
         except InvalidObligation as error:
             _log.warning("%s is not granted on `%s`: %s", ask.right, definition.name, error)
             return None
-        return None if owned is None else _Left(obliged & owned.restriction, owned.end)
+        if owned is None:
+            return None
+        left = obliged & owned.restriction
+        spoken_of = {str(path.keys[0]) for path in paths(left.filter)}.union(
+            *(each.attributes.values() for each in left.checks)
+        )
+        foreign = self._catalogue.retyped(definition.version, spoken_of)
+        return _Left(replace(left, foreign=foreign) if foreign else left, owned.end)
 
     def _reader(self, ask: Ask, definition: EventType) -> Reader:
         return Reader(
@@ -216,6 +225,7 @@ class Rights:
             definition.version,
             tuple(each.name for each in self._catalogue.lineage(definition.id)),
             ask.fixed,
+            partial(self._catalogue.ever_called, definition.id),
         )
 
     def _capability(self, ask: Ask, definition: EventType, reader: Reader, now: float) -> _Left | None:

@@ -95,4 +95,16 @@ EVENTS: list[Mutation] = [
         "    except InvalidPredicate:\n        return False\n",
         "    except InvalidPredicate:\n        return True\n",
     ),
+    without(
+        "tests/pubsub_core/test_versions.py::test_what_is_hidden_stays_hidden_under_another_name",
+        "pubsub_core/obligation.py",
+        "self._ids(names).union(self._ever_called(names))",
+        "self._ids(names)",
+    ),
+    without(
+        "tests/pubsub_core/test_versions.py::test_an_event_made_by_a_version_with_other_kinds_of_values_does_not_slip_past_a_filter",
+        "pubsub_core/enforcement.py",
+        "        if event.version in self.restriction.foreign:\n            return False\n",
+        "",
+    ),
 ]

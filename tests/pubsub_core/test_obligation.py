@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import pytest
 
 from authz.predicate import TRUE, And, Equal, Order, Path
@@ -35,6 +37,14 @@ def test_each_obligation_has_its_meaning():
     check = {"predicate": "multiple-of", "with": {"value": "event.speed", "factor": "$max"}}
     assert READ.obligations([check]).checks == (Check("multiple-of", {"factor": 9}, {"value": ID["speed"]}),)
     assert READ.obligations([]) == Restriction()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("speed", "fast"), ("location", 5), ("time", "noon"), ("speed", nan)]
+)
+def test_nothing_is_forced_that_the_attribute_cannot_be(name, value):
+    with pytest.raises(InvalidObligation, match=f"`{name}` must be"):
+        WRITE.obligations([{"values": {name: value}}])
 
 
 def test_several_obligations_all_bind():
