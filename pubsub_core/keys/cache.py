@@ -8,7 +8,9 @@ else; a broker that lacks one, and every server on the way, sees nothing but cip
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -40,17 +42,29 @@ class CacheSealer:
         self._ring = ring
         self._groups = tuple(sorted(groups))
         self._numbers = numbers or Numbers()
-        self._prepared: tuple[bytes, tuple[DataKey, ...]] = (b"", ())
-        self._cipher: AESGCM | None = None
+        self._prepared: tuple[int, bytes] = (-1, b"")
+        """For which ring and salt the cipher is."""
+        self._span: _Span | None = None
+        self._epochs: tuple[tuple[str, int], ...] = ()
 
     def seal(self, at: float, bound: bytes, batch: bytes) -> Cached:
         """A batch for this time; `bound` says from whom to whom it goes. Raises KeyMissing."""
-        keys, number = tuple(self._key(group, at) for group in self._groups), self._numbers.take()
+        number = self._numbers.take()
         salt = self._numbers.salt
-        if self._cipher is None or self._prepared != (salt, keys):
-            self._prepared, self._cipher = (salt, keys), _cipher(keys, salt)
-        data = self._cipher.encrypt(nonce(number), batch, bound)
-        return Cached(at, tuple((key.group, key.epoch) for key in keys), salt, number, data)
+        span = self._span
+        if span is None or self._prepared != (self._ring.revision, salt) or not span.at(at):
+            span = self._span = self._prepare(at, salt)
+        data = span.cipher.encrypt(nonce(number), batch, bound)
+        return Cached(at, self._epochs, salt, number, data)
+
+    def _prepare(self, at: float, salt: bytes) -> _Span:
+        """The cipher for this time, and how long its keys last."""
+        keys = tuple(self._key(group, at) for group in self._groups)
+        since = max((key.start for key in keys), default=-math.inf)
+        until = min((self._ring.begins(group, at) for group in self._groups), default=math.inf)
+        self._epochs = tuple((key.group, key.epoch) for key in keys)
+        self._prepared = self._ring.revision, salt
+        return _Span(_cipher(keys, salt), since, until)
 
     def _key(self, group: str, at: float) -> DataKey:
         key = self._ring.sealing(group, at)
@@ -65,30 +79,47 @@ class CacheOpener:
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
         self._revision = -1
-        self._ciphers: dict[tuple[bytes, tuple[DataKey, ...]], AESGCM] = {}
+        self._ready: dict[tuple[bytes, tuple[tuple[str, int], ...]], _Span] = {}
 
     def open(self, cached: Cached, bound: bytes) -> bytes:
         """The batch. Raises CannotOpen, whatever is wrong."""
         if self._revision != self._ring.revision:
             self._revision = self._ring.revision
-            self._ciphers.clear()  # what was made of keys that are destroyed goes with them
-        keys = tuple(self._ring.opening(group, epoch, cached.time) for group, epoch in cached.epochs)
+            self._ready.clear()  # what was made of keys that are destroyed goes with them
+        name = cached.salt, cached.epochs
+        span = self._ready.get(name) or self._find(cached)
+        if not span.at(cached.time):
+            raise CannotOpen
+        try:
+            batch = span.cipher.decrypt(nonce(cached.number), cached.data, bound)
+        except (InvalidTag, ValueError, OverflowError):
+            raise CannotOpen from None
+        if name not in self._ready:
+            if len(self._ready) >= _MAX_CIPHERS:
+                self._ready.pop(next(iter(self._ready)))
+            self._ready[name] = span
+        return batch
+
+    def _find(self, cached: Cached) -> _Span:
+        keys = tuple(self._ring.at(group, epoch) for group, epoch in cached.epochs)
         held = tuple(key for key in keys if key is not None)
         if not keys or len(held) != len(keys) or len(cached.salt) != SALT_BYTES:
             raise CannotOpen
-        cipher = self._ciphers.get((cached.salt, held)) or _cipher(held, cached.salt)
-        try:
-            batch = cipher.decrypt(nonce(cached.number), cached.data, bound)
-        except (InvalidTag, ValueError, OverflowError):
-            raise CannotOpen from None
-        self._keep((cached.salt, held), cipher)
-        return batch
+        since = max(key.start for key in held) - self._ring.skew
+        until = min(key.until for key in held) + self._ring.skew
+        return _Span(_cipher(held, cached.salt), since, until)
 
-    def _keep(self, name: tuple[bytes, tuple[DataKey, ...]], cipher: AESGCM) -> None:
-        if name not in self._ciphers:
-            if len(self._ciphers) >= _MAX_CIPHERS:
-                self._ciphers.pop(next(iter(self._ciphers)))
-            self._ciphers[name] = cipher
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A cipher, and the times for which all the keys it is made of are in use."""
+
+    cipher: AESGCM
+    since: float
+    until: float
+
+    def at(self, time: float) -> bool:
+        return self.since <= time < self.until
 
 
 def _cipher(keys: tuple[DataKey, ...], salt: bytes) -> AESGCM:

@@ -77,4 +77,4 @@ def test_nothing_made_of_a_key_that_was_destroyed_is_kept():
         opener.open(sealer.seal(at, b"", b"plain"), b"")
     ring.expire(2000.0, 600.0)
     opener.open(sealer.seal(2000.0, b"", b"plain"), b"")
-    assert {key.epoch for _, keys in opener._ciphers for key in keys} == {2}
+    assert {epoch for _, epochs in opener._ready for _, epoch in epochs} == {2}
