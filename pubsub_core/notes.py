@@ -131,7 +131,9 @@ class Notes:
         vault = self._broker.setting.vault
         clear = {id_: filters for id_, filters in wants.filters.items() if id_ not in vault.sealed}
         opened = {id_: vault.open_filters(id_, filters, by.raw) for id_, filters in wants.sealed.items()}
-        meant = {id_: tuple(filter(_is_meant, filters)) for id_, filters in (*clear.items(), *opened.items())}
+        read = {**clear, **opened}
+        meant = {id_: tuple(filter(_is_meant, filters)) for id_, filters in read.items()}
+        self._broker.counts.forged += sum(map(len, read.values())) - sum(map(len, meant.values()))
         return {id_: filters for id_, filters in meant.items() if filters}
 
     def _definitions(self) -> Iterator[tuple[bytes, ...]]:

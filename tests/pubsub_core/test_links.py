@@ -84,9 +84,10 @@ def test_a_broker_that_the_owner_does_not_trust_is_sent_nothing_and_believed_not
         Order(ABOUT_SPEED, "<", nan),
         Cidr(ABOUT_SPEED, "nowhere"),
         Equal(Path("subject", ("role",)), "chief"),
+        Equal(Path(ABOUT_SPEED.root, ()), 1.0),
         reduce(lambda inner, _: Not(inner), range(400), Equal(ABOUT_SPEED, 1.0)),
     ],
-    ids=["no regex", "no number", "no network", "not about events", "too deep"],
+    ids=["no regex", "no number", "no network", "not about events", "about nothing", "too deep"],
 )
 def test_a_broker_that_wants_what_cannot_be_meant_is_in_nobodys_way(filter_):
     made = net("a", "b", "evil")
@@ -98,6 +99,7 @@ def test_a_broker_that_wants_what_cannot_be_meant_is_in_nobodys_way(filter_):
     wants.version += 1
     made.links["evil"].notes.announce()
     made.pass_()
+    assert [made.brokers[name].counts.forged for name in ("a", "b")] == [1, 1]
     made.publish("a", 5.0)
     assert made.seen("a") == made.seen("b") == made.seen("evil") == {(1, 5.0): 1}
 
