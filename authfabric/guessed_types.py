@@ -8,10 +8,11 @@ from uuid import uuid4
 from authz import Identity
 from authz.predicate import Equal, In, Order, Path
 from authz.predicate.filter import EVENT
-from authz.rules import AutoReplay, Call, FluentRule, Rule, Transform, parse_term
+from authz.rules import AutoReplay, Call, Rule, Transform, parse_term
 from authz.rules.reader import conditions_of
 from authz.rules.terms import CREDENTIALS, comparisons, paths
 from pdp.rules import Interaction
+from pdp.rules.rule_file import type_of
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.event_type import AttributeType, EventType
 from pubsub_core.type_signature import SignedType
@@ -37,7 +38,7 @@ def guess(type_: str, event: Mapping[str, object], rules: Interaction) -> Catalo
     kinds = {name: _kind(value) for name, value in event.items()}
     for file in rules.files:
         for rule in file.rules:
-            if not isinstance(rule.body, FluentRule) and rule.body.type == type_:
+            if type_of(rule) == type_:
                 for name, kind in _mentioned(rule):
                     kinds.setdefault(name, kind)
     catalogue = Catalogue()

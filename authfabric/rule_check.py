@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from authz.predicate import Path, Predicate
 from authz.predicate.filter import EVENT
-from authz.rules import AutoReplay, Call, FluentRule, Restrict, Rule, Transform, parse_term
+from authz.rules import AllowDuring, AutoReplay, Call, FluentRule, Restrict, Rule, Transform, parse_term
 from authz.rules.reader import conditions_of
 from authz.rules.terms import CREDENTIALS, LOOKUP, NOW, comparisons, paths, term_texts
 from pdp.finding import Finding, Kind
@@ -60,6 +60,8 @@ def check_use(interaction: Interaction, around: Surroundings) -> Iterator[Findin
 
 
 def _terms(rule: Rule, fluents: Mapping[str, int], functions: Collection[str]) -> Iterator[_Remark]:
+    if isinstance(rule.body, AllowDuring) and rule.body.fluent not in fluents:
+        yield Kind.UNKNOWN_TERM, _unknown(rule.body.fluent, fluents, ())
     for call in _calls(rule):
         usage = BUILT_IN.get(call.name)
         if usage is not None:
@@ -127,6 +129,8 @@ class _Fitting:
             case FluentRule():
                 for each in (*body.initiated, *body.terminated):
                     yield from self._about(each.type, [each.where], map(_attribute, each.arguments))
+            case AllowDuring():
+                return
             case AutoReplay():
                 yield from self._about(body.type, [body.where, body.filter], ())
                 yield from self._about(body.trigger, [body.trigger_where], ())

@@ -35,7 +35,7 @@ from pubsub_core.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from pubsub_core.periods import read_fluent
+from pubsub_core.periods import followed
 from pubsub_core.playback import Playback, Query
 from pubsub_core.proof import Nonces
 from pubsub_core.replay_limits import admit
@@ -201,8 +201,6 @@ class Calls:
     async def _replay(self, session: Session, call: Replay) -> Answer:
         definition = self._broker.setting.catalogue.named(call.type)
         query = Query(call.start, call.end, call.during, call.not_during)
-        for fluent in filter(None, (call.during, call.not_during)):
-            read_fluent(fluent)
         playback = Playback(session.token, call.number, definition.id, call.filter, query=query)
         await self._permit(session, playback, definition)
         self._replays.begin(session, playback)
@@ -216,6 +214,8 @@ class Calls:
         granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused("replay", definition.name, granted.detail)
+        for fluent in filter(None, (playback.query.during, playback.query.not_during)):
+            followed(self._broker.setting.rules.context, fluent)
         if session.token not in self._broker.sessions:
             raise SessionLost("it ended meanwhile")
         admit(self._broker.sessions.values(), session, playback, definition.name)  # others came meanwhile

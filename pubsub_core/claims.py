@@ -19,6 +19,7 @@ from pubsub_core.broker import Broker
 from pubsub_core.enforcement import Enforcement, Generic
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.messages import Tense
+from pubsub_core.periods import read_fluent
 from pubsub_core.playback import Playback
 from pubsub_core.restriction import Restriction
 from pubsub_core.rights import Ask, Granted, Holder, Rights
@@ -40,7 +41,9 @@ def replay_ask(holder: Holder, playback: Playback) -> Ask:
     """What is asked about past events: with the times that they are wanted of; if a rule sends them, as ever."""
     if playback.tense is Tense.AGAIN:
         return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed)
-    return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed, playback.query.context)
+    query = playback.query
+    fluents = tuple(read_fluent(each).name for each in (query.during, query.not_during) if each)
+    return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed, query.context, fluents)
 
 
 @dataclass(frozen=True, slots=True)

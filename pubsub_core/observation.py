@@ -7,10 +7,10 @@ import logging
 from authz import Entity
 from pubsub_core.broker import Broker
 from pubsub_core.errors import InvalidObligation
-from pubsub_core.rights import Rights
+from pubsub_core.rights import CONTEXT, Rights
 from pubsub_core.rules.interaction import read_fluents
 
-OBSERVE, CONTEXT = "observe", "/context"
+OBSERVE = "observe"
 
 _log = logging.getLogger("authfabric.rules")
 

@@ -28,16 +28,19 @@ def periods(context: Context, during: str, not_during: str) -> Sequence[Span]:
     """When one fluent held and another did not, as far as is known here. Raises InvalidFilter."""
     found: Sequence[Span] = ALWAYS
     if during:
-        found = common(found, _spans(context.fluents.during(_followed(context, during))))
+        found = common(found, _spans(context.fluents.during(followed(context, during))))
     if not_during:
-        found = common(found, _spans(context.fluents.not_during(_followed(context, not_during))))
+        found = common(found, _spans(context.fluents.not_during(followed(context, not_during))))
     return found
 
 
-def _followed(context: Context, text: str) -> Fluent:
+def followed(context: Context, text: str) -> Fluent:
+    """The fluent, if it is one of which this broker knows when it holds. Raises InvalidFilter."""
     fluent = read_fluent(text)
     if context.defined.get(fluent.name) != len(fluent.arguments):
-        raise InvalidFilter(text, "is no fluent that is followed here")
+        known = [f"`{name}` of {count}" for name, count in sorted(context.defined.items())]
+        there = f"there are {', '.join(known)}" if known else "there are none at the moment"
+        raise InvalidFilter(text, f"is no fluent that is followed here: {there}")
     return fluent
 
 

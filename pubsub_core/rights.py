@@ -33,6 +33,8 @@ ACTIONS: Mapping[Right, tuple[str, ...]] = {
 """What the PDPs are asked for each right: all of it must be permitted."""
 REPLAY = "replay"
 """Asked instead for past events."""
+CONTEXT = "/context"
+"""Below it stand the fluents by which past events may be chosen."""
 TRANSFORM = "transform"
 """Asked for publishers besides: a permission says by which rules events are transformed as they are published."""
 
@@ -71,6 +73,8 @@ class Ask:
     """The attributes, by name, that the client's filter gives a value: policies know them as `sub`."""
     past: Mapping[str, object] | None = None
     """For past events: from when to when they are wanted, and so on, which policies can see too."""
+    fluents: tuple[str, ...] = ()
+    """The fluents by which past events are chosen: each must be permitted, since what comes tells when it held."""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -143,7 +147,7 @@ class Rights:
         """What each may, by policies of this epoch or newer; all are asked at once."""
         questions: dict[bytes | tuple[str, str, str], Request] = {}
         for ask in asks:
-            for request in self._questions(ask).values():
+            for request in (*self._questions(ask).values(), *self._about_fluents(ask).values()):
                 questions.setdefault(request.key, request)
         answers = await self._pep.check_many(questions.values(), at_least=at_least)
         decided = dict(zip(questions, answers, strict=True))
@@ -162,6 +166,12 @@ class Rights:
             for action in ask.actions
         }
 
+    def _about_fluents(self, ask: Ask) -> dict[str, Request]:
+        subject, context = ask.holder.credential.entity, ask.context
+        return {
+            each: Request.of(subject, Entity(f"{CONTEXT}/{each}"), REPLAY, context) for each in ask.fluents
+        }
+
     def _granted(
         self, ask: Ask, decided: Mapping[bytes | tuple[str, str, str], Decision], now: float
     ) -> Granted:
@@ -173,8 +183,15 @@ class Rights:
                 if decision.reason is Reason.NO_POLICY and each.parent is not None:
                     decision = effective.get((each.parent.id, action), decision)
                 effective[each.id, action] = decision
+        named = {each: decided[request.key] for each, request in self._about_fluents(ask).items()}
+        for fluent, decision in named.items():
+            if not decision.allowed:
+                problem = (
+                    f"`replay` on `{CONTEXT}/{fluent}` must be allowed to choose by it: {decision.detail}"
+                )
+                return Granted(answered=decision.decided, detail=problem)
         restrictions: dict[str, Restriction] = {}
-        ends = [each.expires for each in effective.values() if each.expires is not None]
+        ends = [each.expires for each in (*effective.values(), *named.values()) if each.expires is not None]
         for each in self._catalogue.family(ask.type):
             left = self._left(ask, each, {action: effective[each.id, action] for action in ask.actions}, now)
             if left is not None:

@@ -69,6 +69,9 @@ audit: ALLOW SUBSCRIPTION TO {PRESCRIBE}
 past: ALLOW REPLAY OF {PRESCRIBE}
     WHERE credentials(user, auditor) AND sub.prescriber_id IS NOT NULL
 
+when: ALLOW REPLAY DURING underInvestigation
+    WHERE credentials(user, auditor) AND sub.prescriber_id IS NOT NULL
+
 controlled: RESTRICT DELIVERY OF {PRESCRIBE}
     WHERE credentials(user, auditor)
     FILTER lookup('drugs', drug_id, 'controlled') = TRUE

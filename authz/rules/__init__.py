@@ -3,6 +3,7 @@
 from authz.rules.reader import parse_rules, parse_term
 from authz.rules.syntax import (
     Allow,
+    AllowDuring,
     Asking,
     AutoReplay,
     During,
@@ -20,6 +21,7 @@ from authz.rules.writer import write_rule, write_rules
 
 __all__ = [
     "Allow",
+    "AllowDuring",
     "Asking",
     "AutoReplay",
     "Call",

@@ -19,6 +19,7 @@ from authz.predicate import TRUE, And, Not, Or, Path, Predicate, Scalar
 from authz.predicate.filter import EVENT, ROOTS, USER, WORDS, FilterReader, read_constant
 from authz.rules.syntax import (
     Allow,
+    AllowDuring,
     Asking,
     AutoReplay,
     Body,
@@ -81,6 +82,9 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         if rate is not None and kind is not Asking.REPLAY:
             raise InvalidSyntax("`AT MOST` limits replay only: write `ALLOW REPLAY OF`", *place(asking))
         return Allow(type_, kind, _within(type_, where), rate)
+
+    def allow_during(self, fluent: Token, where: Predicate | None) -> AllowDuring:
+        return AllowDuring(str(fluent), where or TRUE)
 
     def rate(self, count: Token, span: Token) -> Rate:
         number = read_constant(count)

@@ -56,6 +56,14 @@ class Allow:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowDuring:
+    """Who may choose past events by whether a fluent held when they were published. Without such a rule nobody may."""
+
+    fluent: str
+    where: Predicate = TRUE
+
+
+@dataclass(frozen=True, slots=True)
 class Restrict:
     """Of the events of a type, those whom `where` describes receive only what passes the filter, and are not told."""
 
@@ -119,7 +127,7 @@ class FluentRule:
     scope: Scope = Scope.LOCAL
 
 
-Body: TypeAlias = Allow | Restrict | Transform | AutoReplay | FluentRule
+Body: TypeAlias = Allow | AllowDuring | Restrict | Transform | AutoReplay | FluentRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from authz.predicate import TRUE, Predicate
 from authz.predicate.filter import write_filter
 from authz.rules.syntax import (
     Allow,
+    AllowDuring,
     AutoReplay,
     FluentRule,
     Restrict,
@@ -40,6 +41,9 @@ def _clauses(rule: Rule) -> Iterator[str]:
             yield from _where(where)
             if rate is not None:
                 yield f"AT MOST {rate.count} PER '{write_interval(rate.seconds)}'"
+        case AllowDuring(fluent=fluent, where=where):
+            yield f"ALLOW REPLAY DURING {fluent}"
+            yield from _where(where)
         case Restrict(type=type_, filter=filter_, where=where, overrides=overrides):
             yield f"RESTRICT DELIVERY OF {type_}"
             yield from _where(where)

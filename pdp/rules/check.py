@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from authz.change import ROLES
 from authz.predicate import And, Predicate, covers, disjoint, satisfiable
-from authz.rules import Allow, Asking, AutoReplay, FluentRule, Point, Restrict, Rule, Transform
+from authz.rules import Allow, AllowDuring, Asking, AutoReplay, FluentRule, Point, Restrict, Rule, Transform
 from pdp.cover_index import CoverIndex
 from pdp.finding import Finding, Kind
 from pdp.rules.interaction import Interaction
@@ -51,8 +51,13 @@ def check_interaction(interaction: Interaction, schema: Schema | None = None) ->
 def _remarks(rules: Sequence[Named]) -> Iterator[_Found]:
     by_type: defaultdict[str, list[Named]] = defaultdict(list)
     for each in rules:
-        if not isinstance(each.rule.body, FluentRule):
-            by_type[each.rule.body.type].append(each)
+        match each.rule.body:
+            case FluentRule():
+                continue
+            case AllowDuring(fluent=fluent):
+                by_type[f"during {fluent}"].append(each)
+            case body:
+                by_type[body.type].append(each)
     for several in by_type.values():
         possible = [each for each in several if satisfiable(_where(each))]
         for each in several:
@@ -79,7 +84,9 @@ def _filtered(named: Named) -> Iterator[_Found]:
 def _uninvited(named: Named, several: Sequence[Named]) -> Iterator[_Found]:
     """Rules that let nobody in, about events that nobody is let in for."""
     body = named.rule.body
-    if isinstance(body, Allow | FluentRule) or (isinstance(body, Transform) and body.point is Point.PUBLISH):
+    if isinstance(body, Allow | AllowDuring | FluentRule) or (
+        isinstance(body, Transform) and body.point is Point.PUBLISH
+    ):
         return
     askings = {Asking.SUBSCRIPTION} if isinstance(body, AutoReplay) else set(Asking)
     allows = [
@@ -137,6 +144,8 @@ def _says(wide: Named, narrow: Named) -> bool:
         case Allow() as more, Allow() as less:
             faster = more.rate is None or more.rate == less.rate
             return more.asking is less.asking and faster and covers(more.where, less.where)
+        case AllowDuring() as more, AllowDuring() as less:
+            return covers(more.where, less.where)
         case Restrict() as more, Restrict() as less:
             instead = set(less.overrides) <= set(more.overrides)
             return instead and covers(more.where, less.where) and covers(less.filter, more.filter)

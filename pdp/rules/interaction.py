@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from authz.errors import InvalidSyntax
-from authz.predicate import FALSE, And, Equal, Overlaps, Path, Predicate, Scalar
+from authz.predicate import FALSE, TRUE, And, Equal, Overlaps, Path, Predicate, Scalar
 from authz.rules import (
     Allow,
+    AllowDuring,
     Asking,
     AutoReplay,
     FluentRule,
@@ -33,7 +34,7 @@ from pdp.source import Effect
 
 SUBSCRIBE, REPLAY, TRANSFORM, OBSERVE = "subscribe", "replay", "transform", "observe"
 CONTEXT = "/context"
-"""What brokers ask to observe."""
+"""What brokers ask to observe; below it stand the fluents that replays name."""
 ACTIONS: Mapping[Asking, str] = {Asking.SUBSCRIPTION: SUBSCRIBE, Asking.REPLAY: REPLAY}
 
 
@@ -86,13 +87,17 @@ class _Compiler:
         if isinstance(body, FluentRule):
             return [Part(rule, And(()), rule)]
         try:
+            alternatives = split(body.where, rule.place)
+            if isinstance(body, AllowDuring) and any(each.left != TRUE for each in alternatives):
+                problem = "`ALLOW REPLAY DURING` may depend on the user, `sub` and `context` only"
+                raise InvalidSyntax(problem, *rule.place)
             return [
                 Part(
                     rule,
                     translate(each.judged, self._holders, rule.place),
                     replace(rule, body=replace(body, where=each.left)),
                 )
-                for each in split(body.where, rule.place)
+                for each in alternatives
             ]
         except InvalidSyntax as error:
             raise error.within(file.source) from None
@@ -101,12 +106,13 @@ class _Compiler:
         name = file.name(rule)
         for number, part in enumerate(parts, 1):
             own = name if len(parts) == 1 else f"{name}/{number}"
-            obligation: dict[str, object] = {"interaction": write_rule(part.left), "rule": name}
+            duty: dict[str, object] = {"interaction": write_rule(part.left), "rule": name}
+            obligations = () if isinstance(rule.body, AllowDuring) else (duty,)
             condition = self._condition(part)
             if condition != FALSE:
                 said = write_rule(replace(rule, label="")).partition("\n")[0]
                 self._policies.append(
-                    Policy(own, Effect.ALLOW, condition, description=said, obligations=(obligation,))
+                    Policy(own, Effect.ALLOW, condition, description=said, obligations=obligations)
                 )
                 self._sources[own] = file.source, rule
 
@@ -114,6 +120,9 @@ class _Compiler:
         match part.rule.body:
             case FluentRule():
                 return And((_OBSERVED, Equal(Path("action"), OBSERVE)))
+            case AllowDuring(fluent=fluent):
+                named = Equal(Path("object"), f"{CONTEXT}/{fluent}")
+                return both([named, Equal(Path("action"), REPLAY), part.judged])
             case Transform(type=type_, point=Point.PUBLISH):
                 return both([*_asked(type_, TRANSFORM), part.judged])
             case Allow(type=type_, asking=asking):

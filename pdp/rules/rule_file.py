@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from authz.errors import InvalidSyntax
-from authz.rules import FluentRule, Restrict, Rule, Transform, parse_rules
+from authz.rules import AllowDuring, FluentRule, Restrict, Rule, Transform, parse_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ def read_rule_file(text: str, source: str) -> RuleFile:
 
 
 def type_of(rule: Rule) -> str | None:
-    """The type whose events a rule is about; none for a fluent, which is about several."""
-    return None if isinstance(rule.body, FluentRule) else rule.body.type
+    """The type whose events a rule is about; none for rules about a fluent."""
+    return None if isinstance(rule.body, FluentRule | AllowDuring) else rule.body.type
 
 
 def check_labels(files: Sequence[RuleFile]) -> None:

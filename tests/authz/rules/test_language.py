@@ -24,6 +24,7 @@ from authz.predicate import (
 from authz.predicate.filter import parse_filter, write_filter
 from authz.rules import (
     Allow,
+    AllowDuring,
     Asking,
     AutoReplay,
     Call,
@@ -169,6 +170,7 @@ triggers = st.lists(
     st.builds(Trigger, types, st.just(("a", "b")), st.just(TRUE) | conditions), min_size=1, max_size=2
 )
 bodies = st.one_of(
+    st.builds(AllowDuring, names, st.just(TRUE) | conditions),
     st.builds(Allow, types, st.sampled_from(Asking), st.just(TRUE) | conditions),
     st.builds(
         Allow, types, st.just(Asking.REPLAY), conditions,

@@ -27,6 +27,12 @@ OPEN = "o: ALLOW SUBSCRIPTION TO t WHERE user.grade > 1\n"
             "wherever it applies, `b` does",
         ),
         (OPEN + "ALLOW SUBSCRIPTION TO t WHERE user.grade > 3", Kind.REDUNDANT, 2, "adds nothing to what `o` says"),
+        (
+            "d: ALLOW REPLAY DURING f\nALLOW REPLAY DURING f WHERE user.x = 1",
+            Kind.REDUNDANT,
+            2,
+            "adds nothing to what `d` says",
+        ),
         (OPEN + "ALLOW SUBSCRIPTION TO t WHERE user.grade > 1", Kind.DUPLICATE, 2, "says the same as `o`"),
         (
             OPEN + "a: RESTRICT DELIVERY OF t FILTER x > 5\nb: RESTRICT DELIVERY OF t WHERE y = 1 FILTER x > 2",

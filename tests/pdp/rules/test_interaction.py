@@ -60,6 +60,23 @@ def test_the_rules_of_the_paper_as_printed_there():
     }
 
 
+def test_a_fluent_is_asked_about_by_those_whom_a_rule_lets_and_nobody_else():
+    rule = "ALLOW REPLAY DURING underInvestigation WHERE credentials(user, auditor) AND sub.prescriber_id IS NOT NULL"
+    engine = read(f"{CARE}{rule}\n").engine()
+
+    def asked(fluent: str, *roles: str, **sub: str):
+        subject = Entity("ann", {"roles": list(roles)})
+        return engine.evaluate(Request.of(subject, f"/context/{fluent}", "replay", {"sub": sub}))
+
+    decision = asked("underInvestigation", "auditor", prescriber_id="n1")
+    assert (decision.allowed, decision.obligations) == (True, ())
+    assert not asked("underInvestigation", "auditor").allowed
+    assert not asked("underInvestigation", "doctor", prescriber_id="n1").allowed
+    assert not asked("treating", "auditor", prescriber_id="n1").allowed
+    with pytest.raises(InvalidPolicies, match="may depend on the user, `sub` and `context` only"):
+        read("ALLOW REPLAY DURING treating WHERE treating(user, patient_id)")
+
+
 def test_what_speaks_of_events_fluents_and_tables_is_left_for_the_broker():
     policies = read(CARE)
     doctor = ask(policies, "subscribe", "doctor")

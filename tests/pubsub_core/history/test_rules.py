@@ -36,6 +36,7 @@ FLUENT underInvestigation(prescriber)
     TERMINATED BY {closed}(prescriber)
     SHARED
 audit: ALLOW REPLAY OF {prescribe} WHERE sub.prescriber <> NULL AND credentials(user, auditor)
+when: ALLOW REPLAY DURING underInvestigation WHERE credentials(user, auditor)
 controlled: RESTRICT DELIVERY OF {prescribe} WHERE credentials(user, auditor) FILTER drug IN ('morphine', 'codeine')
 hide: TRANSFORM EVENT {prescribe} TO {prescribe} ON notify EXECUTE drop(patient)
     WHERE NOT underInvestigation(prescriber)
@@ -137,6 +138,24 @@ async def test_the_past_is_that_of_the_times_when_a_fluent_held_or_did_not(surge
     assert [each["drug"] for each in outside] == ["morphine", "morphine", "codeine"]
     with pytest.raises(CallRefused, match="must be a fluent"):
         await auditor.replay(prescribe.name, named, during="underInvestigation(n1)")
+    with pytest.raises(CallRefused, match=r"followed here: there are `underInvestigation` of 1"):
+        await auditor.replay(prescribe.name, named, during="underInvestigation('n1', 'n2')")
+
+
+async def test_past_events_are_not_chosen_by_a_fluent_that_no_policy_allows_to_ask_about(surgeries):
+    place, auditor, kinds = surgeries
+    prescribe, opened, closed = (each.name for each in kinds)
+    fluent, named = "underInvestigation('n1')", "prescriber = 'n1'"
+    for unknown in ("treating('n1')", "nothing()"):
+        with pytest.raises(CallRefused, match=r"on `/context/(treating|nothing)` must be allowed"):
+            await auditor.replay(prescribe, named, not_during=unknown)
+    running = await auditor.replay(prescribe, named, not_during=fluent)
+    assert len([each async for each in running]) == 2
+    text = AUDIT.format(prescribe=prescribe, opened=opened, closed=closed)
+    await release(place, text.replace("when: ALLOW", "-- ALLOW"))
+    with pytest.raises(CallRefused, match="`replay` on `/context/underInvestigation` must be allowed"):
+        await auditor.replay(prescribe, named, during=fluent)
+    assert len([each async for each in await auditor.replay(prescribe, named)]) == 2
 
 
 async def test_fluents_are_known_again_after_a_restart(url, place):
