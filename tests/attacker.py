@@ -12,7 +12,7 @@ class Attacker:
 
     def __init__(self, url: str) -> None:
         host, _, port = url.removeprefix("nats://").rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=5.0)
+        self._socket = socket.create_connection((host, int(port)), timeout=60.0)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._lines = self._socket.makefile("rb")
         self._lines.readline()

@@ -22,8 +22,6 @@ from authfabric.settings import DEFAULT_POLICIES
 from authz import Identity
 from bus.server import free_ports
 
-pytestmark = pytest.mark.timeout(300)
-
 
 class Shell:
     """Runs `authfabric` with an environment of its own."""

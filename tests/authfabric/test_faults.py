@@ -17,8 +17,6 @@ from pep import Enforcer
 from tests.authfabric.load import Load, load
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be slow
-
 DEADLINE = 10.0
 """Long enough for this machine, whatever else it does: what counts is that no answer is lost."""
 

@@ -25,7 +25,7 @@ def test_the_index_finds_what_trying_all_would_find(conditions, requests):
 
 
 @given(some.predicates, some.requests)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_a_condition_holds_only_where_each_guard_has_a_key(condition, request):
     if compile_predicate(condition)(request):
         for dimension, needed in guards(condition).items():

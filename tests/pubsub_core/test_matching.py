@@ -14,7 +14,7 @@ def expected(kept, event):
     return sorted(item for item, predicate in kept.items() if compile_predicate(predicate, EVENT)(event))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     first=st.lists(filters, max_size=12),
     second=st.lists(filters, max_size=6),

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 def fetch(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10.0) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60.0) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -124,7 +124,7 @@ async def test_a_session_of_which_nothing_is_heard_ends(place, monkeypatch):
     client = await place.client("bob", "north")
     subscriber = await client.subscriber(kind.name)
     with pytest.raises(SessionLost, match="nothing was heard"):
-        await asyncio.wait_for(anext(subscriber), 20)
+        await asyncio.wait_for(anext(subscriber), 60)
 
 
 async def test_a_session_ends_with_its_credential(place):
@@ -133,7 +133,7 @@ async def test_a_session_ends_with_its_credential(place):
     client = await place.client("bob", "north", lasts=2.0)
     subscriber = await client.subscriber(kind.name)
     with pytest.raises(SessionLost, match="run out"):
-        await asyncio.wait_for(anext(subscriber), 20)
+        await asyncio.wait_for(anext(subscriber), 60)
 
 
 async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):

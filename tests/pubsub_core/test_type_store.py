@@ -34,7 +34,7 @@ async def test_what_one_publishes_others_find_and_hear_of(bus):
     await theirs.listen(news.set)
     definition = kind("found")
     await mine.publish(SignedType.sign(definition, PITO))
-    await asyncio.wait_for(news.wait(), 5)
+    await asyncio.wait_for(news.wait(), 60)
     assert await theirs.refresh()
     assert theirs.catalogue.named(definition.name) == definition
     assert not await theirs.refresh()

@@ -225,7 +225,7 @@ def together(names: str, lines: set[str], without: str) -> dict[str, set[str]]:
     return groups
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     topologies(),
     st.lists(st.tuples(st.integers(0, 5), st.sampled_from(FILTERS)), min_size=1, max_size=5),

@@ -132,7 +132,7 @@ async def town(server: NatsServer, folder: Path, text: str = OPEN) -> AsyncItera
 
 async def take(subscriber, count: int) -> list[dict[str, object]]:
     """The next events, by name."""
-    return [dict((await asyncio.wait_for(anext(subscriber), 10)).attributes) for _ in range(count)]
+    return [dict((await asyncio.wait_for(anext(subscriber), 60)).attributes) for _ in range(count)]
 
 
 async def wanted(publisher) -> None:

@@ -28,7 +28,7 @@ def table_of(requests):
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(some.predicates, st.lists(some.requests, max_size=8))
 def test_json_rows_are_judged_as_the_closure_judges_them(predicate, requests):
     closure = compile_predicate(predicate)

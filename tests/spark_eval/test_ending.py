@@ -64,7 +64,5 @@ def test_what_is_half_written_vanishes(tmp_path, number):
     assert end(IDLE, tmp_path, number) == ([], 128 + number)
 
 
-@pytest.mark.timeout(300)  # it starts another Spark
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_spark_is_writing_vanishes_too(tmp_path, number):
-    assert end(WRITING, tmp_path, number) == ([], 128 + number)
+def test_what_spark_is_writing_vanishes_too(tmp_path):
+    assert end(WRITING, tmp_path, signal.SIGTERM) == ([], 128 + signal.SIGTERM)

@@ -51,7 +51,6 @@ def run(*words):
     return result.stdout
 
 
-@pytest.mark.timeout(300)  # four jobs and two reports
 @pytest.mark.usefixtures("_folder")
 def test_the_commands_it_shows_run_in_order(spark, tmp_path):
     """With the policies of a folder, where the page speaks of those in force, and without the stream of a fabric."""

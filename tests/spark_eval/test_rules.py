@@ -121,7 +121,7 @@ people = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(people, st.sampled_from(Algorithm), st.sampled_from(Effect))
 def test_roles_beside_attribute_policies_are_decided_as_the_engine_decides(several, algorithm, effect):
     extra = Policy("x", effect, Equal(Path("subject", ("grade",)), 2))
@@ -160,7 +160,7 @@ nurse(a) |- privilege(list, "/wards/b/beds")
 """
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(people, st.sampled_from([RULES, GRANTS, RULES + GRANTS.split("role nurse(w)")[1]]))
 def test_rules_that_are_too_many_to_be_told_apart_are_decided_as_the_engine_decides(several, text):
     subjects = [Entity(f"s{n}", each) for n, each in enumerate(several)]
@@ -182,7 +182,7 @@ def test_rules_that_are_too_many_to_be_told_apart_become_one_for_each_role(monke
 labels = st.sampled_from([None, "public", "internal", "secret {heart}", {"level": "secret"}, "no such", 3])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(labels, min_size=1, max_size=4), st.lists(labels, min_size=1, max_size=4), st.booleans())
 def test_labels_are_decided_as_the_engine_decides(clearances, classifications, permits):
     policy = POLICY if permits else POLICY.replace("permits", "restricts")

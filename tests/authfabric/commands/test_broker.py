@@ -72,7 +72,7 @@ def test_a_vouch_lets_a_broker_be_trusted():
 
 
 def metrics(process: ReplicaProcess) -> str:
-    with urllib.request.urlopen(f"{process.ready.health}/metrics", timeout=10.0) as response:
+    with urllib.request.urlopen(f"{process.ready.health}/metrics", timeout=60.0) as response:
         return response.read().decode()
 
 

@@ -60,7 +60,7 @@ def holds(predicate: Predicate, world: object) -> bool:
     return compile_predicate(predicate, WORLD)(world)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(conditions, worlds)
 def test_an_alternative_holds_exactly_where_the_condition_does(condition, world):
     alternatives = split(condition)
@@ -120,7 +120,7 @@ def request(world, action: str) -> Request:
     return Request.of(subject, "/types/t", action, {**world["context"], "sub": world["sub"]})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(rules, worlds, st.sampled_from(Asking))
 def test_nobody_receives_but_by_an_allow_and_every_restriction_that_applies_binds(bodies, world, asking):
     file = RuleFile("x.rules", tuple(Rule(body, f"r{number}") for number, body in enumerate(bodies)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
-import pytest
-
 from authfabric.stage import Ground, stage
 from pubsub_core.event_type import EventType
 from pubsub_core.type_signature import SignedType
@@ -25,7 +23,6 @@ async def read(subscriber, found: list[int]) -> None:
         found.append((await anext(subscriber))["number"])
 
 
-@pytest.mark.timeout(180)
 async def test_past_and_future_are_the_whole_exactly_once_although_both_brokers_are_killed(url, tmp_path):
     async with stage(["bench"], Ground.OPEN) as (domain,):
         kind = EventType.new("bench.Sighting", domain.key.public, [("number", "integer")], uuid4)

@@ -248,7 +248,7 @@ filters = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=12)
 @given(st.lists(attributes, max_size=8), st.lists(filters, min_size=1, max_size=6))
 @pytest.mark.parametrize("searched", [{}, ALL_CLEAR, ALL_BLIND], ids=["sealed", "clear", "blind"])
 def test_the_database_finds_exactly_what_the_algebra_says(url, searched, values, wanted):

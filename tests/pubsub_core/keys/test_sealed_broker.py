@@ -31,7 +31,7 @@ PLATES = ("AE05 XYZ", "LD51 QRS")
 
 
 async def take(subscriber, count: int) -> list[dict[str, object]]:
-    return [dict((await asyncio.wait_for(anext(subscriber), 20)).attributes) for _ in range(count)]
+    return [dict((await asyncio.wait_for(anext(subscriber), 60)).attributes) for _ in range(count)]
 
 
 @pytest.fixture

@@ -79,7 +79,6 @@ def rows(output):
     return [each for each in found if each["subject"] is not None]
 
 
-@pytest.mark.timeout(300)  # Python processes start one after the other
 def test_each_record_is_written_once_also_when_a_batch_fails(server, tmp_path, spark, monkeypatch):
     record(server, "ann", "bob")
     put, calls = audit.write_whole, []
@@ -226,7 +225,7 @@ def secured(tmp_path, monkeypatch):
         loop.run(context.__aexit__(None, None, None))
 
 
-@pytest.mark.timeout(300)  # it starts another Spark
+@pytest.mark.timeout(600)  # it starts another Spark, and that one Python processes one after the other
 def test_where_nobody_is_let_in_without_credentials_those_of_the_environment_are_used(secured, tmp_path):
     url, credentials = secured
 
