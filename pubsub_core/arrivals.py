@@ -19,7 +19,7 @@ from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.steady import Message, open_box
 from pubsub_core.line import Numbered
 from pubsub_core.messages import CachedParcel, Parcel, unpack_parcel
-from pubsub_core.proof import Nonces, all_digests, check_places, digest
+from pubsub_core.proof import WINDOW, Nonces, all_digests, check_places, digest
 from pubsub_core.session import Counts, Peer, Setting
 
 
@@ -95,7 +95,7 @@ class Arrivals:
         if parcel.columns:
             yield from self._accepted_columns(peer, parcel, publisher)
             return
-        sealed = self._setting.vault.sealed
+        sealed, latest = self._setting.vault.sealed, self._setting.now() + WINDOW
         for raw in parcel.events:
             try:
                 event = decode(raw)
@@ -104,7 +104,7 @@ class Arrivals:
                 continue
             if event.type not in peer.carries:
                 self._counts.untrusted += 1
-            elif publisher is not None and event.publisher != publisher:
+            elif (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:
                 self._counts.forged += 1
             elif event.sealed is not None or (event.type in sealed and not trusted):
                 opened = self._opened(event)
@@ -122,11 +122,12 @@ class Arrivals:
         except CannotOpen:
             self._counts.forged += 1
             return
-        if events[0].type not in peer.carries:
+        if not events or events[0].type not in peer.carries:
             self._counts.untrusted += len(events)
             return
+        latest = self._setting.now() + WINDOW
         for event in events:
-            if publisher is not None and event.publisher != publisher:
+            if (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:
                 self._counts.forged += 1
             else:
                 self._counts.received += 1

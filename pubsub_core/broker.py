@@ -6,6 +6,7 @@ the broker is held, because newer policies are known to exist, nothing is delive
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -34,6 +35,8 @@ from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Subscription, Switchboard
 from pubsub_core.triggers import Due, Triggers
 from pubsub_core.ways import Ways
+
+_log = logging.getLogger("authfabric.events")
 
 MAX_HELD = 10_000
 """So many messages wait while the broker is held; those who send more are told to try again."""
@@ -83,7 +86,10 @@ class Broker:
             return
         waiting, self._waiting = self._waiting, deque()
         for work in waiting:
-            work()
+            try:
+                work()
+            except Exception:  # what one has sent must not be in the way of what others have
+                _log.exception("what came while nothing was delivered could not be handled")
         for session in tuple(self.sessions.values()):
             self.flush(session)
 

@@ -16,7 +16,7 @@ from pubsub_core.enforcement import Enforcement
 from pubsub_core.errors import InvalidEvent, UnknownType
 from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
 from pubsub_core.messages import Bundle, Taken
-from pubsub_core.proof import Nonces, Proof, all_digests
+from pubsub_core.proof import WINDOW, Nonces, Proof, all_digests
 from pubsub_core.session import Counts, Session, Setting
 
 
@@ -48,6 +48,8 @@ class _Free:
     publisher: bytes
     missing: frozenset[str]
     """The attributes for which there is no key here."""
+    latest: float
+    """No event is of a later time."""
     check: Callable[[Mapping[str, object]], None]
 
     def fits(self, event: Event, raw: msgspec.Raw) -> bool:
@@ -55,6 +57,7 @@ class _Free:
         return (
             event.publisher == self.publisher
             and event.sealed is None
+            and 0.0 <= event.time <= self.latest
             and len(memoryview(raw)) <= MAX_EVENT_BYTES
             and event.attributes.keys().isdisjoint(self.missing)
         )
@@ -114,7 +117,7 @@ class Intake:
                 refused.append((place, error.attribute, error.problem))
                 continue
             if granted is not None and granted.free and (event.type, event.version) not in free:
-                self._set_free(free, session, event)
+                self._set_free(free, session, event, now)
             if values is None:
                 self._counts.withheld += 1
                 continue
@@ -161,6 +164,8 @@ class Intake:
         """The values under which an event is published; None if it is withheld. Raises InvalidEvent."""
         if event.publisher != session.key.raw:
             raise InvalidEvent("publisher", "must be the key of whoever sends it")
+        if not 0.0 <= event.time <= now + WINDOW:
+            raise InvalidEvent("event", f"must be of no later time than now, not {event.time!r}")
         if size > MAX_EVENT_BYTES:
             raise InvalidEvent("event", f"must have at most {MAX_EVENT_BYTES} bytes")
         if granted is None:
@@ -177,12 +182,14 @@ class Intake:
             raise InvalidEvent(name, "cannot be published here: this broker holds no key for it")
         return values
 
-    def _set_free(self, free: dict[tuple[str, str], _Free], session: Session, event: Event) -> None:
+    def _set_free(
+        self, free: dict[tuple[str, str], _Free], session: Session, event: Event, now: float
+    ) -> None:
         """The others like this event in its bundle may be published as they are, too."""
         missing = self._setting.vault.missing(event.type)
         if missing is not None:
             check = self._shape(event.version)[1].check
-            free[event.type, event.version] = _Free(session.key.raw, missing, check)
+            free[event.type, event.version] = _Free(session.key.raw, missing, now + WINDOW, check)
 
     def _shape(self, version: str) -> tuple[str, Shape]:
         known = self._shapes.get(version)

@@ -57,6 +57,8 @@ def all_digests(events: Iterable[bytes | memoryview | msgspec.Raw]) -> bytes:
 
 def check_places(digests: bytes, places: Sequence[int], events: Sequence[msgspec.Raw]) -> None:
     """Raise InvalidSignature unless each event is the one whose digest stands at its place."""
+    if len(places) != len(events):
+        raise InvalidSignature
     for place, event in zip(places, events, strict=True):
         start = place * DIGEST_BYTES
         if place < 0 or digests[start : start + DIGEST_BYTES] != digest(event):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import msgspec
 
 from authz import PublicKey
-from pubsub_core.errors import SessionLost
+from authz.errors import InvalidKey
+from pubsub_core.errors import SessionLost, UnknownType
 from pubsub_core.event import Event, decode
 from pubsub_core.event_type import EventType
 from pubsub_core.messages import Ended, Replay, Sent, Subscribe, Tense, Unsubscribe, decode_past
@@ -102,9 +103,15 @@ class Subscriber:
             if not isinstance(event, Event):
                 await self._heed(event)
             elif self._rule_replays.is_new(event) if tense is Tense.AGAIN else self._is_new(event):
-                view = self._views.get((event.version, event.publisher)) or await self._view(event)
-                made, read, publisher = view
-                values = read(event.attributes)
+                try:
+                    view = self._views.get((event.version, event.publisher)) or await self._view(event)
+                    made, read, publisher = view
+                    values = read(event.attributes)
+                except (UnknownType, InvalidKey, TypeError, ValueError) as error:
+                    _log.warning(
+                        "an event of `%s` that does not fit its type is left out: %s", self.name, error
+                    )
+                    continue
                 return Delivered(made, values, event.time, publisher, event.sequence, bool(tense))
 
     async def _heed(self, word: Ended | Sent) -> None:

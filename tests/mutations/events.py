@@ -107,4 +107,22 @@ EVENTS: list[Mutation] = [
         "        if event.version in self.restriction.foreign:\n            return False\n",
         "",
     ),
+    without(
+        "tests/pubsub_core/test_broker.py::test_an_event_of_another_time_than_there_is_is_not_taken_from_other_brokers",
+        "pubsub_core/arrivals.py",
+        "            elif (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:",
+        "            elif publisher is not None and event.publisher != publisher:",
+    ),
+    without(
+        "tests/pubsub_core/test_broker.py::test_what_one_broker_sends_while_nothing_is_delivered_is_not_in_the_way_of_what_others_do",
+        "pubsub_core/broker.py",
+        "            except Exception:  # what one",
+        "            except MemoryError:  # what one",
+    ),
+    without(
+        "tests/pubsub_core/test_sessions.py::test_an_event_that_cannot_be_read_is_left_out_and_reading_goes_on",
+        "pubsub_core/subscriber.py",
+        "                    continue\n",
+        "                    raise\n",
+    ),
 ]

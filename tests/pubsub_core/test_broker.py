@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,10 @@ from tests.pubsub_core.pair import KIND, NAMES, Pair
 CAR = {"numberplate": "A1", "location": "Soho", "speed": 31.0}
 FAST = {**CAR, "speed": 99.0}
 ID = {name: each.id for name, each in NAMES.items()}
+
+
+UNTIMELY = (inf, nan, -inf, -1.0, 1000.0 + 2 * WINDOW)
+"""Times that no event has; whoever reads from the newest event on would miss everything after such a one."""
 
 
 def attribute(name: str) -> Path:
@@ -83,10 +89,11 @@ def test_after_a_good_event_of_its_kind_a_bad_one_is_refused_for_the_same_reason
         msgspec.structs.replace(good, attributes={"0" * 32: 1}),
         msgspec.structs.replace(good, attributes=dict.fromkeys(good.attributes, "x" * MAX_EVENT_BYTES)),
         msgspec.structs.replace(good, sealed=Sealed(b"", 0, b"", ())),
+        *(msgspec.structs.replace(good, time=at) for at in UNTIMELY),
     ]
     alone = [pair.publish(pair.signed([msgspec.Raw(encode(each))])).refused for each in bad]
     together = pair.publish(pair.signed([msgspec.Raw(encode(each)) for each in (good, *bad, good)])).refused
-    assert [place for place, _, _ in together] == [1, 2, 3, 4, 5, 6]
+    assert [place for place, _, _ in together] == list(range(1, len(bad) + 1))
     assert [each[1:] for each in together] == [refused[1:] for (refused,) in alone]
 
 
@@ -121,6 +128,33 @@ def test_an_event_that_is_not_among_those_signed_is_refused(pair):
     pair.away.receive(msgspec.structs.replace(parcel, events=[other]))
     assert pair.away.counts.forged == 1
     assert pair.seen() == []
+
+
+@pytest.mark.parametrize("at", UNTIMELY)
+def test_an_event_of_another_time_than_there_is_is_not_taken_from_other_brokers(at):
+    pair = Pair(share=0.0)
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR))
+    (parcel,) = pair.parcels()
+    late = msgspec.structs.replace(decode(parcel.events[0]), time=at)
+    pair.away.receive(msgspec.structs.replace(parcel, events=[msgspec.Raw(encode(late))]))
+    assert pair.away.counts.forged == 1
+    assert pair.seen() == []
+
+
+def test_what_one_broker_sends_while_nothing_is_delivered_is_not_in_the_way_of_what_others_do(pair):
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR))
+    (parcel,) = pair.parcels()
+    places = msgspec.structs.replace(parcel, digests=all_digests(parcel.events) + bytes(16), places=[0, 1])
+    pair.away.hold()
+    pair.away.receive(places)
+    pair.away._waiting.append(lambda: 1 / 0)
+    pair.publish(pair.bundle(FAST))
+    pair.carry()
+    pair.away.release()
+    assert pair.away.counts.forged == 1
+    assert pair.seen() == [(1, FAST)]
 
 
 def test_a_replayed_parcel_and_one_that_is_too_old_are_refused(pair):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from authz import Identity
 from pubsub_core import outbox
 from pubsub_core.errors import Refused, SessionLost
+from pubsub_core.event import Event, encode
 from pubsub_core.messages import Inspect
 from tests.pubsub_core.town import NEWS, cut, take, wanted
 from tests.waiting import eventually
@@ -162,3 +165,16 @@ async def test_a_client_that_wants_its_mail_elsewhere_is_refused(place, inbox):
     client._inbox = inbox
     with pytest.raises(Refused, match="no place for a client's mail"):
         await client._connect()
+
+
+async def test_an_event_that_cannot_be_read_is_left_out_and_reading_goes_on(place):
+    """A broker elsewhere that is trusted with the type may send what does not fit it."""
+    kind = await place.define("News", *NEWS)
+    service = await place.broker("north")
+    bob = await place.client("bob", "north")
+    subscriber = await bob.subscriber(kind.name)
+    score = next(each.id for each in kind.attributes if each.name == "score")
+    good = Event(kind.id, kind.version, bob.identity.public.raw, 1.0, 1, {score: 7})
+    bad = [replace(good, version="0" * 32), replace(good, publisher=b"nobody")]
+    service.broker._deliver((msgspec.Raw(encode(each)), each) for each in (*bad, good))
+    assert await take(subscriber, 1) == [{"score": 7}]
