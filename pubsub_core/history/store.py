@@ -40,6 +40,7 @@ from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import ALWAYS, Position, Span
 from pubsub_core.history.tables import (
+    ABOUT,
     HEADS,
     MARKS,
     VERSION,
@@ -57,6 +58,7 @@ PAGE_BYTES = 256 * 1024
 """A page ends with the event that makes it larger than this."""
 _FIXED = ("time", "publisher", "sequence", "body", "link")
 _MARK = b"mark"
+_KEY = b"key"
 
 Body: TypeAlias = "bytes | msgspec.Raw"
 _Row: TypeAlias = "tuple[int, float, bytes, int, bytes]"
@@ -127,6 +129,30 @@ class HistoryStore:
                 raise HistoryUnavailable(self._database.name, problem)
             for keeping in known(connection):
                 self._tables[keeping.type] = open_table(connection, keeping)
+            if not self._is_own_key(connection):
+                problem = "it is sealed by another key: bring back the one that it was made with"
+                raise HistoryUnavailable(self._database.name, problem)
+
+    def _is_own_key(self, connection: Connection) -> bool:
+        """Whether the vault has the key of this database; of a new one it becomes the key."""
+        check = connection.execute(select(ABOUT.c.key_check)).scalar()
+        if check is not None:
+            return self._vault.open(bytes(check), _KEY) is not None
+        if not self._opens_newest(connection):
+            return False
+        connection.execute(update(ABOUT).values(key_check=self._vault.seal(b"", _KEY)))
+        return True
+
+    def _opens_newest(self, connection: Connection) -> bool:
+        """Of a database from before keys were checked: whether something that was kept opens, if anything was."""
+        kept = False
+        for type_, each in self._tables.items():
+            row = connection.execute(select(each.table).order_by(each.table.c.id.desc()).limit(1)).first()
+            if row is not None:
+                kept, place = True, _place(type_, row.publisher, row.time, row.sequence)
+                if self._vault.open(bytes(row.body), place) is not None:
+                    return True
+        return not kept
 
     def __enter__(self) -> Self:
         return self

@@ -39,7 +39,7 @@ from pubsub_core.event_type import AttributeType
 from pubsub_core.history.condition import Indexed
 from pubsub_core.history.keeping import Keeping, Search
 
-VERSION = 2
+VERSION = 3
 """Of what all tables have in common. An older database is brought up to it; a later one is refused."""
 
 _CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
@@ -56,8 +56,10 @@ ABOUT = Table(
     _metadata,
     Column("version", Integer, nullable=False),
     Column("broker", String(256), nullable=False, server_default=""),
+    Column("key_check", LargeBinary),
 )
-"""The broker is the one whose clients published what is kept: no other answers for it."""
+"""The broker is the one whose clients published what is kept: no other answers for it. What is in `key_check` opens by
+the key by which everything else does."""
 TYPES = Table(
     "history_types",
     _metadata,
@@ -106,8 +108,9 @@ def prepare(connection: Connection) -> int:
     found = connection.execute(select(ABOUT.c.version)).scalar() if there else None
     if found is not None and found > VERSION:
         return int(found)
-    if found == 1:
-        _widen(connection, ABOUT, ABOUT.c.broker)
+    for since, column in ((2, ABOUT.c.broker), (3, ABOUT.c.key_check)):
+        if found is not None and found < since:
+            _widen(connection, ABOUT, column)
     _metadata.create_all(connection)
     if found is None:
         connection.execute(ABOUT.insert().values(version=VERSION))

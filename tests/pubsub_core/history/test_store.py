@@ -189,14 +189,32 @@ def test_what_was_taken_out_or_altered_shows(url, damage):
             list(history.verify(TYPE))
 
 
-def test_another_key_opens_nothing(url):
+def test_another_key_is_refused_at_once_and_the_right_one_goes_on(url):
+    with HistoryStore(url, VAULT):
+        pass
+    with pytest.raises(HistoryUnavailable, match="is sealed by another key"):
+        HistoryStore(url, Vault(b"x" * 32))
     with HistoryStore(url, VAULT) as history:
         keep(history)
         add(history, [event(1)])
-    with HistoryStore(url, Vault(b"x" * 32)) as history:
+        assert everything(history) == [event(1)]
+
+
+def test_a_database_from_before_keys_were_checked_takes_only_the_key_that_opens_it(url):
+    with HistoryStore(url, VAULT) as history:
         keep(history)
-        page = history.read(Reading(TYPE))
-        assert (page.events, page.damaged) == ([], [1])
+        add(history, [event(1)])
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE history_about DROP COLUMN key_check"))
+        connection.execute(text("UPDATE history_about SET version = 2"))
+    engine.dispose()
+    with pytest.raises(HistoryUnavailable, match="is sealed by another key"):
+        HistoryStore(url, Vault(b"x" * 32))
+    with HistoryStore(url, VAULT) as history:
+        assert everything(history) == [event(1)]
+    with pytest.raises(HistoryUnavailable, match="is sealed by another key"):
+        HistoryStore(url, Vault(b"x" * 32))
 
 
 def test_a_database_of_a_later_version_is_refused(url):
