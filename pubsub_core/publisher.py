@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from pubsub_core.client import EventClient
 
 RESEND_SECONDS = 1.0
-MAX_BUNDLE = 128
+MAX_BUNDLE = 512
 MAX_BUNDLE_BYTES = 256 * 1024
-MAX_IN_FLIGHT = 64
+MAX_IN_FLIGHT = 16
 """So many bundles may be on their way before a publisher has to wait."""
+EAGER = 2
+"""While so many are, events wait for company: signatures and messages cost by the bundle."""
 
 
 class Publisher:
@@ -91,7 +93,7 @@ class Outgoing:
         self._filling.append(data)
         self._filling_bytes += len(data)
         if len(self._filling) == 1:
-            asyncio.get_running_loop().call_soon(self._send_filling)
+            asyncio.get_running_loop().call_soon(self._send_early)
         elif len(self._filling) == MAX_BUNDLE:
             self._send_filling()
 
@@ -144,6 +146,11 @@ class Outgoing:
         if self._ended:
             raise SessionLost(self._ended)
 
+    def _send_early(self) -> None:
+        """Send what there is, unless so much is on its way that more may as well come together first."""
+        if len(self._in_flight) < EAGER:
+            self._send_filling()
+
     def _send_filling(self) -> None:
         if self._filling:
             events, self._filling, self._filling_bytes = self._filling, [], 0
@@ -179,7 +186,7 @@ class Outgoing:
         if self._in_flight.pop(taken.number, None) is not None and taken.refused:
             _, attribute, problem = taken.refused[0]
             self._problem = self._problem or InvalidEvent(attribute, problem)
-        self._changed.set()
+        self._settled()
 
     def _not_taken(self, taken: Taken) -> None:
         if taken.expected:
@@ -190,4 +197,9 @@ class Outgoing:
             del self._in_flight[taken.number]
             problem = NotKept(taken.problem) if taken.unkept else SessionLost(taken.problem)
             self._problem = self._problem or problem
-            self._changed.set()
+            self._settled()
+
+    def _settled(self) -> None:
+        """A bundle is no longer on its way."""
+        self._send_early()
+        self._changed.set()

@@ -43,6 +43,22 @@ async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own
     assert reader.bus.reconnects >= 1
 
 
+async def test_events_wait_for_company_while_others_are_on_their_way(place):
+    """While the broker has said nothing of two bundles, what else is published comes in one, in its turn."""
+    kind = await place.define("News", *NEWS)
+    broker = (await place.broker("north")).broker
+    client = await place.client("ann", "north")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+    broker.hold()
+    for number in range(20):
+        await publisher.publish(score=number)
+        await asyncio.sleep(0)
+    broker.release()
+    assert [each["score"] for each in await take(subscriber, 20)] == list(range(20))
+    (session,) = broker.sessions.values()
+    assert session.published == 3
+
+
 async def test_events_between_brokers_survive_lost_connections(place):
     """Neither lost nor delivered twice, though the brokers' own connections end again and again."""
     kind = await place.define("News", *NEWS)
