@@ -33,20 +33,28 @@ class Disclosures:
     def __init__(self, catalogue: Catalogue, tell: Callable[[Disclosure], None]) -> None:
         self._catalogue = catalogue
         self._tell = tell
-        self._waiting: dict[_Kind, list[tuple[bytes, int, float]]] = {}
+        self._waiting: dict[tuple[object, ...], list[tuple[bytes, int, float]]] = {}
+        """By kind, of which the fields alone are looked up."""
 
     def note(
         self, subject: str, event: Event, shown: Event, rules: tuple[str, ...], replayed: bool = False
     ) -> None:
         """An event is being sent to somebody, as something perhaps else, under these rules."""
-        seen = tuple(id_ for id_, value in shown.attributes.items() if value is not None)
-        kind = _Kind(subject, event.type, shown.version, seen, rules, replayed)
-        self._waiting.setdefault(kind, []).append((event.publisher, event.sequence, event.time))
+        values = shown.attributes
+        seen = tuple(values)
+        if None in values.values():
+            seen = tuple(id_ for id_ in seen if values[id_] is not None)
+        kind = subject, event.type, shown.version, seen, rules, replayed
+        alike = self._waiting.get(kind)
+        if alike is None:
+            alike = self._waiting[kind] = []
+        alike.append((event.publisher, event.sequence, event.time))
 
     def tell(self) -> None:
         """Hand on what was gathered."""
         waiting, self._waiting = self._waiting, {}
-        for kind, events in waiting.items():
+        for fields, events in waiting.items():
+            kind = _Kind(*fields)  # type: ignore[arg-type]
             attributes = self._catalogue.attributes(kind.version)
             disclosure = Disclosure(
                 kind.subject,

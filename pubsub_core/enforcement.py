@@ -82,6 +82,8 @@ class Enforcement:
     """Whether all that has passed the pushed part is delivered as it is."""
     free: bool = field(init=False)
     """Whether everything is published as it is."""
+    measures: bool = field(init=False)
+    """Whether it may matter how large an event is."""
 
     def __post_init__(self) -> None:
         restriction = self.restriction
@@ -96,6 +98,7 @@ class Enforcement:
             or restriction.foreign
             or restriction.visible is not None
         )
+        self.measures = bool(self._checks)
         self.free = self.open and self._holds is None and not restriction.forced
         assert (self.judge is None) == (restriction.rules is None), (
             "who has rules needs somebody to apply them"

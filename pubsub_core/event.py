@@ -81,12 +81,13 @@ class Shape:
     def by_id(self, named: Mapping[str, object]) -> dict[str, object]:
         """Values by UUID, from values by name, checked. Raises InvalidEvent."""
         ids = self._ids
-        try:
-            values = {ids[name]: value for name, value in named.items()}
-        except KeyError:
-            known = ", ".join(f"`{each}`" for each in ids)
-            name = next(each for each in named if each not in ids)
-            raise InvalidEvent(name, f"is not an attribute of this type: it has {known}") from None
+        values: dict[str, object] = {}
+        for name, value in named.items():
+            id_ = ids.get(name)
+            if id_ is None:
+                known = ", ".join(f"`{each}`" for each in ids)
+                raise InvalidEvent(name, f"is not an attribute of this type: it has {known}")
+            values[id_] = value
         self.check(values)
         return values
 

@@ -6,9 +6,11 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import msgspec
+from msgspec.structs import replace
 
 from bus.envelope import pack
 from pubsub_core.event import Event, encode
@@ -28,13 +30,18 @@ class Mail:
         self._counts = counts
 
     def flush(self, session: Session) -> None:
-        """Send a client what it has room for."""
+        """Send a client what it has room for, past events and present ones in messages of their own."""
         outbox = session.outbox
-        while (item := outbox.peek()) is not None:
-            tense = item.subscription.tense
-            if items := self._next(session, tense):
+        while taken := outbox.take(MAX_ITEMS):
+            message = _Message(taken[0].subscription.tense)
+            try:
+                self._fill(message, session, taken)
+            finally:
+                outbox.keep(message.sent)
+                outbox.put_back(taken[message.looked_at :])
+            if items := message.items:
                 self._counts.delivered += len(items)
-                self.post(session, Delivery(outbox.last - len(items) + 1, items, tense))
+                self.post(session, Delivery(outbox.last - len(items) + 1, items, message.tense))
 
     def resend(self, session: Session, received: int) -> None:
         """Send once more what came after this number. What may no longer be seen leaves a gap in its place."""
@@ -48,7 +55,7 @@ class Mail:
                 first += len(items)
 
     def _again(self, session: Session, item: Item) -> tuple[int, msgspec.Raw] | None:
-        shown = self._shown(session, item)
+        shown = self._shown(session, item, self._setting.now())
         return (item.subscription.number, shown[item.part]) if item.part < len(shown) else None
 
     def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
@@ -57,58 +64,71 @@ class Mail:
         if self._setting.disclosures is not None:
             self._setting.disclosures.tell()
 
-    def _next(self, session: Session, tense: Tense) -> list[tuple[int, msgspec.Raw] | None]:
-        """What goes into the next message, past events or present ones, numbered from now on."""
-        outbox, size = session.outbox, 0
-        items: list[tuple[int, msgspec.Raw] | None] = []
-        while len(items) < MAX_ITEMS and size < MAX_POST_BYTES and (item := outbox.peek()) is not None:
-            if item.subscription.tense is not tense:
+    def _fill(self, message: _Message, session: Session, taken: Sequence[Item]) -> None:
+        """Put in what comes next, as far as it belongs there and may be seen."""
+        counts, now, size = self._counts, self._setting.now(), 0
+        tense, items, sent = message.tense, message.items, message.sent
+        for item in taken:
+            subscription = item.subscription
+            if subscription.tense is not tense or len(items) >= MAX_ITEMS or size >= MAX_POST_BYTES:
                 break
-            shown = self._shown(session, item)
+            shown = self._shown(session, item, now)
+            message.looked_at += 1
             if not shown:
-                outbox.drop()
-                self._counts.withheld += 1
+                counts.withheld += 1
                 continue
-            if len(shown) > 1:
-                outbox.split([item._replace(part=part) for part in range(len(shown))])
-            self._counts.restricted += shown[0] is not item.raw
+            if len(shown) == 1:
+                sent.append(item)
+            else:
+                sent += [replace(item, part=part) for part in range(len(shown))]
+            counts.restricted += shown[0] is not item.raw
             for raw in shown:
-                outbox.send()
-                items.append((item.subscription.number, raw))
+                items.append((subscription.number, raw))
                 size += len(memoryview(raw))
             if tense:
-                session.past_sent[item.subscription.number] += len(shown)
-        return items
+                session.past_sent[subscription.number] += len(shown)
 
-    def _shown(self, session: Session, item: Item) -> Sequence[msgspec.Raw]:
+    def _shown(self, session: Session, item: Item, now: float) -> Sequence[msgspec.Raw]:
         """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
-        subscription, event, raw, matched, _ = item
+        subscription, event, raw = item.subscription, item.event, item.raw
         if event is None:
             return (raw,)
         enforcement = subscription.granted.get(event.type)
         if enforcement is None:
             return ()
-        if enforcement.open and matched is enforcement and not subscription.tense:
+        matched = item.matched is enforcement
+        if enforcement.open and matched and not subscription.tense:
             return (raw,)
-        size, now = len(memoryview(raw)), self._setting.now()
+        size = len(memoryview(raw)) if enforcement.measures else 0
         if enforcement.judge is not None:
-            shown = enforcement.show(event, size, now, matched is enforcement)
+            shown = enforcement.show(event, size, now, matched)
             if shown is None:
                 return ()
             self._disclose(session, event, shown, bool(subscription.tense))
             return [raw if each is event else msgspec.Raw(encode(each)) for each in shown.events]
-        values = enforcement.deliver(event, size, now, matched is enforcement)
+        values = enforcement.deliver(event, size, now, matched)
         if values is None:
             return ()
         if values is not event.attributes:
-            event = msgspec.structs.replace(event, attributes=dict(values))
+            event = replace(event, attributes=dict(values))
             raw = msgspec.Raw(encode(event))
         if subscription.tense:  # whose disclosure is told whether or not there are rules
             self._disclose(session, event, Shown((event,), ()), True)
         return (raw,)
 
     def _disclose(self, session: Session, event: Event, shown: Shown, past: bool) -> None:
-        if self._setting.disclosures is not None:
+        if (disclosures := self._setting.disclosures) is not None:
             for each in shown.events:
-                name = session.holder.credential.name
-                self._setting.disclosures.note(name, event, each, shown.rules, past)
+                disclosures.note(session.holder.credential.name, event, each, shown.rules, past)
+
+
+@dataclass(slots=True)
+class _Message:
+    """The next message to a client, in the making."""
+
+    tense: Tense
+    items: list[tuple[int, msgspec.Raw] | None] = field(default_factory=list)
+    sent: list[Item] = field(default_factory=list)
+    """What the client may have to be sent again."""
+    looked_at: int = 0
+    """How many of those that were to come next have been sent or withheld."""

@@ -7,7 +7,7 @@ number yet, so that it can still be withheld.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
@@ -53,27 +53,21 @@ class Outbox(Generic[T]):
         """How many more could be sent at once."""
         return max(0, self._window - len(self._sent) - len(self._unsent))
 
-    def put(self, item: T) -> None:
-        self._unsent.append(item)
+    def put(self, *items: T) -> None:
+        self._unsent.extend(items)
 
-    def peek(self) -> T | None:
-        """What would be sent next, if the client has room for it."""
-        return self._unsent[0] if self._unsent and len(self._sent) < self._window else None
+    def take(self, most: int) -> list[T]:
+        """What would be sent next, as far as the client has room: to be kept as sent, put back, or withheld."""
+        unsent = self._unsent
+        return [unsent.popleft() for _ in range(min(most, len(unsent), self._window - len(self._sent)))]
 
-    def drop(self) -> None:
-        """Withhold what would be sent next."""
-        self._unsent.popleft()
+    def keep(self, items: Iterable[T]) -> None:
+        """These were sent, with the numbers that come next."""
+        self._sent.extend(items)
 
-    def split(self, parts: Sequence[T]) -> None:
-        """What would be sent next is several."""
-        self._unsent.popleft()
-        self._unsent.extendleft(reversed(parts))
-
-    def send(self) -> int:
-        """Send what would be next; returns its number."""
-        sent = self._sent
-        sent.append(self._unsent.popleft())
-        return self.received + len(sent)
+    def put_back(self, items: Sequence[T]) -> None:
+        """These were not sent after all, and come next."""
+        self._unsent.extendleft(reversed(items))
 
     def acknowledge(self, number: int) -> None:
         """The client has everything up to this number."""

@@ -166,9 +166,8 @@ class Replays:
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
                 sent = session.past_sent[playback.number]
                 self.rules.announce(session, playback)
-                for event, raw in taken:
-                    if playback.passes(event, now):
-                        session.outbox.put(Item(playback, event, raw))
+                wanted = (each for each in taken if playback.passes(each[0], now))
+                session.outbox.put(*(Item(playback, event, raw) for event, raw in wanted))
                 self._broker.flush(session)
                 for rule in playback.rates:
                     self._pace(session, rule).send(session.past_sent[playback.number] - sent, now)

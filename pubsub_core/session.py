@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -29,7 +29,7 @@ from pubsub_core.rules.judge import Rulebook
 from pubsub_core.switchboard import Subscription
 
 
-class Item(NamedTuple):
+class Item(msgspec.Struct, frozen=True, eq=False):
     """An event on its way to a client."""
 
     subscription: Subscription

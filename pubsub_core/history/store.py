@@ -250,9 +250,9 @@ class HistoryStore:
         return self._page(reading.type, rows, limit, passes)
 
     def _page(self, type_: str, rows: Sequence[Row[*_Row]], limit: int, passes: _Test | None) -> Page:
-        bodies, damaged, size = list[bytes](), list[int](), 0
+        bodies, damaged, size, unseal = list[bytes](), list[int](), 0, self._vault.open
         for row, time, publisher, sequence, sealed in rows:
-            body = self._vault.open(bytes(sealed), _place(type_, publisher, time, sequence))
+            body = unseal(sealed, _encode((type_, publisher, time, sequence)))
             if body is None:
                 damaged.append(row)
             elif passes is None or passes(decode(body).attributes):

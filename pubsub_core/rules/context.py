@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from authz.predicate import Path, Predicate, Scalar, compile_predicate
 from authz.predicate.compiler import Layout
 from authz.predicate.filter import EVENT, USER
@@ -83,18 +85,13 @@ class Context:
         return self.tables[table].get(str(key)) if isinstance(key, str | int | float | bool) else None
 
 
-@dataclass(slots=True, eq=False)
-class Case:
+class Case(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One event before the rules."""
 
     event: Event
     now: float
     known: Known
     terms: Mapping[str, Term]
-    values: Mapping[str, object] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.values = self.event.attributes
 
     def get(self, text: str) -> object:
         """What a term is worth. Raises Unknowable."""
@@ -103,7 +100,7 @@ class Case:
 
 Term: TypeAlias = Callable[[Case], object]
 Test: TypeAlias = Callable[[Case], bool]
-_LAYOUT: Layout[Case] = Layout({EVENT: "it.values", "": "it"}, linear=True)
+_LAYOUT: Layout[Case] = Layout({EVENT: "it.event.attributes", "": "it"}, linear=True)
 
 
 def compile_condition(predicate: Predicate) -> Test:
@@ -199,4 +196,4 @@ def read_argument(argument: Argument, names: Mapping[str, Attribute], context: C
         there = ", ".join(f"`{each}`" for each in names)
         raise InvalidFilter(name, f"is not an attribute of this type: it has {there}")
     id_ = names[name].id
-    return lambda case: case.values.get(id_)
+    return lambda case: case.event.attributes.get(id_)

@@ -33,7 +33,7 @@ _NO_EVENT = Event("", "", b"", 0.0, 0, {})
 MOST_TERMS = 16_384
 
 
-class Shown(NamedTuple):
+class Shown(msgspec.Struct, frozen=True, gc=False):
     """What a client gets of an event, and by which rules."""
 
     events: tuple[Event, ...]
@@ -81,6 +81,7 @@ class Judge:
     def __init__(self, interaction: Interaction, book: Rulebook, wanted: Wanted | None = None) -> None:
         """`wanted` is what the client asked for, of what it gets to see."""
         self._interaction = interaction
+        self._known = interaction.known
         self._book = book
         self._wanted = wanted if interaction.changes else None
         self._permits = _index(interaction.permits)
@@ -111,7 +112,7 @@ class Judge:
 
     def apply(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
         """The same, uncounted. Raises EventError where something cannot be found out, or done."""
-        case = Case(event, now, self._interaction.known, self._terms)
+        case = Case(event, now, self._known, self._terms)
         force = self._always or self._in_force(case)
         if force is None:
             return None
@@ -125,8 +126,9 @@ class Judge:
         if force.changes:
             events = self._production.produce(event, force.changes)
             self._book.counts.transformed += 1
-        if self._wanted is not None:
-            events = tuple(filter(self._wanted.holds, events))
+        wanted = self._wanted
+        if wanted is not None and not (len(events) == 1 and wanted.holds(events[0])):
+            events = tuple(filter(wanted.holds, events))
         return Shown(events, force.ids) if events else None
 
     def _in_force(self, case: Case) -> _Force | None:
@@ -225,7 +227,7 @@ class _Index:
         """The rules whose conditions hold, in their order."""
         rules: Iterable[_Ready] = self._rules
         if not self._any:
-            rules = map(self._rules.__getitem__, sorted(self._matcher.match(case.values)))
+            rules = map(self._rules.__getitem__, sorted(self._matcher.match(case.event.attributes)))
         for rule in rules:
             if rule.rest is None or rule.rest(case):
                 yield rule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from authz.rules import Call
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event import Event, Shape
+from pubsub_core.event_type import Attribute, EventType
 from pubsub_core.rules.context import Calling, Context
 from pubsub_core.rules.interaction import Change
 from pubsub_core.rules.library import InvalidStep, make_step
@@ -23,7 +24,6 @@ from pubsub_core.rules.transformation import (
     Values,
     kind_of,
     reshape,
-    transform,
 )
 from pubsub_core.type_mapping import Reader, reader
 
@@ -34,11 +34,31 @@ MOST_PLANS = 1024
 class _Plan:
     """How events of one version become events of another type."""
 
-    read: Reader
+    kept: Mapping[str, str]
+    """The attributes that stay as they are, with the UUIDs that they have there."""
+    altered: Mapping[str, str]
+    """Those that steps speak of, or that fit nothing there, with their names."""
+    converted: Reader | None
+    """Finds, of these, the ones that the event's version types otherwise."""
     steps: tuple[Step, ...]
     type: str
     version: str
     shape: Shape
+
+    def sort(self, values: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """An event's values: those that stay, by UUID, and those that do not, by name."""
+        stays: dict[str, object] = {}
+        goes: dict[str, object] = {}
+        kept, altered = self.kept, self.altered
+        for id_, value in values.items():
+            if value is not None:
+                if id_ in kept:
+                    stays[kept[id_]] = value
+                elif id_ in altered:
+                    goes[altered[id_]] = value
+        if self.converted is not None:
+            goes.update(self.converted(values))
+        return stays, goes
 
 
 _Key: TypeAlias = tuple[str, str, str, tuple[int, ...]]
@@ -64,15 +84,16 @@ class Production:
 
     def _made(self, event: Event, to: str, changes: Sequence[Change]) -> Event:
         plan = self._plan(event.version, changes)
-        name = event.publisher + event.sequence.to_bytes(8, "big", signed=True)
-        scene = Scene(name, self._secret, self._context.look_up)
+        made, values = plan.sort(event.attributes)
+        scene = Scene(event.publisher, event.sequence, self._secret, self._context.look_up)
         try:
-            values = transform(plan.steps, plan.read(event.attributes), scene)
+            for step in plan.steps:
+                step.apply(values, scene)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise Untransformable(to, f"cannot be made of this event: {error}") from None
-        return Event(
-            plan.type, plan.version, event.publisher, event.time, event.sequence, plan.shape.by_id(values)
-        )
+        if values:
+            made.update(plan.shape.by_id(values))
+        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, made)
 
     def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
         """How it is done; the last one is at hand, since many events are alike."""
@@ -90,16 +111,35 @@ class Production:
         key = version, source.version, to.version, tuple(map(id, changes))
         plan = self._plans.get(key)
         if plan is None:
-            calls = tuple(call for each in changes for call in each.steps)
-            known = catalogue.attributes(source.version)
-            steps = tuple(make(call, self._context.functions) for call in calls)
-            reshape(steps, {each.name: each.type for each in known.values()})
-            read = reader(catalogue.attributes(version), known)
-            plan = _Plan(read, steps, to.id, to.version, Shape(catalogue.attributes(to.version)))
+            plan = self._new_plan(catalogue.attributes(version), source, to, changes)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
+
+    def _new_plan(
+        self, written: Mapping[str, Attribute], source: EventType, to: EventType, changes: Iterable[Change]
+    ) -> _Plan:
+        catalogue, names = self._catalogue, self._catalogue.names(to.version)
+        calls = tuple(call for each in changes for call in each.steps)
+        known, touched = catalogue.attributes(source.version), _touched(calls)
+        steps = tuple(make(call, self._context.functions) for call in calls)
+        reshape(steps, {each.name: each.type for each in known.values()})
+        same = {id_: each for id_, each in known.items() if id_ in written and written[id_].type is each.type}
+        kept = {
+            id_: names[each.name].id for id_, each in same.items()
+            if each.name not in touched and each.name in names and names[each.name].type is each.type
+        }  # fmt: skip
+        altered = {id_: each.name for id_, each in same.items() if id_ not in kept}
+        others = {id_: each for id_, each in known.items() if id_ in written and id_ not in same}
+        converted = reader(written, others) if others else None
+        shape = Shape(catalogue.attributes(to.version))
+        return _Plan(kept, altered, converted, steps, to.id, to.version, shape)
+
+
+def _touched(calls: Iterable[Call]) -> set[str]:
+    """The attributes, by name, that these steps speak of."""
+    return {str(path.keys[0]) for call in calls for path in call.arguments if isinstance(path, Path)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +180,7 @@ def altered(changes: Iterable[Change], catalogue: Catalogue, id_: str) -> frozen
     attributes = catalogue.attributes(catalogue.newest(id_).version)
     kept = set(attributes)
     for each in changes:
-        touched = {
-            str(path.keys[0]) for call in each.steps for path in call.arguments if isinstance(path, Path)
-        }
+        touched = _touched(each.steps)
         try:
             names = catalogue.names(catalogue.named(each.to).version)
         except UnknownType:

@@ -41,10 +41,16 @@ class Untransformable(EventError):
 class Scene(msgspec.Struct, frozen=True, gc=False):
     """What a transformation may know besides the event's values."""
 
-    event: bytes
-    """What no other event has: its publisher and number."""
+    publisher: bytes
+    sequence: int
+    """With the publisher, what no other event has."""
     secret: bytes
     look_up: LookUp
+
+    @property
+    def event(self) -> bytes:
+        """The name of the event."""
+        return self.publisher + self.sequence.to_bytes(8, "big", signed=True)
 
     def draw(self, use: str, *about: object) -> bytes:
         """Bytes that look random to whoever does not have the secret."""
@@ -236,14 +242,6 @@ class Retype(Step):
         kinds[self.name] = self.kind
 
 
-def transform(steps: Sequence[Step], values: Mapping[str, object], scene: Scene) -> dict[str, object]:
-    """The values that an event has after all steps. Raises Untransformable."""
-    result = dict(values)
-    for step in steps:
-        step.apply(result, scene)
-    return result
-
-
 def reshape(steps: Sequence[Step], kinds: Mapping[str, AttributeType]) -> dict[str, AttributeType]:
     """The attributes that an event has after all steps. Raises Untransformable where a step does not fit."""
     result = dict(kinds)
@@ -263,11 +261,10 @@ def kind_of(kinds: Mapping[str, AttributeType], name: str, *wanted: AttributeTyp
 
 def number(values: Mapping[str, object], name: str) -> float | int | None:
     value = values.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise Untransformable(name, "is no number")
-    return value
+    kind = value.__class__
+    if kind is int or kind is float or value is None:
+        return value  # type: ignore[return-value]
+    raise Untransformable(name, "is no number")
 
 
 def _kind(value: object) -> AttributeType:

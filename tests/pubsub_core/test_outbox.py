@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pubsub_core.outbox import Outbox
 
-steps = st.lists(st.sampled_from(["put", "send", "drop", "ack", "lose"]), max_size=60)
+steps = st.lists(st.sampled_from(["put", "send", "drop", "put back", "ack", "lose"]), max_size=60)
 
 
 @given(steps=steps, data=st.data())
@@ -26,23 +26,24 @@ def test_the_client_gets_everything_in_order_and_once_whatever_is_lost(steps, da
         if step == "put":
             outbox.put(put)
             put += 1
-        elif step in ("send", "lose") and (item := outbox.peek()) is not None:
-            number = outbox.send()
+        elif step in ("send", "lose"):
+            taken = outbox.take(data.draw(st.integers(1, 3)))
+            outbox.keep(taken)
             if step == "send":
-                send_all(number, [item])
-        elif step == "drop" and (item := outbox.peek()) is not None:
-            outbox.drop()
-            dropped.add(item)
+                send_all(outbox.last - len(taken) + 1, taken)
+        elif step == "drop":
+            dropped.update(outbox.take(1))
+        elif step == "put back":
+            outbox.put_back(outbox.take(3))
         elif step == "ack":
             outbox.acknowledge(data.draw(st.integers(0, len(received))))
         assert len(outbox._sent) <= 4
     send_all(*outbox.unacknowledged(len(received)))
     while outbox.waiting:
-        if outbox.peek() is None:
-            outbox.acknowledge(len(received))
-        item = outbox.peek()
-        assert item is not None
-        send_all(outbox.send(), [item])
+        taken = outbox.take(2)
+        outbox.keep(taken)
+        send_all(outbox.last - len(taken) + 1, taken)
+        outbox.acknowledge(len(received))
     assert received == [n for n in range(put) if n not in dropped]
 
 

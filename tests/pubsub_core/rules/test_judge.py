@@ -46,6 +46,13 @@ def test_without_restrictions_the_event_itself_is_shown():
     assert found.rules == ("all",)
 
 
+def test_the_event_itself_stays_as_it_was():
+    event = reading(**EVENT)
+    before = dict(event.attributes)
+    assert shown(read(ALL, BLUR, AUDIT), event, rules=with_fluents())
+    assert event.attributes == before
+
+
 def test_one_of_the_alternatives_must_hold():
     rules = read(("a", "ALLOW SUBSCRIPTION TO ward.reading WHERE nurse = 'n1'"),
                  ("b", "ALLOW SUBSCRIPTION TO ward.reading WHERE pulse > 150"))  # fmt: skip
