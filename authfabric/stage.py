@@ -125,6 +125,7 @@ class Domain:
         clients = [text for each in domains for text in ("--clients", str(each.key.public))]
         words = ["broker", "serve", "--url", self.url, "--name", name, "--domain", self.name]
         words += ["--key", str(key), "--vouch", str(word), "--trust", str(self.key.public), *clients, *extra]
+        words += ["--known", str(self.folder / f"broker-{name}.known")]
         self.commands[name] = words
         self.processes[name] = await self._launch_broker(name)
 

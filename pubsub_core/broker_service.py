@@ -27,6 +27,7 @@ from pubsub_core.disclosure import Disclosures
 from pubsub_core.door_service import Door
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
+from pubsub_core.known_store import KnownBrokers
 from pubsub_core.links import Links
 from pubsub_core.observation import Observation
 from pubsub_core.past_service import Pages
@@ -76,7 +77,7 @@ class BrokerService:
         )
         self._pages = Pages(self.broker)
         self.links.hear_past = self._pages.hear
-        self._replays = Replays(self.broker, self._pages, self.claims)
+        self._replays = Replays(self.broker, self._pages, self.claims, KnownBrokers(serving.known))
         self._calls = Calls(
             self.broker,
             rights,

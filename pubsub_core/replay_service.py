@@ -19,6 +19,7 @@ from authz.predicate import conjunction
 from pubsub_core.broker import Broker
 from pubsub_core.claims import Claim, Claims, replay_ask
 from pubsub_core.event import encode
+from pubsub_core.known_store import KnownBrokers
 from pubsub_core.messages import Ended
 from pubsub_core.pace import Pace
 from pubsub_core.past import PageWanted
@@ -32,7 +33,7 @@ from pubsub_core.switchboard import Subscription
 AWAY_SECONDS = 3600.0
 """A broker that has been away for longer is not missed any more."""
 SETTLE_SECONDS = 2.5
-"""So long after the start of a broker, all others have made themselves known to it."""
+"""So long after the start of a broker, others that it does not know of have made themselves known to it."""
 CHUNK = 512
 """So many events are handed on before others have their turn."""
 
@@ -40,7 +41,8 @@ CHUNK = 512
 class Replays:
     """Past events on their way to the clients of one broker."""
 
-    def __init__(self, broker: Broker, pages: Pages, claims: Claims) -> None:
+    def __init__(self, broker: Broker, pages: Pages, claims: Claims, known: KnownBrokers) -> None:
+        """`known` are the brokers that there were when this one last ran: they are missed until they are heard."""
         self._broker = broker
         self._claims = claims
         self.rules = RuleSending(broker, self._play_unasked)
@@ -48,7 +50,8 @@ class Replays:
         broker.on_due = self.rules.begin
         self._pages = pages
         self._paces: dict[tuple[str, str], Pace] = {}
-        self._met: dict[str, tuple[float, frozenset[str]]] = {}
+        self._known, now = known, broker.setting.now()
+        self._met = {name: (now, types) for name, types in known.load(AWAY_SECONDS).items()}
         """Other brokers, when each was last there, and the types that it is trusted with."""
         self._started = asyncio.get_running_loop().time()
         self._boots: dict[str, tuple[int, float]] = {}
@@ -116,6 +119,7 @@ class Replays:
         met = {each.name: (now, frozenset(each.carries)) for each in self._broker.peers.values()}
         recent = {name: each for name, each in self._met.items() if each[0] > now - AWAY_SECONDS}
         self._met = {**recent, **met}
+        self._known.save(self._met, now)
 
     async def _play(self, session: Session, playback: Playback) -> None:
         missing: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from authz import Identity, PublicKey
 from authz.spki import Owners
@@ -47,6 +48,8 @@ class Serving:
     """Where what its clients publish is kept, if anywhere."""
     neighbours: Collection[str] = ()
     """The only brokers that it has lines to, if not everybody it hears: it reaches all others through them."""
+    known: Path | None = None
+    """A file that remembers which other brokers there are."""
     disclosures: bool = True
     """Whether what is sent under rules goes into the audit stream, if there is one."""
     functions: str = ""

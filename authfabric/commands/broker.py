@@ -20,7 +20,7 @@ from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, read_owners, write_new
 from authfabric.history_files import Database, HistoryKey, KeepFile, history_setting
 from authfabric.network_key import NetworkKey, read_network_key
-from authfabric.settings import find_url
+from authfabric.settings import find_url, state_folder
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
 from authz import AuthFabricError
 from authz.errors import InvalidKey
@@ -129,6 +129,12 @@ def serve(
     disclosures: Annotated[
         bool, typer.Option(help="Put what is sent under rules into the audit stream, if there is one.")
     ] = True,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file that remembers which other brokers there are. Default: one below the state folder."
+        ),
+    ] = None,
     history: Database = None,
     history_key: HistoryKey = None,
     keep: KeepFile = None,
@@ -141,11 +147,12 @@ def serve(
     """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
     name = name or socket.gethostname()
     with _errors():
+        identity = load_key(key, passphrase.known)
         serving = Serving(
             find_url(url),
             name,
             domain,
-            load_key(key, passphrase.known),
+            identity,
             read_keys(clients),
             read_keys(trust or []),
             read_keys(roots or []),
@@ -157,6 +164,7 @@ def serve(
             network=read_network_key(network_key),
             history=history_setting(history, history_key, keep, name),
             neighbours=tuple(neighbours or ()),
+            known=known or state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known",
             home=home,
             home_access=read_credentials(home_credentials).credentials if home_credentials else None,
             functions=functions,
