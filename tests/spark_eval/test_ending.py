@@ -64,5 +64,6 @@ def test_what_is_half_written_vanishes(tmp_path, number):
     assert end(IDLE, tmp_path, number) == ([], 128 + number)
 
 
+@pytest.mark.cluster
 def test_what_spark_is_writing_vanishes_too(tmp_path):
     assert end(WRITING, tmp_path, signal.SIGTERM) == ([], 128 + signal.SIGTERM)

@@ -21,7 +21,7 @@ from authfabric.cli import app
 from authfabric.fabric import fabric
 from authfabric.local_domain import OPERATOR
 from authz import Decision, Entity, Request
-from bus import Connection, NatsServer
+from bus import Connection, NatsServer, NotConnected
 from bus.audit_store import AuditStore, Page
 from bus.credentials_store import VARIABLE, read_credentials
 from pep.sync import LoopThread
@@ -225,8 +225,8 @@ def secured(tmp_path, monkeypatch):
         loop.run(context.__aexit__(None, None, None))
 
 
-@pytest.mark.timeout(600)  # it starts another Spark, and that one Python processes one after the other
-def test_where_nobody_is_let_in_without_credentials_those_of_the_environment_are_used(secured, tmp_path):
+def written_by_ann(secured):
+    """One record of somebody with credentials."""
     url, credentials = secured
 
     async def write():
@@ -239,6 +239,23 @@ def test_where_nobody_is_let_in_without_credentials_those_of_the_environment_are
             await eventually(lambda: writer.stored)
 
     asyncio.run(write())
+    return url, credentials
+
+
+def test_tasks_read_with_the_credentials_of_their_environment(secured, monkeypatch):
+    url, credentials = written_by_ann(secured)
+    reader = AuditReader(url, "default", 4)
+    with pytest.raises(NotConnected):
+        reader.initialOffset()
+    monkeypatch.setenv(VARIABLE, credentials)
+    (part,) = reader.partitions(reader.initialOffset(), reader.latestOffset({"after": 0}, ReadMaxRows(4)))
+    assert [batch.column("subject").to_pylist() for batch in reader.read(part)] == [["ann"]]
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)  # it starts another Spark, and that one Python processes one after the other
+def test_where_nobody_is_let_in_without_credentials_those_of_the_environment_are_used(secured, tmp_path):
+    url, credentials = written_by_ann(secured)
     command = [
         sys.executable,
         "-m",
