@@ -32,11 +32,16 @@ def read_all_signed(paths: Iterable[Path]) -> list[SignedType]:
 
 
 def read_types(folder: Path, now: float) -> Catalogue:
-    """The types defined in the files of a folder, verified. Raises FileRefused or TypeRefused."""
-    try:
-        waiting = read_all_signed(sorted(each for each in folder.iterdir() if each.is_file()))
-    except OSError as error:
-        raise FileRefused(folder, f"cannot be read: {error.strerror}") from None
+    """The types defined in the files of a folder, verified; other files may be there too.
+
+    Raises FileRefused or TypeRefused.
+    """
+    if not folder.is_dir():
+        raise FileRefused(folder, "is no folder")
+    found = (_signed(each) for each in sorted(folder.rglob("*")) if each.is_file())
+    waiting = [each for each in found if each is not None]
+    if not waiting:
+        raise FileRefused(folder, "holds no definition of a type: `authfabric type sign` makes them")
     catalogue = Catalogue()
     while waiting:  # each after those it builds on, in whatever order the files are
         ready = [
@@ -46,6 +51,16 @@ def read_types(folder: Path, now: float) -> Catalogue:
             catalogue.accept(each, now)
         waiting = [each for each in waiting if each not in ready]
     return catalogue
+
+
+def _signed(path: Path) -> SignedType | None:
+    """The signed definition in a file; None if it is another kind of file. One called NAME.type must be one."""
+    try:
+        return read_signed(path)
+    except FileRefused:
+        if path.suffix == ".type":
+            raise
+        return None
 
 
 def _builds_on(definition: EventType) -> set[str]:

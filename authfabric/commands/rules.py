@@ -15,6 +15,7 @@ from authfabric.commands.context import read_rows
 from authfabric.commands.linting import report_findings
 from authfabric.rule_check import Surroundings, check_use
 from authfabric.rule_explain import Situation, explain_rules
+from authfabric.rule_files import role_holders, rule_files
 from authfabric.rule_view import show_report
 from authfabric.terminal import Exit, Json, fail, print_json, printable, say
 from authfabric.type_files import read_types
@@ -32,14 +33,14 @@ from pubsub_core.rules.table import Rows
 
 app = typer.Typer(help="Rules about who receives which events, and in which form.", no_args_is_help=True)
 
-Files = Annotated[list[Path], typer.Argument(help="Files of rules, NAME.rules.")]
+Files = Annotated[list[Path], typer.Argument(help="Files of rules, NAME.rules, or folders with them.")]
 Functions = Annotated[
     list[str] | None,
     typer.Option("--function", help="A function that the brokers have. Repeat it for several."),
 ]
 Types = Annotated[
     Path | None,
-    typer.Option("--types", help="A folder of signed type definitions, to hold the rules against."),
+    typer.Option("--types", help="A folder with signed type definitions, to hold the rules against."),
 ]
 
 
@@ -56,7 +57,7 @@ def fmt(
     Exit code 0: done, or with --check nothing to do. 1: with --check, some files would change.
     """
     try:
-        laid_out = {file: _laid_out(file) for file in files}
+        laid_out = {file: _laid_out(file) for file in rule_files(files)}
         changed = [file for file, (before, after) in laid_out.items() if before != after]
         for file in changed if not check else ():
             _write(file, laid_out[file][1])
@@ -157,7 +158,9 @@ def explain(
     except AuthFabricError as error:
         fail(error)
     try:
-        rules = Interaction.of([read(file, read_rule_file) for file in files])
+        rules = Interaction.of(
+            [read(file, read_rule_file) for file in rule_files(files)], role_holders(files)
+        )
         report = explain_rules(rules, situation, read_types(types, now) if types is not None else None)
     except AuthFabricError as error:
         fail(error)
@@ -170,16 +173,16 @@ def explain(
 
 
 def find(files: list[Path], around: Surroundings) -> list[Finding]:
-    """What is wrong with the rules of these files together. Raises FileRefused."""
+    """What is wrong with the rules of these files and folders together. Raises FileRefused."""
     parsed, findings = list[RuleFile](), list[Finding]()
-    for file in files:
+    for file in rule_files(files):
         try:
             parsed.append(read(file, read_rule_file))
         except InvalidSyntax as error:
             findings.append(_syntax(error))
     if not findings:
         try:
-            interaction = Interaction.of(parsed)
+            interaction = Interaction.of(parsed, role_holders(files))
         except InvalidSyntax as error:
             return [_syntax(error)]
         findings = [*check_interaction(interaction), *check_use(interaction, around)]

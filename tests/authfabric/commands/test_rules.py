@@ -131,3 +131,34 @@ def test_rules_that_fit_their_types_are_well(file, types):
     )
     result = rules("check", "--strict", "--types", types, file)
     assert (result.exit_code, result.stdout) == (0, "nothing wrong\n")
+
+
+def test_a_folder_stands_for_the_rules_in_it_and_its_roles(tmp_path):
+    inside = tmp_path / "bundle" / "more"
+    inside.mkdir(parents=True)
+    refused = rules("check", tmp_path / "bundle")
+    assert (refused.exit_code, "holds no rules" in refused.stderr) == (3, True)
+    (inside / "care.rules").write_text("a: ALLOW SUBSCRIPTION TO t\n    WHERE credentials(user, doctor)\n")
+    (tmp_path / "bundle" / "other.rules").write_text("b: ALLOW REPLAY OF t WHERE user.x = 1\n")
+    (tmp_path / "bundle" / "ward.oasis").write_text("role consultant\nrole doctor\nconsultant > doctor\n")
+    (tmp_path / "bundle" / "open.yaml").write_text("[]\n")
+    assert rules("check", tmp_path / "bundle").exit_code == 0
+    changed = json.loads(rules("fmt", "--check", "--json", tmp_path / "bundle").stdout)
+    assert changed["changed"] == [str(tmp_path / "bundle" / "other.rules")]
+    asked = ("explain", tmp_path / "bundle", "--subject", "ann", "--type", "t", "--role")
+    assert rules(*asked, "consultant").exit_code == 0
+    assert rules(*asked, "porter").exit_code == 1
+
+
+def test_among_types_other_files_may_stand_but_no_broken_definitions(file, types):
+    file.write_text("ALLOW SUBSCRIPTION TO base\n")
+    (types / "notes.txt").write_text("not a type")
+    (types / "sub").mkdir()
+    (types / "sub" / "key").write_bytes(b"\xff\xfe")
+    assert rules("check", file, "--types", types).exit_code == 0
+    (types / "broken.type").write_text("{}")
+    broken = rules("check", file, "--types", types)
+    assert (broken.exit_code, "is not a signed type" in broken.stderr) == (3, True)
+    empty = types / "sub"
+    nothing = rules("check", file, "--types", empty)
+    assert (nothing.exit_code, "holds no definition of a type" in nothing.stderr) == (3, True)
