@@ -44,11 +44,13 @@ class Serving:
     roles: RoleRules | None = None
     """What gives capabilities for roles; None if nothing does."""
     json: bool = False
+    audit: bool = True
+    """Whether decisions are kept."""
 
     def access(self) -> AccessService:
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
         control = self.folder.control(self.rules)
-        return AccessService(self.url, keys, control, time, tls, Census(self.share))
+        return AccessService(self.url, keys, control, time, tls, Census(self.share), audit=self.audit)
 
     def issuing(self, bus: Connection) -> IssuingService:
         enrolment = Enrolment(lambda: self.folder.members)

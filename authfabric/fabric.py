@@ -213,7 +213,7 @@ async def fabric(
             server = NatsServer(port=port, jetstream=jetstream or True, extra=extra)
             url = (await stack.enter_async_context(server)).url
             local = local.at_url(url)
-            await stack.enter_async_context(local.serving())
+            await stack.enter_async_context(local.serving(audit=bool(jetstream)))
         elif url is None:
             url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
         running = Fabric(url, root or Identity.generate(), folder, policies, local)

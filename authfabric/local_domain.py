@@ -53,13 +53,15 @@ class LocalDomain:
         return LocalDomain(self.folder.at_url(url), self.issuer)
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[AccessService]:
+    async def serving(self, audit: bool = False) -> AsyncIterator[AccessService]:
         """Decide who connects, and hand out capabilities to members, for the length of the block."""
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
         enrolment = Enrolment(lambda: self.folder.members)
         certify = partial(self.folder.certify_member, self.issuer)
         async with (
-            AccessService(self.folder.file.url, keys, self.folder.control(), time, tls) as access,
+            AccessService(
+                self.folder.file.url, keys, self.folder.control(), time, tls, audit=audit
+            ) as access,
             IssuingService(access.member, self.issuer, time, enrolment, certify=certify),
         ):
             yield access

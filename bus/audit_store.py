@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from nats.js import api
@@ -129,8 +129,12 @@ class AuditStore:
         config.storage = api.StorageType.FILE
         config.discard = api.DiscardPolicy.OLD
         config.num_replicas = 3 if self._connection.clustered else 1
+        js = self._connection.jetstream()
         try:
-            await within(self._connection.jetstream().add_stream(config))
+            with suppress(NotFoundError):  # members may look for it, and not make it
+                await within(js.stream_info(config.name or ""))
+                return
+            await within(js.add_stream(config))
         except BadRequestError as error:
             if error.err_code != DIFFERENT_CONFIGURATION:
                 raise StoreUnavailable(str(error)) from None

@@ -62,8 +62,7 @@ def asking(network: str) -> set[str]:
         f"{ROOT}.keys.*.requests",
         f"{AUDITED}.{network}.*",
         f"{AUDITED_UP_TO}.{network}.*",
-        *(f"$JS.API.STREAM.CREATE.{stream}" for stream in (AUDIT, AUDIT_HEADS)),
-        f"$JS.API.STREAM.INFO.{AUDIT}",
+        *(f"$JS.API.STREAM.INFO.{stream}" for stream in (AUDIT, AUDIT_HEADS)),
         *(each for bucket in _OPEN for each in reading(f"KV_{bucket}")),
     }
 
@@ -97,7 +96,6 @@ def keeping() -> set[str]:
     return {
         f"{attributes(None)}.changed",
         f"$KV.{ROLES}.>",
-        f"$JS.API.STREAM.CREATE.{bucket}",
         f"$JS.API.STREAM.PURGE.{bucket}",
         *reading(bucket),
     }
@@ -105,10 +103,9 @@ def keeping() -> set[str]:
 
 def releasing(network: str) -> set[str]:
     """Where those who bring policies into force, install event types, or manage their keys publish."""
-    making = {f"$JS.API.STREAM.CREATE.KV_{bucket}" for bucket in (RELEASES, CONTENT, TYPES, KEYS, CONTEXT)}
     written = {f"$KV.{RELEASES}.{network}", f"$KV.{CONTENT}.blob.*", f"$KV.{TYPES}.>", f"$KV.{KEYS}.>"}
     context = {f"$KV.{CONTEXT}.{network}.>", *reading(f"KV_{CONTEXT}")}
-    return {*written, *making, *context, f"{ROOT}.keys.*.changes"}
+    return {*written, *context, f"{ROOT}.keys.*.changes"}
 
 
 def installing(network: str) -> set[str]:
@@ -118,8 +115,7 @@ def installing(network: str) -> set[str]:
 
 def carrying(network: str) -> set[str]:
     """Where brokers publish, besides their answers: to each other, to clients, and the types they come to know."""
-    types = {f"$KV.{TYPES}.>", f"$JS.API.STREAM.CREATE.KV_{TYPES}"}
-    return {*types, *reading(f"KV_{CONTEXT}"), f"{ROOT}.link.{network}.>", mail(network, "*")}
+    return {f"$KV.{TYPES}.>", *reading(f"KV_{CONTEXT}"), f"{ROOT}.link.{network}.>", mail(network, "*")}
 
 
 def brokering(network: str) -> set[str]:

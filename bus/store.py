@@ -11,6 +11,7 @@ not notice. The server repeats each release on a subject as soon as it is stored
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -167,6 +168,8 @@ async def open_bucket(
 ) -> KeyValue:
     """The bucket, made if it is not there; the server repeats what is stored below the subject `repeat`."""
     js = connection.jetstream()
+    with contextlib.suppress(NotFoundError):  # most may look for it, and few may make it
+        return await within(js.key_value(name), seconds)
     config = api.KeyValueConfig(
         name,
         history=history,

@@ -114,6 +114,9 @@ def serve(
         Path | None,
         typer.Option(help="The folder of policies that says which roles give which; with --roles."),
     ] = None,
+    audit: Annotated[
+        bool, typer.Option(help="Set up the stream in which services and replicas record decisions.")
+    ] = True,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails.
@@ -128,7 +131,7 @@ def serve(
         issuer = opened.issuer(passphrase.known)
         where, share = url or opened.file.url, Share(messages_per_second=messages)
         giving = None if roles is None or policies is None else role_rules(load_public_key(roles), policies)
-    run(domain_process.serve(Serving(opened, issuer, where, rules, share, lifetime, giving, json)))
+    run(domain_process.serve(Serving(opened, issuer, where, rules, share, lifetime, giving, json, audit)))
 
 
 @app.command()

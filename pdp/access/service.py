@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -29,12 +30,14 @@ from bus.errors import BadMessage, NotConnected, StoreUnavailable
 from bus.responder import responding
 from bus.revocations import RevocationFeed, publish_notice
 from bus.security import ACCOUNT, ServiceKeys
+from bus.stores import set_up
 from bus.subjects import REVOKE
 from bus.system import Connected, System
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, marks_of, read_label
 
 START_SECONDS = 30.0
+RETRY_SECONDS = 0.5
 WATCH_SECONDS = 1.0
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"
@@ -56,12 +59,15 @@ class AccessService:
         tls: ssl.SSLContext | None,
         census: Census | None = None,
         name: str = "access",
+        audit: bool = False,
     ) -> None:
+        """With `audit` there is a stream in which members record what they decide and are told."""
         self.control = control
         self.census = Census() if census is None else census
         self.admitted = 0
         self.refused = 0
         self._keys = keys
+        self._audit = audit
         self._clock = clock
         self._callout, self._system_bus, self.member = (
             Connection(url, name=f"{name}-{each}", credentials=Credentials(identity, tls=tls))
@@ -79,6 +85,7 @@ class AccessService:
         async with contextlib.AsyncExitStack() as stack:
             for connection in (self.member, self._system_bus, self._callout):
                 await stack.enter_async_context(connection)
+            await self._set_up()
             feed = await stack.enter_async_context(RevocationFeed(self.member, self._heed))
             await self._wait(feed)
             await self._system.listen(self.census.came, self.census.left)
@@ -98,6 +105,17 @@ class AccessService:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def _set_up(self) -> None:
+        """Have every store made before anybody is let in who could make it otherwise. Raises StoreUnavailable."""
+        end = monotonic() + START_SECONDS
+        while True:
+            try:
+                return await set_up(self.member, self._audit)
+            except StoreUnavailable:  # a cluster may not have come together yet
+                if monotonic() > end:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait(self, feed: RevocationFeed) -> None:
         """Let nobody in before everything is known that was taken back. Raises StoreUnavailable."""

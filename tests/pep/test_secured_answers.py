@@ -26,11 +26,11 @@ INSTALLER = "network: default\naction: connect|install"
 
 async def test_members_can_do_what_they_need_and_a_revoked_pdp_is_believed_no_more(tmp_path):
     async with (
-        secured(tmp_path) as (world, _),
+        secured(tmp_path) as (world, access),
         world.connect(INSTALLER) as installer,
         world.connect(world.credentials(delegate=True)) as delegate,
     ):
-        await AuditStore(installer, "default").create()
+        await AuditStore(access.member, "default").create()
         released = (await Publisher(installer, "default", ROOT, (), time).push(only("bob"))).released
         engine = PolicySet.read(only("bob")).engine(released.epoch, True)
         asking = {"trust": [ROOT.public], "deadline": 20.0}

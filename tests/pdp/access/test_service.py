@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import ssl
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 import pytest_asyncio
+from nats.js.errors import NotFoundError
 
 from authz import Identity, Reason
 from authz.spki import Capability, Notice, encode_chain, parse_authority
@@ -19,19 +21,23 @@ from bus import Connection, NatsServer, NotConnected, ReplyTimeout, cluster
 from bus.access import AccessRefused, ask_revocation
 from bus.credentials import Credentials
 from bus.credentials_store import client_context
+from bus.errors import NoResponders
 from bus.permissions import RESPONSES
+from bus.record_store import RecordStore
 from bus.revocations import publish_notice
 from bus.scopes import Scope
 from bus.security import Limits, ServiceKeys
 from bus.server import free_ports
-from bus.subjects import inbox
+from bus.state_store import StateStore
+from bus.store import ReleaseStore
+from bus.subjects import AUDIT, AUDIT_HEADS, CONTENT, CONTEXT, KEYS, RELEASES, ROLES, TYPES, inbox
 from pdp.access import AccessRules, AccessService
 from pdp.access.census import Share
 from pdp.service import Replica
 from pep import Enforcer
 from tests.deciders import Readers
 from tests.secured import PDP, PEP, Secured, secured
-from tests.waiting import eventually
+from tests.waiting import eventually, once_it_works
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -419,7 +425,9 @@ class TestClusters:
                 await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
                 await pdp.flush()
                 await eventually(lambda: access.census.count(str(holder.public)) == 1)
-                assert await elsewhere.ask(ASK, b"across", 5.0) == b"across"
+                # What is wanted at one server is known at another a moment later.
+                answer = await once_it_works(lambda: elsewhere.ask(ASK, b"across", 5.0), NoResponders)
+                assert answer == b"across"
                 async with Connection(servers[2].url, credentials=own) as boss:
                     await ask_revocation(boss, world.revocation(certificate))
                 await eventually(lambda: not elsewhere.ready)
@@ -449,3 +457,38 @@ class TestClusters:
 
 def log_of(server: NatsServer) -> str:
     return (server._folder / "log").read_text()
+
+
+class TestStreams:
+    """Whoever makes a stream says what the server puts into it, and where it repeats that."""
+
+    async def test_nobody_hears_others_by_a_stream_of_his_own_making(self, tmp_path):
+        buckets = [f"KV_{each}" for each in (RELEASES, CONTENT, TYPES, KEYS, ROLES, CONTEXT)]
+        async with (
+            secured(tmp_path) as (world, access),
+            world.connect("network: *\naction: *\nobject: *\naction: *") as thief,
+            world.connect(PEP) as other,
+        ):
+            streams, heard = access.member.jetstream(), list[bytes]()
+            for bucket in buckets:  # as if they had never been set up
+                await streams.delete_stream(bucket)
+            await thief.listen(
+                f"{thief.own_place}.>", lambda subject, reply, data, headers: heard.append(data)
+            )
+            repeat = {"src": "af.ask.>", "dest": f"{thief.own_place}.>"}
+            for stream in (AUDIT, AUDIT_HEADS, *buckets):
+                wanted = {"name": stream, "subjects": ["af.ask.>"], "republish": repeat}
+                thief.send(f"$JS.API.STREAM.CREATE.{stream}", json.dumps(wanted).encode())
+                await thief.flush()
+                other.send(ASK, b"a question of somebody else's")
+                await other.flush()
+                with pytest.raises(NotFoundError):
+                    await streams.stream_info(stream)
+            await thief.flush()
+            assert heard == []
+
+    async def test_what_is_kept_is_there_before_anybody_comes(self, world, access):
+        async with world.connect("network: *\naction: *") as member:
+            assert await ReleaseStore(member).put(b"content")
+            await RecordStore(member, TYPES).put("a.b", b"definition")
+            assert await StateStore(member, KEYS).write("a", b"keys", 0)
