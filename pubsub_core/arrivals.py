@@ -6,7 +6,11 @@ was verified, it was published by the holder of the credential that it shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,12 +19,27 @@ from authz.errors import AuthFabricError, InvalidSignature
 from bus.errors import BadMessage
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.event import Event, decode, encode
-from pubsub_core.keys.errors import CannotOpen
+from pubsub_core.keys.errors import CannotOpen, KeyAwaited
 from pubsub_core.keys.steady import Message, open_box
 from pubsub_core.line import Numbered
 from pubsub_core.messages import CachedParcel, Parcel, unpack_parcel
 from pubsub_core.proof import WINDOW, Nonces, all_digests, check_places, digest
 from pubsub_core.session import Counts, Peer, Setting
+
+PATIENCE = 10.0
+"""Seconds for which keys are waited for."""
+MAX_LATE = 1024
+"""So much waits for keys."""
+Arrived: TypeAlias = Iterable[tuple[msgspec.Raw, Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Something that cannot be opened yet, until when it is kept, and how it is opened."""
+
+    sender: str
+    until: float
+    open: Callable[[], Arrived]
 
 
 class Arrivals:
@@ -31,9 +50,51 @@ class Arrivals:
         self._counts = counts
         self._peers = peers
         self._nonces = Nonces()
+        self._late: deque[_Late] = deque()
+        self.on_late: Callable[[str], None] = lambda type_id: None
+        """Is told when something waits for keys, and of which type it is, if that is known."""
 
-    def uncache(self, parcel: CachedParcel) -> Parcel | None:
-        """What a broker with the same keys has passed on in clear; None if it is not that."""
+    def late(self) -> Iterator[tuple[msgspec.Raw, Event]]:
+        """What can be delivered now of what was waiting for keys."""
+        waiting, self._late = self._late, deque()
+        for each in waiting:
+            if self._setting.now() > each.until:
+                self._counts.withheld += 1
+                continue
+            try:
+                yield from each.open()
+            except KeyAwaited:
+                self._late.append(each)
+
+    def _keep(self, sender: str, type_: str, open_: Callable[[], Arrived]) -> None:
+        """Have something wait for its keys."""
+        if len(self._late) >= MAX_LATE:
+            self._counts.overflowed += 1
+            return
+        self._late.append(_Late(sender, self._setting.now() + PATIENCE, open_))
+        self.on_late(type_)
+
+    def _opened_in_turn(self, sender: str, open_: Callable[[], Arrived]) -> Arrived:
+        """What can be read now; nothing, if it waits for keys, or behind something that does."""
+        if any(each.sender == sender for each in self._late):
+            self._keep(sender, "", open_)
+            return ()
+        try:
+            return open_()
+        except KeyAwaited as awaited:
+            self._keep(sender, awaited.type_id, open_)
+            return ()
+
+    def accept_cached(self, parcel: CachedParcel) -> Arrived:
+        """The events that a broker with the same keys has passed on in clear."""
+        return self._opened_in_turn(parcel.sender, lambda: self._accept_cached(parcel))
+
+    def _accept_cached(self, parcel: CachedParcel) -> Arrived:
+        inner = self._uncache(parcel)
+        return self.accept(inner, trusted=True) if inner is not None else ()
+
+    def _uncache(self, parcel: CachedParcel) -> Parcel | None:
+        """What a broker with the same keys has passed on; None if it is not that. Raises KeyAwaited."""
         link = f"{parcel.sender}>{self._setting.name}".encode()
         try:
             inner = unpack_parcel(self._setting.vault.uncache(parcel.cached, link))
@@ -51,7 +112,7 @@ class Arrivals:
             self._counts.forged += 1
             return []
 
-    def accept(self, parcel: Parcel, trusted: bool) -> Iterable[tuple[msgspec.Raw, Event]]:
+    def accept(self, parcel: Parcel, trusted: bool) -> Arrived:
         """The events of a parcel that can be delivered. `trusted` says that it came under a common seal."""
         peer, proof, now = self._peers.get(parcel.sender), parcel.proof, self._setting.now()
         if peer is None:
@@ -89,11 +150,11 @@ class Arrivals:
         proof.verify(signer, parcel.digests or whole)
         return key.raw
 
-    def _accepted(
-        self, peer: Peer, parcel: Parcel, publisher: bytes | None, trusted: bool
-    ) -> Iterable[tuple[msgspec.Raw, Event]]:
+    def _accepted(self, peer: Peer, parcel: Parcel, publisher: bytes | None, trusted: bool) -> Arrived:
         if parcel.columns:
-            yield from self._accepted_columns(peer, parcel, publisher)
+            yield from self._opened_in_turn(
+                peer.name, lambda: self._accepted_columns(peer, parcel, publisher)
+            )
             return
         sealed, latest = self._setting.vault.sealed, self._setting.now() + WINDOW
         for raw in parcel.events:
@@ -107,38 +168,42 @@ class Arrivals:
             elif (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:
                 self._counts.forged += 1
             elif event.sealed is not None or (event.type in sealed and not trusted):
-                opened = self._opened(event)
-                if opened is not None:
-                    yield msgspec.Raw(encode(opened)), opened
+                yield from self._opened_in_turn(peer.name, partial(self._opened, event))
             else:
                 self._counts.received += 1
                 yield raw, event
 
-    def _accepted_columns(
-        self, peer: Peer, parcel: Parcel, publisher: bytes | None
-    ) -> Iterable[tuple[msgspec.Raw, Event]]:
+    def _accepted_columns(self, peer: Peer, parcel: Parcel, publisher: bytes | None) -> Arrived:
+        """Events that came in columns, with what can be read of them here. Raises KeyAwaited."""
         try:
             events = self._setting.vault.open_many(parcel.columns)
         except CannotOpen:
             self._counts.forged += 1
-            return
+            return ()
         if not events or events[0].type not in peer.carries:
             self._counts.untrusted += len(events)
-            return
+            return ()
         latest = self._setting.now() + WINDOW
-        for event in events:
-            if (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:
-                self._counts.forged += 1
-            else:
-                self._counts.received += 1
-                yield msgspec.Raw(encode(event)), event
+        published = [
+            each
+            for each in events
+            if (publisher is None or each.publisher == publisher) and 0.0 <= each.time <= latest
+        ]
+        self._counts.forged += len(events) - len(published)
+        return self._read(published)
 
-    def _opened(self, event: Event) -> Event | None:
-        """An event with what can be read of it here; None if it is not rightly sealed."""
+    def _opened(self, event: Event) -> Arrived:
+        """An event with what can be read of it here; nothing if it is not rightly sealed. Raises KeyAwaited."""
         try:
-            opened = self._setting.vault.open(event)
+            return self._read([self._setting.vault.open(event)])
         except CannotOpen:
             self._counts.forged += 1
-            return None
-        self._counts.received += 1
-        return opened
+            return ()
+
+    def _read(self, events: list[Event]) -> Arrived:
+        """Those of some events of one type of which anything can be read here."""
+        blind = bool(events) and not self._setting.vault.reads(events[0].type)
+        readable = [each for each in events if each.attributes or not blind]
+        self._counts.received += len(readable)
+        self._counts.withheld += len(events) - len(readable)
+        return [(msgspec.Raw(encode(each)), each) for each in readable]

@@ -14,7 +14,7 @@ from functools import partial
 import msgspec
 
 from authz.agreement import AgreementKey
-from pubsub_core.arrivals import Arrivals
+from pubsub_core.arrivals import Arrivals, Arrived
 from pubsub_core.event import Event
 from pubsub_core.forwarding import Forwarding
 from pubsub_core.intake import Admitted, Intake
@@ -62,7 +62,7 @@ class Broker:
         self.ask_again: Callable[[Peer], None] = lambda peer: None
         """Has another broker send again what is missing on the line from there."""
         self._intake = Intake(setting, self.counts)
-        self._arrivals = Arrivals(setting, self.counts, self.peers)
+        self.arrivals = Arrivals(setting, self.counts, self.peers)
         self._mail = Mail(setting, self.counts)
         self.observer = Observer(setting.catalogue, setting.rules.context)
         self.triggers = Triggers(setting.catalogue, setting.rules.context)
@@ -90,6 +90,7 @@ class Broker:
                 work()
             except Exception:  # what one has sent must not be in the way of what others have
                 _log.exception("what came while nothing was delivered could not be handled")
+        self.try_again()
         for session in tuple(self.sessions.values()):
             self.flush(session)
 
@@ -168,7 +169,7 @@ class Broker:
             if not message.data:
                 continue  # it stands for something that may no longer be sent here
             if message.kind is Kind.BOX:
-                for kind, data in self._arrivals.unbox(message):
+                for kind, data in self.arrivals.unbox(message):
                     self._handle(kind, data)
             else:
                 self._handle(message.kind, message.data)
@@ -181,19 +182,26 @@ class Broker:
 
     def receive_cached(self, parcel: CachedParcel) -> None:
         """Take what a broker with the same keys passes on in clear."""
-        inner = self._arrivals.uncache(parcel)
-        if inner is not None:
-            self.receive(inner, trusted=True)
+        self._arrive(partial(self.arrivals.accept_cached, parcel))
 
-    def receive(self, parcel: Parcel, trusted: bool = False) -> None:
-        """Take what another broker passes on; while held, later. `trusted` says that it came under a common seal."""
+    def receive(self, parcel: Parcel) -> None:
+        """Take what another broker passes on; while held, later."""
+        self._arrive(partial(self.arrivals.accept, parcel, trusted=False))
+
+    def _arrive(self, accept: Callable[[], Arrived]) -> None:
         if not self.held:
-            arrived = self._arrivals.accept(parcel, trusted)
+            arrived = accept()
             self._deliver(self._heard(arrived) if self.observer.causes or self.triggers else arrived)
         elif len(self._waiting) < MAX_HELD:
-            self._waiting.append(partial(self.receive, parcel, trusted))
+            self._waiting.append(partial(self._arrive, accept))
         else:
-            self.counts.overflowed += len(parcel.events)
+            self.counts.overflowed += 1
+
+    def try_again(self) -> None:
+        """Keys may have come: deliver and pass on what was waiting for them. While held, later."""
+        if not self.held:
+            self._arrive(self.arrivals.late)
+            self.forwarding.try_again()
 
     def _heard(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> Iterator[tuple[msgspec.Raw, Event]]:
         """Events of other brokers, each noted before it is passed on."""

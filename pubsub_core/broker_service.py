@@ -64,6 +64,8 @@ class BrokerService:
         for each in serving.vouches:
             self.web.learn(each)
         self.broker = Broker(self._setting())
+        self.broker.arrivals.on_late = self.sealing.doubt
+        self.sealing.on_keys = self.broker.try_again
         self.links = Links(self.broker, self.web, serving.owner_keys, serving.network, serving.neighbours)
         self._rights = rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
         self.types = TypeStore(bus, self.catalogue, serving.network)
@@ -178,6 +180,16 @@ class BrokerService:
         """What we can read is something else: then so is what we can ask of others, and they of us."""
         self.links.refresh()
         await self.evolve(self.claims.epoch)
+        self._end_unreadable()
+
+    def _end_unreadable(self) -> None:
+        """End the sessions of clients that wait for what this broker may no longer read."""
+        for session in list(self.broker.sessions.values()):
+            for each in session.subscriptions.values():
+                if problem := self.claims.unreadable(each.type):
+                    name = self.catalogue.newest(each.type).name
+                    self.broker.close(session, f"`{name}` is no longer delivered here, since {problem}")
+                    break
 
     @property
     def connected(self) -> bool:
@@ -194,6 +206,7 @@ class BrokerService:
             self.links.tick()
             now = time()
             self._end_sessions(now)
+            self.broker.try_again()
             self._replays.tick()
             if self.links.notes.found_types:
                 self.links.notes.found_types = False

@@ -171,6 +171,8 @@ class Calls:
     async def _connect_through(self, session: Session, call: Subscribe) -> Answer:
         definition = self._broker.setting.catalogue.named(call.type)
         bind_filter(parse_filter(call.filter), self._broker.setting.catalogue.names(definition.version))
+        if problem := self._claims.unreadable(definition.id):
+            raise Refused("subscribe", call.type, problem)
         if call.number in session.subscriptions:
             raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
         subscription = Subscription(session.token, call.number, definition.id, call.filter, start=call.start)

@@ -194,6 +194,13 @@ class Claims:
             _log.warning("`%s` is not granted: rules speak of what this broker has no keys for", name)
         return able
 
+    def unreadable(self, type_: str) -> str:
+        """Why this broker can read nothing of a sealed type, if it was refused the keys; empty if it can."""
+        setting = self._broker.setting
+        attributes = setting.catalogue.attributes(setting.catalogue.newest(type_).version)
+        problem = setting.vault.refusal(type_, attributes)
+        return f"its broker cannot read it: {problem}" if problem else ""
+
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
         catalogue = self._broker.setting.catalogue
         names = catalogue.names(catalogue.newest(subscription.type).version)

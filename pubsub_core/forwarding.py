@@ -7,8 +7,9 @@ are sealed, nothing in clear unless it holds the same keys.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from bus.envelope import pack
 from pubsub_core.event import Event, encode
 from pubsub_core.intake import Admitted
+from pubsub_core.keys.errors import KeyMissing
 from pubsub_core.keys.steady import Message, boxfuls, seal_box
 from pubsub_core.line import Kind, Numbered
 from pubsub_core.messages import CachedParcel, Parcel
@@ -28,6 +30,21 @@ MAX_PARCEL_BYTES = 192 * 1024
 """So much goes in one parcel: a number on the line is taken by what cannot be sent, and all after it would wait."""
 Place: TypeAlias = tuple[int, msgspec.Raw, Event]
 """An event with its place in a bundle."""
+PATIENCE = 600.0
+"""Seconds for which keys are waited for to seal with."""
+MAX_UNSEALED = 1024
+"""So many parcels wait for keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsealed:
+    """A parcel in the making."""
+
+    peer: str
+    type: str
+    items: list[Place]
+    admitted: Admitted
+    until: float
 
 
 class Forwarding:
@@ -49,24 +66,52 @@ class Forwarding:
         """What goes with the next box to a broker, of each type that travels at a steady pace."""
         self._next: dict[str, float] = {}
         self._ways = ways
+        self._unsealed: deque[_Unsealed] = deque()
+        """What waits for the keys that it is to be sealed with."""
         self.boot = int(setting.now() * 1000)
         """When it started: it counts what it sends from there."""
 
     def forward(self, admitted: Admitted) -> None:
         """Send each broker what it wants of a bundle."""
         parcels: defaultdict[tuple[str, str], list[Place]] = defaultdict(list)
-        remote, vault = self._switchboard.remote, self._setting.vault
+        remote = self._switchboard.remote
         for item in admitted.events:
             event = item[2]
             for name in remote(event):
                 parcels[name, event.type].append(item)
         for (name, type_), every in parcels.items():
-            peer = self._peers[name]
             for items in _parcelfuls(every):
-                if type_ in vault.sealed and not vault.equal(type_, peer.groups):
-                    self._send_sealed(peer, type_, [event for _, _, event in items], admitted.proof)
-                else:
-                    self.send_parcel(peer, type_, self._parcel(items, admitted))
+                self._pass_on(_Unsealed(name, type_, items, admitted, self._setting.now() + PATIENCE))
+
+    def try_again(self) -> None:
+        """Send what was waiting for keys, if they have come."""
+        waiting, self._unsealed = self._unsealed, deque()
+        for each in waiting:
+            if each.until < self._setting.now():
+                self._counts.overflowed += len(each.items)
+            elif self._serves(each.peer, each.type):
+                self._pass_on(each)
+
+    def _pass_on(self, each: _Unsealed) -> None:
+        """Send a broker events of one type; if there are no keys to seal them with, or others wait for these, later."""
+        vault, place = self._setting.vault, (each.peer, each.type)
+        if any((other.peer, other.type) == place for other in self._unsealed):
+            self._wait(each)
+            return
+        peer = self._peers[each.peer]
+        try:
+            if each.type in vault.sealed and not vault.equal(each.type, peer.groups):
+                events = [event for _, _, event in each.items]
+                self._send_sealed(peer, each.type, events, each.admitted.proof)
+            else:
+                self.send_parcel(peer, each.type, self._parcel(each.items, each.admitted))
+        except KeyMissing:
+            self._wait(each)
+
+    def _wait(self, each: _Unsealed) -> None:
+        if len(self._unsealed) >= MAX_UNSEALED:
+            self._counts.overflowed += len(self._unsealed.popleft().items)
+        self._unsealed.append(each)
 
     def _parcel(self, items: list[Place], admitted: Admitted) -> Parcel:
         parcel = Parcel(self._setting.name, admitted.proof, [raw for _, raw, _ in items])

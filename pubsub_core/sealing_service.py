@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from time import monotonic
+from time import monotonic, time
 
 from authz import AuthFabricError, Identity
 from bus.connection import Connection
@@ -14,12 +15,15 @@ from bus.errors import BusError
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import EventType
+from pubsub_core.keys.errors import AdmissionRefused
 from pubsub_core.keys.keyed_type import KeyedType
-from pubsub_core.keys.member_service import KeyClient
+from pubsub_core.keys.member_service import GRACE, KeyClient
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.vault import Vault
 
 RETRY_SECONDS = 1.0
+HASTE_SECONDS = 0.2
+"""After so long it may be asked again, where something shows that the answer would be another."""
 REVIEW_SECONDS = 30.0
 """How often those who have the keys of a type ask whether plan and manager are still the same."""
 
@@ -42,6 +46,13 @@ class Sealing:
         self.vault = Vault(KeyRing())
         self.keys = KeyClient(bus, identity, self.vault.ring)
         self.keys.on_change.append(self._on_keys)
+        self.keys.on_doubt = self.doubt
+        self.on_keys: Callable[[], None] = lambda: None
+        """Called whenever keys have come, for what was waiting for them."""
+        self._due = dict.fromkeys(sealed, 0.0)
+        """When to ask about each type again."""
+        self._asked = dict.fromkeys(sealed, -math.inf)
+        self._hurried = asyncio.Event()
         self._groups = self.vault.ring.groups
         self._changed = asyncio.Event()
         catalogue.on_accept.append(self._mark_sealed)
@@ -58,12 +69,27 @@ class Sealing:
         parent = definition.parent.id if definition.parent is not None else ""
         if definition.name in self._sealed or parent in self.vault.sealed:
             self.vault.sealed.add(definition.id)
+        if definition.name in self._sealed:
+            self.vault.asked.add(definition.id)
+
+    def doubt(self, type_id: str) -> None:
+        """Plan and keys of a type may be others than are known here: ask at once, unless that was done just now.
+
+        Without a type, it may be any.
+        """
+        for name in self._sealed:
+            with contextlib.suppress(UnknownType):
+                if type_id in ("", self._catalogue.named(name).id):
+                    self._due[name] = min(self._due[name], self._asked[name] + HASTE_SECONDS)
+                    self._hurried.set()
 
     def _on_keys(self) -> None:
         """What we can read may have changed: then so has what we can ask of others, and they of us."""
         if self.vault.ring.groups != self._groups:
             self._groups = self.vault.ring.groups
             self._changed.set()
+        else:
+            self.on_keys()
 
     async def _follow_groups(self, on_change: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -74,14 +100,14 @@ class Sealing:
     async def _join_groups(self) -> None:
         """Ask for the keys of all types that are sealed, and ask again: plans, managers and capabilities change."""
         problems: dict[str, str] = {}
-        due = dict.fromkeys(self._sealed, 0.0)
         while self._sealed:
             now = monotonic()
-            for name in [name for name, at in due.items() if at <= now]:
-                due[name] = now + RETRY_SECONDS
+            self.vault.expire(time())
+            for name in [name for name, at in self._due.items() if at <= now]:
+                self._due[name], self._asked[name] = now + RETRY_SECONDS, now
                 try:
                     await self._join_group(name)
-                    due[name] = now + REVIEW_SECONDS
+                    self._due[name] = now + REVIEW_SECONDS
                     problems.pop(name, None)
                 except (UnknownType, BusError):
                     continue  # the definition, or the manager, is not there yet
@@ -89,10 +115,30 @@ class Sealing:
                     if problems.get(name) != str(error):
                         problems[name] = str(error)
                         _log.warning("the events of `%s` cannot be read here: %s", name, error)
-            await asyncio.sleep(RETRY_SECONDS)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait a little, less if somebody is in a hurry."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurried.wait(), RETRY_SECONDS)
+            await asyncio.sleep(HASTE_SECONDS)
+        self._hurried.clear()
 
     async def _join_group(self, name: str) -> None:
         keyed = KeyedType.of(self._catalogue, name)
-        plan = await self.keys.join(keyed, self._sealed[name])
-        if self.vault.learn(keyed.id, plan):
+        try:
+            plan = await self.keys.join(keyed, self._sealed[name])
+        except AdmissionRefused as error:
+            self._refuse(keyed.id, error)
+            raise
+        welcome = self.vault.refusals.pop(keyed.id, None) is not None
+        if self.vault.learn(keyed.id, plan, time() + GRACE) or welcome:
+            self._changed.set()
+
+    def _refuse(self, type_id: str, error: AdmissionRefused) -> None:
+        """No keys of a type are given to us: then what is not sealed is all we can read of it."""
+        plan = self.keys.plan(type_id)
+        learnt = plan is not None and self.vault.learn(type_id, plan, time() + GRACE)
+        if learnt or self.vault.refusals.get(type_id) != error.problem:
+            self.vault.refusals[type_id] = error.problem
             self._changed.set()

@@ -81,6 +81,10 @@ class CacheOpener:
         self._revision = -1
         self._ready: dict[tuple[bytes, tuple[tuple[str, int], ...]], _Span] = {}
 
+    def is_ready(self, cached: Cached) -> bool:
+        """Whether something like this was opened before, with the keys that are held now."""
+        return self._revision == self._ring.revision and (cached.salt, cached.epochs) in self._ready
+
     def open(self, cached: Cached, bound: bytes) -> bytes:
         """The batch. Raises CannotOpen, whatever is wrong."""
         if self._revision != self._ring.revision:

@@ -12,6 +12,14 @@ class CannotOpen(EventError):
         super().__init__("what is sealed cannot be opened")
 
 
+class KeyAwaited(EventError):
+    """Something sealed whose keys, or whose plan, are not here yet, but may be on their way: `type_id` says of what."""
+
+    def __init__(self, type_id: str = "") -> None:
+        super().__init__("what is sealed cannot be opened yet")
+        self.type_id = type_id
+
+
 class KeyMissing(EventError):
     """A value is to be sealed for a key group of which this side is no member: `group` is its id."""
 

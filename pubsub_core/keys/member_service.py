@@ -46,6 +46,9 @@ SECONDS = 3.0
 AGAIN = 0.25
 """Seconds after which a request that came to nothing is made again, doubled each time."""
 
+GRACE = 60.0
+"""Seconds for which brokers may still go by a plan that another has replaced: twice as long as they take to ask."""
+
 _log = logging.getLogger("authfabric.keys")
 
 
@@ -59,6 +62,8 @@ class _Joined:
     introduction: Introduction
     groups: dict[str, Membership]
     own_key: bytes
+    retired: set[str] = field(default_factory=set)
+    """Groups of earlier plans, whose keys are kept a little longer."""
     subscription: Subscription | None = None
     asking: asyncio.Task[None] | None = None
     heard: dict[bytes, None] = field(default_factory=dict)
@@ -86,7 +91,9 @@ class KeyClient:
         self._appointed: dict[str, float] = {}
         """When the newest manager that was heard of was appointed, for each type."""
         self.on_change: list[Callable[[], None]] = []
-        """Called whenever the ring holds a new key."""
+        """Called whenever the ring holds other keys."""
+        self.on_doubt: Callable[[str], None] = lambda type_id: None
+        """Called when a type's manager speaks of groups that are not in its plan as we know it, or gives no keys."""
         self.repaired = 0
         """How often a change was missed and made good."""
 
@@ -132,8 +139,7 @@ class KeyClient:
 
     async def _meet(self, keyed: KeyedType, chain: bytes) -> _Joined:
         """Find out who manages a type's keys and how, and listen to what it tells."""
-        reply = await self._bus.ask(key_manager(keyed.id), b"", self._seconds)
-        manager, introduction = self._trust(keyed, unpack_told(reply).data)
+        manager, introduction = await self._introduced(keyed)
         joined = self._joined.get(keyed.id)
         if joined is not None and joined.manager != manager:
             await self._forget(joined)  # the keys of another manager are others
@@ -142,7 +148,8 @@ class KeyClient:
             return await self._begin(keyed, chain, manager, introduction)
         for group in joined.groups.keys() - introduction.plan.by_id.keys():
             del joined.groups[group]
-            self.ring.drop(group)
+            joined.retired.add(group)
+            self.ring.retire(group, self._clock() + GRACE)  # others go by the old plan a little longer
         joined.keyed, joined.chain, joined.introduction = keyed, chain, introduction
         return joined
 
@@ -155,6 +162,11 @@ class KeyClient:
         )
         self._joined[keyed.id] = joined
         return joined
+
+    async def _introduced(self, keyed: KeyedType) -> tuple[PublicKey, Introduction]:
+        """Ask who manages a type's keys, and which there are."""
+        reply = await self._bus.ask(key_manager(keyed.id), b"", self._seconds)
+        return self._trust(keyed, unpack_told(reply).data)
 
     def _trust(self, keyed: KeyedType, data: bytes) -> tuple[PublicKey, Introduction]:
         """The manager, if it is the type's owner or was appointed by it."""
@@ -236,6 +248,8 @@ class KeyClient:
             return  # nobody of whom we would hear
         membership = joined.groups.get(change.group)
         if membership is None:
+            if change.group not in joined.introduction.plan.by_id:
+                self.on_doubt(joined.keyed.id)
             return
         try:
             membership.follow(change)
@@ -264,13 +278,24 @@ class KeyClient:
                 await self._ask(joined)
                 return
             except AdmissionRefused as error:
-                _log.warning("no keys of `%s` any more: %s", joined.keyed.id, error.problem)
-                await self._forget(joined)
+                await self._refused(joined, error)
                 return
             except BusError as error:
                 _log.info("the keys of `%s` are asked for again: %s", joined.keyed.id, error)
             await asyncio.sleep(random.uniform(wait / 2, wait))
             wait = min(2 * wait, 10.0)
+
+    async def _refused(self, joined: _Joined, error: AdmissionRefused) -> None:
+        """Destroy the keys of a type, unless it is only that its groups are other ones now."""
+        with contextlib.suppress(BusError, ManagerUntrusted):
+            manager, introduction = await self._introduced(joined.keyed)
+            if manager == joined.manager and introduction.plan != joined.introduction.plan:
+                self.on_doubt(joined.keyed.id)
+                return
+        _log.warning("no keys of `%s` any more: %s", joined.keyed.id, error.problem)
+        await self._forget(joined)
+        self._changed()
+        self.on_doubt(joined.keyed.id)
 
     async def _forget(self, joined: _Joined) -> None:
         self._joined.pop(joined.keyed.id, None)
@@ -279,7 +304,7 @@ class KeyClient:
         if joined.subscription is not None:
             with contextlib.suppress(BusError):
                 await joined.subscription.cancel()
-        for group in joined.groups:
+        for group in joined.groups.keys() | joined.retired:
             self.ring.drop(group)
 
     async def _expire_always(self) -> None:

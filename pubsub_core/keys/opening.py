@@ -73,6 +73,10 @@ class Opener:
         if ciphers.parts and not ciphers.kept:
             self.keep(sealed, ciphers)
 
+    def is_ready(self, sealed: Sealed) -> bool:
+        """Whether something like this was opened before, with the keys that are held now."""
+        return self._revision == self._ring.revision and (sealed.salt, sealed.layout) in self._ready
+
     def keep(self, sealed: Sealed, ciphers: _Ciphers) -> None:
         """Keep a sender's ciphers ready: only once something was opened, or strangers could fill the table."""
         if len(self._ready) >= MAX_LAYOUTS:

@@ -61,12 +61,19 @@ class GroupKeys:
 
     def add(self, key: DataKey) -> None:
         """Hold one more key; one of an epoch that is held already is not needed again."""
-        if key.epoch not in self._keys:
-            self._keys[key.epoch] = key
-            self._arrange()
+        self._keys.setdefault(key.epoch, key)
+        self._arrange()
 
-    def sealing(self, at: float) -> DataKey | None:
-        """The key to seal with at this time: the newest that has begun."""
+    @property
+    def newest(self) -> int:
+        """The newest epoch of which there is a key; 0 if there is none."""
+        return next(reversed(self._keys), 0)
+
+    def sealing(self, at: float, skew: float) -> DataKey | None:
+        """The key to seal with at this time: the newest that has begun, or the first, if it is just about to."""
+        first = next(iter(self._keys.values()), None)
+        if first is not None and first.start - skew <= at < first.start:
+            return first
         return next((key for key in reversed(self._keys.values()) if key.start <= at), None)
 
     def begins(self, at: float) -> float:
@@ -89,6 +96,11 @@ class GroupKeys:
             del self._keys[key.epoch]
         return len(ended)
 
+    def retire(self, until: float) -> None:
+        """Have the newest key end at a time, though no other follows."""
+        for key in self:
+            key.until = min(key.until, until)
+
     def destroy(self) -> None:
         for key in self:
             key.destroy()
@@ -99,6 +111,7 @@ class GroupKeys:
         ordered = sorted(self._keys.values(), key=lambda key: key.epoch)
         for key, after in itertools.pairwise(ordered):
             key.until = after.start
+        ordered[-1].until = math.inf
         self._keys = {key.epoch: key for key in ordered}
 
 
@@ -123,7 +136,7 @@ class KeyRing:
 
     def sealing(self, group: str, at: float) -> DataKey | None:
         keys = self._groups.get(group)
-        return keys.sealing(at) if keys is not None else None
+        return keys.sealing(at, self.skew) if keys is not None else None
 
     def begins(self, group: str, at: float) -> float:
         """When the next key of a group begins that has not begun at this time; never, if there is none."""
@@ -150,8 +163,15 @@ class KeyRing:
             keys.destroy()
             self.revision += 1
 
+    def retire(self, group: str, until: float) -> None:
+        """Seal nothing more for a group that is no longer, and open what others seal for it until a time."""
+        if group in self._groups:
+            self._groups[group].retire(until)
+            self.revision += 1
+
     def expire(self, now: float, delay: float) -> int:
         """Destroy what ended longer ago than the destruction delay; returns how many keys that were."""
         expired = sum(keys.expire(now, delay) for keys in self._groups.values())
+        self._groups = {group: keys for group, keys in self._groups.items() if keys.newest}
         self.revision += bool(expired)
         return expired

@@ -16,12 +16,12 @@ from pubsub_core.event import Event
 from pubsub_core.keys.cache import Cached, CacheOpener, CacheSealer
 from pubsub_core.keys.columns import decode as decode_columns
 from pubsub_core.keys.columns import open_columns, seal_columns
-from pubsub_core.keys.errors import CannotOpen, KeyMissing
+from pubsub_core.keys.errors import CannotOpen, KeyAwaited, KeyMissing
 from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
 from pubsub_core.keys.opening import Opener
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.keys.sealing import Binding, Sealer
+from pubsub_core.keys.sealing import Binding, Sealed, Sealer
 
 NOTHING = Plan(())
 """The plan of a type that is not sealed, as far as is known here."""
@@ -35,7 +35,13 @@ class Vault:
         """`sealed` are the UUIDs of types that must not travel in clear."""
         self.ring = ring
         self.sealed = set(sealed)
+        self.asked: set[str] = set()
+        """The types whose keys are asked for: of these, what cannot be read now may be read later."""
+        self.refusals: dict[str, str] = {}
+        """Why no keys are given here, for each type of which that was said."""
         self._plans: dict[str, Plan] = {}
+        self._former: dict[str, tuple[Plan, Opener, float]] = {}
+        """The plan before, for each type, and until when others may still go by it."""
         self._sealers: dict[str, Sealer] = {}
         self._openers: dict[str, Opener] = {}
         self._missing: dict[str, frozenset[str]] = {}
@@ -46,10 +52,16 @@ class Vault:
         self._caches: dict[str, CacheSealer] = {}
         self._opener = CacheOpener(ring)
 
-    def learn(self, type_: str, plan: Plan) -> bool:
-        """Seal a type by this plan from now on; whether that is another than before."""
-        if self._plans.get(type_) == plan:
+    def learn(self, type_: str, plan: Plan, grace: float = -math.inf) -> bool:
+        """Seal a type by this plan from now on; whether that is another than before.
+
+        What others seal by the plan before is opened until `grace`.
+        """
+        before = self._plans.get(type_)
+        if before == plan:
             return False
+        if before is not None:
+            self._former[type_] = before, self._openers[type_], grace
         self.sealed.add(type_)
         self._plans[type_] = plan
         self._sealers[type_] = Sealer(plan, self.ring)
@@ -83,6 +95,19 @@ class Vault:
             return frozenset(attributes)
         return frozenset(attributes) - self._unreadable(type_) if type_ in self._plans else frozenset()
 
+    def refusal(self, type_: str, attributes: Iterable[str]) -> str:
+        """Why nothing of a type's attributes can be read here, if that was said."""
+        problem = self.refusals.get(type_, "")
+        return problem if problem and not self.readable(type_, attributes) else ""
+
+    def reads(self, type_: str) -> bool:
+        """Whether there are keys here for anything of a sealed type."""
+        return any(self.ring.holds(each.id) for each in self.plan(type_).groups)
+
+    def expire(self, now: float) -> None:
+        """Forget the plans that nobody goes by any more."""
+        self._former = {type_: each for type_, each in self._former.items() if now < each[2]}
+
     def _unreadable(self, type_: str) -> frozenset[str]:
         if self._revision != self.ring.revision:
             self._revision = self.ring.revision
@@ -90,9 +115,8 @@ class Vault:
         missing = self._missing.get(type_)
         if missing is None:
             held = [self.ring.of(group.id) for group in self._plans[type_].groups]
-            self._since[type_] = max(
-                (keys.begins(-math.inf) for keys in held if keys is not None), default=-math.inf
-            )
+            begun = (keys.begins(-math.inf) for keys in held if keys is not None)
+            self._since[type_] = max(begun, default=-math.inf) - self.ring.skew
             groups = (group for group in self._plans[type_].groups if not self.ring.holds(group.id))
             missing = self._missing[type_] = frozenset(each for group in groups for each in group.attributes)
         return missing
@@ -108,13 +132,16 @@ class Vault:
         return Event(event.type, event.version, event.publisher, event.time, event.sequence, clear, sealed)
 
     def open(self, event: Event) -> Event:
-        """The event with all that can be read here. Raises CannotOpen if it is not rightly sealed."""
+        """The event with all that can be read here.
+
+        Raises CannotOpen if it is not rightly sealed, or KeyAwaited if what it takes may be on its way.
+        """
         if event.sealed is None:
             if event.type in self.sealed:
                 raise CannotOpen
             return event
-        opener = self._openers.get(event.type)
-        if opener is None:
+        plan, opener = self._opener_of(event.type, event.sealed)
+        if plan is NOTHING:
             return msgspec.structs.replace(event, sealed=None)
         opened = opener.open(_binding(event), event.sealed, event.attributes)
         values = opened.all()
@@ -134,13 +161,35 @@ class Vault:
         return _encode(columns) if columns is not None else None
 
     def open_many(self, data: bytes) -> list[Event]:
-        """What `seal_many` made, with all that can be read here. Raises CannotOpen."""
+        """What `seal_many` made, with all that can be read here. Raises CannotOpen or KeyAwaited."""
         try:
             columns = decode_columns(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise CannotOpen from None
-        plan, opener = self._plans.get(columns.type, NOTHING), self._openers.get(columns.type)
-        return open_columns(columns, plan, opener or Opener(NOTHING, self.ring))
+        return open_columns(columns, *self._opener_of(columns.type, columns.sealed))
+
+    def _opener_of(self, type_: str, sealed: Sealed) -> tuple[Plan, Opener]:
+        """By which plan something was sealed, and what opens it. Raises KeyAwaited or CannotOpen."""
+        plan, opener = self._plans.get(type_, NOTHING), self._openers.get(type_)
+        if opener is not None and opener.is_ready(sealed):
+            return plan, opener
+        expected = type_ in self.asked and type_ not in self.refusals
+        former, keys = self._former.get(type_), dict(sealed.keys)
+        if (
+            former is not None
+            and not keys.keys() <= plan.by_id.keys()
+            and keys.keys() <= former[0].by_id.keys()
+        ):
+            return former[0], former[1]
+        unknown = opener is None or not keys.keys() <= plan.by_id.keys() or not self.reads(type_)
+        if (unknown and expected) or self._is_newer(keys):
+            raise KeyAwaited(type_)
+        return plan, opener or Opener(NOTHING, self.ring)
+
+    def _is_newer(self, keys: Mapping[str, int]) -> bool:
+        """Whether something is sealed under a key that follows those that are here."""
+        held = ((self.ring.of(group), epoch) for group, epoch in keys.items())
+        return any(own is not None and epoch > own.newest for own, epoch in held)
 
     def plan(self, type_: str) -> Plan:
         """How a type is sealed; if it is not, a plan without key groups."""
@@ -156,7 +205,11 @@ class Vault:
         return self._caches[type_].seal(at, link, batch)
 
     def uncache(self, cached: Cached, link: bytes) -> bytes:
-        """What an equal has sent. Raises CannotOpen."""
+        """What an equal has sent. Raises CannotOpen, or KeyAwaited if a key of it may be on its way."""
+        if not self._opener.is_ready(cached):
+            keys = dict(cached.epochs)
+            if not all(map(self.ring.holds, keys)) or self._is_newer(keys):
+                raise KeyAwaited
         return self._opener.open(cached, link)
 
     def seal_filters(

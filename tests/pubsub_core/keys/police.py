@@ -10,7 +10,7 @@ import contextlib
 from uuid import uuid4
 
 from authz import Identity
-from authz.spki import Authority, Capability, Grant, Kind, Resource, Right, encode_chain
+from authz.spki import Authority, Capability, Certificate, Grant, Kind, Resource, Right, encode_chain
 from bus import Connection, NatsServer
 from pubsub_core.broker_service import BrokerService
 from pubsub_core.catalogue import Catalogue
@@ -54,16 +54,24 @@ class Network:
         self.plan = Plan.each(self.ids.values(), sizes=(32, 128))
         self.bus = bus
         self._home = home
-        self._stack = stack
+        self._managing = contextlib.AsyncExitStack()
+        stack.push_async_callback(self._managing.aclose)
+        self.capabilities: dict[str, Certificate] = {}
+        """Those of the brokers, by their names."""
         self.town = Town(server, bus, stack, home._folder)
         self.town.domain, self.town.key = home.domain, home.key
 
     async def begin(self) -> None:
         """Publish the type, and have its owner manage its keys."""
         await TypeStore(self.bus, Catalogue(), NETWORK).publish(SignedType.sign(self.kind, self.pito))
-        office = KeyOffice(self.pito, self.keyed, self.plan, self.keyed.verifier())
-        bus = await self._stack.enter_async_context(Connection(self.town.server.url))
-        await self._stack.enter_async_context(KeyManager(bus, office, pulse=0.1).serving())
+        await self.manage(self.plan)
+
+    async def manage(self, plan: Plan) -> None:
+        """Have the owner manage the keys by this plan, and no other."""
+        await self._managing.aclose()
+        office = KeyOffice(self.pito, self.keyed, plan, self.keyed.verifier())
+        bus = await self._managing.enter_async_context(Connection(self.town.server.url))
+        await self._managing.enter_async_context(KeyManager(bus, office, pulse=0.1).serving())
         await bus.flush()
 
     async def broker(self, name: str, *attributes: str, **more) -> BrokerService:
@@ -71,7 +79,8 @@ class Network:
         identity = Identity.generate()
         grant = Grant.of(Resource.of(Kind.TYPE, NAME), [Right.PUBLISH, Right.SUBSCRIBE], attributes or None)
         capability = Capability(self.pito.public, identity.public, False, Authority.of(grant))
-        chain = encode_chain([capability.sign(self.pito)])
+        signed = self.capabilities[name] = capability.sign(self.pito)
+        chain = encode_chain([signed])
         home = self._home.server.url
         return await self.town.broker(
             name,

@@ -21,7 +21,7 @@ from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager_service import KeyManager
-from pubsub_core.keys.member_service import KeyClient
+from pubsub_core.keys.member_service import GRACE, KeyClient
 from pubsub_core.keys.messages import Appointment, appointments, introductions
 from pubsub_core.keys.plan import Plan
 from tests.pubsub_core.keys.office import (
@@ -31,6 +31,7 @@ from tests.pubsub_core.keys.office import (
     OWNER,
     PLAN,
     PLATE,
+    RULES,
     TIME,
     TYPE,
     broker,
@@ -200,6 +201,11 @@ async def test_a_broker_goes_along_with_another_plan(jetstream_server):
             await client.join(keyed, chain(me))
         async with managing(url, keyed.id, plan=whole):
             assert await client.join(keyed, chain(me)) == whole
+            assert client.ring.groups == {
+                *whole.by_id,
+                *PLAN.of(keyed.id).by_id,
+            }  # others go by both for a while
+            client.ring.expire(time.time() + GRACE + RULES.delay, RULES.delay)
         assert client.ring.groups == set(whole.by_id)
 
 

@@ -15,7 +15,7 @@ def ring() -> KeyRing:
 
 
 @pytest.mark.parametrize(
-    ("at", "epoch"), [(99.9, None), (100.0, 1), (199.9, 1), (200.0, 2), (300.0, 3), (9e9, 3)]
+    ("at", "epoch"), [(94.9, None), (95.0, 1), (100.0, 1), (199.9, 1), (200.0, 2), (300.0, 3), (9e9, 3)]
 )
 def test_one_seals_with_the_newest_key_that_has_begun(at, epoch):
     key = ring().sealing(GROUP, at)

@@ -10,11 +10,13 @@ import time
 import msgspec
 import pytest
 
+from authz.spki import Notice
 from bus.envelope import pack
+from bus.revocations import publish_notice
 from bus.subjects import link_to
 from pubsub_core import publisher, sealing_service
 from pubsub_core.client import CallRefused
-from pubsub_core.errors import InvalidEvent
+from pubsub_core.errors import InvalidEvent, SessionLost
 from pubsub_core.event import Event, encode
 from pubsub_core.keys import Plan
 from pubsub_core.line import Kind, Numbered
@@ -251,3 +253,54 @@ async def test_a_broker_that_was_not_told_that_a_type_is_sealed_sends_nothing_of
     with pytest.raises(InvalidEvent, match="holds no key"):
         await plates.flush()
     assert PLATES[0].encode() not in b"".join(seen)
+
+
+async def pair_of(network, other: str, *attributes: str):
+    """A publisher at one broker that holds all keys, and a subscriber at another that knows of it."""
+    await network.begin()
+    services = met, _ = await network.broker("met"), await network.broker(other, *attributes)
+    for service in services:
+        await eventually(lambda service=service: service.sealing.vault.ring.groups)
+    names = [service._serving.name for service in services]
+    for service, name in zip(services, reversed(names), strict=True):
+        await eventually(lambda peers=service.broker.peers, name=name: name in peers and peers[name].groups)
+    camera = await network.town.client("camera", "met")
+    reader = await network.town.client("billing", other)
+    subscriber, plates = await reader.subscriber(NAME), await camera.publisher(NAME)
+    await eventually(lambda: met.broker.peers[names[1]].served)
+    return services, plates, subscriber
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["publisher's broker first", "subscriber's broker first"])
+@pytest.mark.parametrize("attributes", [(), ("numberplate", "sighted")], ids=["the same keys", "fewer keys"])
+async def test_no_event_is_emptied_because_the_key_groups_are_others_now(network, first, attributes):
+    services, plates, subscriber = await pair_of(network, "ccs", *attributes)
+    together = [network.ids["numberplate"], network.ids["sighted"]]
+    await network.manage(Plan.shared([together, [network.ids["location"]]]))
+    await services[first].sealing._join_group(NAME)
+    await publish(plates)
+    expected = {"numberplate": PLATES[0], "location": PLACE, "sighted": SIGHTED}
+    seen = {name: value for name, value in expected.items() if not attributes or name in attributes}
+    assert await take(subscriber, 2) == [seen, {**seen, "numberplate": PLATES[1]}]
+    for service in services:
+        await eventually(lambda vault=service.sealing.vault: len(vault.plan(network.kind.id).groups) == 2)
+    await publish(plates)
+    assert await take(subscriber, 2) == [seen, {**seen, "numberplate": PLATES[1]}]
+
+
+async def test_clients_of_a_broker_that_was_refused_the_keys_are_told_and_get_no_empty_events(network):
+    _, plates, subscriber = await pair_of(network, "ccs", "numberplate", "sighted")
+    revoked = Notice.event(network.pito, network.capabilities["ccs"], int(time.time()))
+    await publish_notice(network.bus, revoked)
+
+    async def read_on() -> None:
+        while True:
+            await plates.publish(numberplate=PLATES[0], sighted=SIGHTED)
+            await plates.flush()
+            assert await take(subscriber, 1) == [{"numberplate": PLATES[0], "sighted": SIGHTED}]
+
+    with pytest.raises(SessionLost, match=f"`{NAME}` is no longer delivered here, since its broker cannot"):
+        await read_on()
+    another = await network.town.client("billing", "ccs")
+    with pytest.raises(CallRefused, match=r"its broker cannot read it: .*revoked"):
+        await another.subscriber(NAME)

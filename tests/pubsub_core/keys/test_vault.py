@@ -11,6 +11,7 @@ from authz.predicate import TRUE, Equal, Path
 from pubsub_core.event import Event
 from pubsub_core.keys import CannotOpen, DataKey, KeyMissing, KeyRing, Plan
 from pubsub_core.keys.columns import Columns, decode
+from pubsub_core.keys.errors import KeyAwaited
 from pubsub_core.keys.vault import Vault
 
 TYPE, VERSION = "a" * 32, "b" * 32
@@ -69,7 +70,7 @@ def test_no_change_of_what_is_sealed_together_makes_it_say_something_else(rows, 
     sealed[data.draw(st.integers(0, len(sealed) - 1))] ^= data.draw(st.integers(1, 255))
     try:
         opened = vault(PLANS["each"]).open_many(bytes(sealed))
-    except CannotOpen:
+    except (CannotOpen, KeyAwaited):
         return
     for before, after in zip(events, opened, strict=True):
         if after.type == TYPE:
@@ -127,7 +128,7 @@ def test_a_value_whose_key_is_not_held_is_not_sealed():
         sender.seal(event({C: 2}))
 
 
-@pytest.mark.parametrize("time", [999.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("time", [994.0, float("nan"), float("inf")])
 def test_an_event_of_a_time_without_a_key_is_not_sealed_and_stops_no_other(time):
     sender = vault(PLANS["each"], A, B, C, epochs=((1, 1000.0),))
     assert sender.lacks(TYPE, {A: 1}, time) == ""
