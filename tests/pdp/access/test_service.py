@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections import Counter
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -31,6 +30,7 @@ from bus.server import free_ports
 from bus.state_store import StateStore
 from bus.store import ReleaseStore
 from bus.subjects import AUDIT, AUDIT_HEADS, CONTENT, CONTEXT, KEYS, RELEASES, ROLES, TYPES, inbox
+from bus.system import Connected
 from pdp.access import AccessRules, AccessService
 from pdp.access.census import Share
 from pdp.service import Replica
@@ -271,31 +271,50 @@ class TestLimits:
             await eventually(lambda: bus.reconnects or not bus.ready)
 
     async def test_a_flood_is_ended_and_stays_out_while_others_are_answered(self, world, access, monkeypatch):
-        """It lasts two looks, or three if one fell into its beginning; and nobody else's deadline passes meanwhile."""
-        looks: list[int] = []
+        """Nobody looks at the limit before many were answered amid the flood; then it ends that, and nothing else."""
+        answered: list[tuple[Reason, int]] = []
+        sent = looks = 0
         put_out = access._put_out
-        monkeypatch.setattr(access, "_put_out", lambda page: looks.append(len(page)) or put_out(page))
+
+        def look(page: list[Connected]) -> None:
+            nonlocal looks
+            if len(answered) >= 20:
+                looks += 1
+                put_out(page)
+
+        monkeypatch.setattr(access, "_put_out", look)
         flooder = world.credentials(PEP)
         key = str(flooder.identity.public)
-        reasons: Counter[Reason] = Counter()
+        over = lambda: access.census.banned(key, access._clock()) or looks > 20  # noqa: E731
+
+        async def pour(flood: Connection) -> None:
+            nonlocal sent
+            while not over():
+                with contextlib.suppress(NotConnected):
+                    for _ in range(500):
+                        flood.send(ASK, b"junk")
+                        sent += 1
+                await asyncio.sleep(0.001)
+
         async with (
             world.connect(PDP) as own,
             Replica(own, Readers(), [Scope.parse("domain:default")]) as replica,
-            Enforcer.connect(world.url, credentials=world.credentials(PEP), deadline=5.0) as pep,
+            Enforcer.connect(world.url, credentials=world.credentials(PEP), deadline=30.0) as pep,
             world.connect(flooder) as flood,
         ):
-            await eventually(lambda: looks)
-            looks.clear()
-            while len(looks) < 10 and not access.census.banned(key, access._clock()):
-                with contextlib.suppress(NotConnected):
-                    for _ in range(3000):
-                        flood.send(ASK, b"junk")
-                reasons[(await pep.check("ann", "/x", "read")).reason] += 1
-            assert len(looks) <= 3
+            pouring = asyncio.create_task(pour(flood))
+            while not over():
+                before = sent
+                reason = (await pep.check("ann", "/x", "read")).reason
+                answered.append((reason, sent - before))
+            await pouring
+            assert access.census.banned(key, access._clock())
             await eventually(lambda: not flood.ready)
-            reasons[(await pep.check("ann", "/x", "read")).reason] += 1
+            assert (await pep.check("ann", "/x", "read")).reason is Reason.POLICY
+            assert pep.asker.connection.reconnects == own.reconnects == 0
             assert replica.refused > 0
-        assert set(reasons) == {Reason.POLICY}
+        assert {reason for reason, _ in answered} == {Reason.POLICY}
+        assert sum(junk > 0 for _, junk in answered) >= 20, "there was no flood while questions were answered"
         await refused(world, flooder)
 
 
