@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import functools
 import logging
-import random
 import secrets
 import ssl
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import nats.errors
 from nats.js import JetStreamContext
 
-from bus.address import servers, without_secrets
+from bus.address import without_secrets
 from bus.client import NO_RESPONDERS, GuardedClient, Handler
 from bus.credentials import Credentials
+from bus.dialing import Call, end_task, words
 from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 from bus.renewal import renewing
 from bus.subjects import inbox
@@ -35,14 +34,6 @@ FINISH_SECONDS = 5.0
 """How long a connection that was replaced waits for the answers it still expects."""
 
 _log = logging.getLogger("authfabric.bus")
-
-_SURVIVE_FROZEN_NODES: dict[str, Any] = {
-    "reconnect_time_wait": 0.05,
-    "max_reconnect_attempts": -1,
-    "ping_interval": 1,
-    "max_outstanding_pings": 2,
-    "connect_timeout": 2,
-}
 
 ReplyHandler = Callable[[bytes, bool], None]
 """Called with the payload of an answer, or with True if the server says that nobody listens."""
@@ -150,7 +141,7 @@ class Connection:
         try:
             client.send(subject, payload, reply)
         except (OSError, RuntimeError) as error:  # uvloop's word for a socket that closed a moment ago
-            raise NotConnected(self.address, _words(error)) from None
+            raise NotConnected(self.address, words(error)) from None
 
     async def listen(self, subject: str, handler: Handler, queue: str = "") -> Subscription:
         """Call the handler for each message on the subject; it survives reconnects."""
@@ -220,7 +211,7 @@ class Connection:
         try:
             await self._client.flush(timeout=seconds)
         except (nats.errors.Error, OSError, RuntimeError, TimeoutError) as error:
-            raise NotConnected(self.address, _words(error)) from None
+            raise NotConnected(self.address, words(error)) from None
 
     async def wait_ready(self, seconds: float) -> bool:
         """Wait until the connection can be used, at most so long; says whether it can."""
@@ -257,7 +248,7 @@ class Connection:
                 await fresh.flush()
         except (nats.errors.Error, OSError, TimeoutError) as error:
             await self._discard(fresh)
-            raise NotConnected(self.address, self.last_error or _words(error)) from None
+            raise NotConnected(self.address, self.last_error or words(error)) from None
         except BaseException:
             await self._discard(fresh)
             raise
@@ -304,7 +295,7 @@ class Connection:
             await self.flush()
         except (nats.errors.Error, OSError, TimeoutError) as error:
             await self._discard(client)
-            raise NotConnected(self.address, self.last_error or _words(error)) from None
+            raise NotConnected(self.address, self.last_error or words(error)) from None
         except BaseException:
             await self._discard(client)
             raise
@@ -318,48 +309,22 @@ class Connection:
         await client._close(GuardedClient.CLOSED, False)
 
     async def _connect(self, client: GuardedClient) -> None:
-        connecting = asyncio.create_task(self._try_servers(client))
         self._opening = client
+        call = Call(
+            self.url,
+            self.name,
+            self._inbox,
+            lambda: self.credentials,
+            partial(self._on_error, client),
+            partial(self._on_reconnected, client),
+            partial(self._on_closed, client),
+        )
         try:
-            await asyncio.wait([connecting], timeout=self._connect_seconds)
-            if not connecting.done():
-                raise TimeoutError
-            connecting.result()
+            await call.dial(client, self._connect_seconds)
         finally:
-            await end_task(connecting)
             self._opening = None
         if not client.is_connected:  # the library can return unconnected when authentication is slow
             raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
-
-    async def _try_servers(self, client: GuardedClient) -> None:
-        """Try one server after the other, without end."""
-        own: dict[str, Any] = {}
-        if (credentials := self.credentials) is not None:
-            client._public_nkey = str(credentials.identity.public)
-            own = {"signature_cb": self._sign, "token": self._token}
-            if (
-                credentials.tls is not None
-            ):  # from the first byte, so that nobody can talk the client out of it
-                own |= {"tls": credentials.tls, "tls_handshake_first": True}
-        named = servers(self.url)
-        await client.connect(
-            random.sample(named, len(named)),
-            dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
-            name=self.name,
-            error_cb=functools.partial(self._on_error, client),
-            reconnected_cb=functools.partial(self._on_reconnected, client),
-            closed_cb=functools.partial(self._on_closed, client),
-            inbox_prefix=self._inbox,
-            **own,
-            **_SURVIVE_FROZEN_NODES,
-        )
-
-    def _sign(self, nonce: str) -> bytes:
-        assert self.credentials is not None
-        return base64.b64encode(self.credentials.identity.sign(nonce.encode()))
-
-    def _token(self) -> str | None:
-        return (self.credentials.token or None) if self.credentials is not None else None
 
     def _set_ready(self, ready: bool) -> None:
         if ready == self.ready:
@@ -379,7 +344,7 @@ class Connection:
             handler(payload, headers.startswith(NO_RESPONDERS))
 
     async def _on_error(self, client: GuardedClient, error: Exception) -> None:
-        self.last_error = _words(error)
+        self.last_error = words(error)
         _log.debug("bus error on %s: %s", self.address, self.last_error)
         refused = "authorization" in self.last_error.lower() or (
             isinstance(error, ssl.SSLCertVerificationError) and "," not in self.url
@@ -416,21 +381,3 @@ class Connection:
                 pause = min(2 * pause, MOST_REBUILD_SECONDS)
         self._rebuild = None
         self.reconnects += 1
-
-
-async def end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it has ended: what waits inside may take a cancellation for its own and go on."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=0.05)
-
-
-def _words(error: Exception) -> str:
-    """What the library says, without its own name and the server's quotes."""
-    if isinstance(error, TimeoutError) or not str(error):
-        return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
-    if isinstance(error, ConnectionRefusedError):  # event loops say it differently
-        return "connection refused"
-    if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
-        return error.strerror[0].lower() + error.strerror[1:]
-    return str(error).removeprefix("nats: ").strip("'\"")

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from authz.spki import Notice
-from bus.connection import Connection, end_task
+from bus.connection import Connection
+from bus.dialing import end_task
 from bus.envelope import pack
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.responder import responding

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
-from bus.connection import Connection, Subscription, end_task
+from bus.connection import Connection, Subscription
+from bus.dialing import end_task
 from bus.envelope import pack
 from bus.errors import BusError, ReplyTimeout
 from bus.subjects import key_changes, key_manager, key_requests

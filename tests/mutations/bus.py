@@ -11,7 +11,7 @@ _ISSUING = "tests/pdp/access/test_issuing_service.py::"
 
 _LET_IN = "return Admitted(PublicKey.parse(arrival.key), (), Permissions(frozenset({'>'}), frozenset({'>'})), at + 60)"
 
-_CLIENT_WAITS = Edit("bus/connection.py", '"tls_handshake_first": True', '"tls_handshake_first": False')
+_CLIENT_WAITS = Edit("bus/dialing.py", '"tls_handshake_first": True', '"tls_handshake_first": False')
 _ANY_TIME = Edit("authz/spki/use.py", "if not capability.validity.covers(use.at):", "if False:")
 
 STRANGERS = [

@@ -1,0 +1,96 @@
+"""Dialing: trying a network's servers, one after the other, until one lets us in by the credentials that we show."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bus.address import servers
+from bus.client import GuardedClient
+from bus.credentials import Credentials
+
+_SURVIVE_FROZEN_NODES: dict[str, Any] = {
+    "reconnect_time_wait": 0.05,
+    "max_reconnect_attempts": -1,
+    "ping_interval": 1,
+    "max_outstanding_pings": 2,
+    "connect_timeout": 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Whom to dial, and what to do about what happens to the line afterwards."""
+
+    url: str
+    name: str
+    inbox: str
+    credentials: Callable[[], Credentials | None]
+    """Those of the moment: a line that was lost comes back with what was renewed meanwhile."""
+    on_error: Callable[[Exception], Awaitable[None]]
+    on_reconnected: Callable[[], Awaitable[None]]
+    on_closed: Callable[[], Awaitable[None]]
+
+    async def dial(self, client: GuardedClient, seconds: float) -> None:
+        """Connect the client, or raise TimeoutError or what the library says."""
+        trying = asyncio.create_task(self._try_servers(client))
+        try:
+            await asyncio.wait([trying], timeout=seconds)
+            if not trying.done():
+                raise TimeoutError
+            trying.result()
+        finally:
+            await end_task(trying)
+
+    async def _try_servers(self, client: GuardedClient) -> None:
+        """Try one server after the other, without end."""
+        own: dict[str, Any] = {}
+        if (credentials := self.credentials()) is not None:
+            client._public_nkey = str(credentials.identity.public)
+            own = {"signature_cb": self._sign, "token": self._token}
+            if credentials.tls is not None:  # from the first byte, so that nobody can talk us out of it
+                own |= {"tls": credentials.tls, "tls_handshake_first": True}
+        named = servers(self.url)
+        await client.connect(
+            random.sample(named, len(named)),
+            dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
+            name=self.name,
+            error_cb=self.on_error,
+            reconnected_cb=self.on_reconnected,
+            closed_cb=self.on_closed,
+            inbox_prefix=self.inbox,
+            **own,
+            **_SURVIVE_FROZEN_NODES,
+        )
+
+    def _sign(self, nonce: str) -> bytes:
+        credentials = self.credentials()
+        assert credentials is not None
+        return base64.b64encode(credentials.identity.sign(nonce.encode()))
+
+    def _token(self) -> str | None:
+        credentials = self.credentials()
+        return (credentials.token or None) if credentials is not None else None
+
+
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it has ended: what waits inside may take a cancellation for its own and go on."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.05)
+
+
+def words(error: Exception) -> str:
+    """What the library says, without its own name and the server's quotes."""
+    if isinstance(error, TimeoutError) or not str(error):
+        return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    if isinstance(error, ConnectionRefusedError):  # event loops say it differently
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
+        return error.strerror[0].lower() + error.strerror[1:]
+    return str(error).removeprefix("nats: ").strip("'\"")
