@@ -144,10 +144,12 @@ class Arrivals:
         signer = PublicKey(proof.by) if proof.by else key
         if proof.by and str(signer) != peer.key:
             raise InvalidSignature
-        if parcel.digests:
-            check_places(parcel.digests, parcel.places, parcel.events)
-        whole = digest(parcel.columns) if parcel.columns else all_digests(parcel.events)
-        proof.verify(signer, parcel.digests or whole)
+        digests = parcel.digests
+        if digests:
+            check_places(digests, parcel.places, parcel.events)
+        else:
+            digests = digest(parcel.columns) if parcel.columns else all_digests(parcel.events)
+        proof.verify(signer, digests)
         return key.raw
 
     def _accepted(self, peer: Peer, parcel: Parcel, publisher: bytes | None, trusted: bool) -> Arrived:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -149,7 +149,7 @@ class Broker:
             now = self.setting.now()
             for event, _ in admitted.published:
                 marked |= self._note(event, now, local=True)
-        self._deliver((raw, event) for _, raw, event in admitted.events)
+        self._deliver([(raw, event) for _, raw, event in admitted.events])
         self.forwarding.forward(admitted)
         return marked
 
@@ -190,8 +190,12 @@ class Broker:
 
     def _arrive(self, accept: Callable[[], Arrived]) -> None:
         if not self.held:
-            arrived = accept()
-            self._deliver(self._heard(arrived) if self.observer.causes or self.triggers else arrived)
+            arrived = list(accept())
+            if self.observer.causes or self.triggers:
+                now = self.setting.now()
+                for _, event in arrived:
+                    self._note(event, now, local=False)
+            self._deliver(arrived)
         elif len(self._waiting) < MAX_HELD:
             self._waiting.append(partial(self._arrive, accept))
         else:
@@ -202,13 +206,6 @@ class Broker:
         if not self.held:
             self._arrive(self.arrivals.late)
             self.forwarding.try_again()
-
-    def _heard(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> Iterator[tuple[msgspec.Raw, Event]]:
-        """Events of other brokers, each noted before it is passed on."""
-        now = self.setting.now()
-        for raw, event in events:
-            self._note(event, now, local=False)
-            yield raw, event
 
     def _note(self, event: Event, now: float, local: bool) -> bool:
         """See which replays an event starts, and whether it does something to fluents."""
@@ -222,20 +219,19 @@ class Broker:
             wanted = self.triggers.wanted()
             self.switchboard.observe("triggers", wanted, set(wanted))
 
-    def _deliver(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
+    def _deliver(self, events: Sequence[tuple[msgspec.Raw, Event]]) -> None:
         """Put events into the outboxes of those they are for, and send what can be sent."""
+        if self.silent:
+            heard = [each for each in events if each[1].type not in self.silent]
+            self.counts.withheld += len(events) - len(heard)
+            events = heard
         touched: dict[str, Session] = {}
-        local, sessions, silent = self.switchboard.local, self.sessions, self.silent
-        for raw, event in events:
-            type_ = event.type
-            if type_ in silent:
-                self.counts.withheld += 1
-                continue
-            for subscription in local(event):
-                session = sessions[subscription.session]
-                item = Item(subscription, event, raw, subscription.granted[type_])
+        found = self.switchboard.local(event for _, event in events)
+        for (raw, event), subscriptions in zip(events, found, strict=True):
+            for subscription in subscriptions:
+                session = touched[subscription.session] = self.sessions[subscription.session]
+                item = Item(subscription, event, raw, subscription.granted[event.type])
                 (subscription.later or session.outbox).put(item)
-                touched[session.token] = session
         for session in touched.values():
             self.flush(session)
 

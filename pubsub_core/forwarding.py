@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -73,15 +73,16 @@ class Forwarding:
 
     def forward(self, admitted: Admitted) -> None:
         """Send each broker what it wants of a bundle."""
-        parcels: defaultdict[tuple[str, str], list[Place]] = defaultdict(list)
-        remote = self._switchboard.remote
-        for item in admitted.events:
-            event = item[2]
-            for name in remote(event):
-                parcels[name, event.type].append(item)
-        for (name, type_), every in parcels.items():
-            for items in _parcelfuls(every):
-                self._pass_on(_Unsealed(name, type_, items, admitted, self._setting.now() + PATIENCE))
+        wanted: defaultdict[str, list[Place]] = defaultdict(list)
+        brokers = self._switchboard.remote(event for _, _, event in admitted.events)
+        for item, names in zip(admitted.events, brokers, strict=True):
+            for name in names:
+                wanted[name].append(item)
+        until = self._setting.now() + PATIENCE
+        for name, every in wanted.items():
+            for type_, items in _of_each_type(every):
+                for part in _parcelfuls(items):
+                    self._pass_on(_Unsealed(name, type_, part, admitted, until))
 
     def try_again(self) -> None:
         """Send what was waiting for keys, if they have come."""
@@ -187,8 +188,22 @@ class Forwarding:
             self._ways.send(peer, "cached" if cached else "events", data, message.type)
 
 
+def _of_each_type(items: list[Place]) -> Iterable[tuple[str, list[Place]]]:
+    """Events by their types, all of one almost always."""
+    first = items[0][2].type
+    if all(event.type == first for _, _, event in items):
+        return ((first, items),)
+    found: defaultdict[str, list[Place]] = defaultdict(list)
+    for item in items:
+        found[item[2].type].append(item)
+    return found.items()
+
+
 def _parcelfuls(items: list[Place]) -> Iterator[list[Place]]:
     """Events in parts that each fit a parcel; all in one, almost always."""
+    if sum([len(memoryview(raw)) for _, raw, _ in items]) <= MAX_PARCEL_BYTES:
+        yield items
+        return
     part, size = list[Place](), 0
     for item in items:
         length = len(memoryview(item[1]))

@@ -45,6 +45,8 @@ class Admitted:
 class _Free:
     """Events of one version that one client may publish as they are, if only their values are right."""
 
+    type: str
+    version: str
     publisher: bytes
     missing: frozenset[str]
     """The attributes for which there is no key here."""
@@ -53,13 +55,14 @@ class _Free:
     check: Callable[[Mapping[str, object]], None]
 
     def fits(self, event: Event, raw: msgspec.Raw) -> bool:
-        """Whether nothing speaks against an event but, perhaps, its values."""
+        """Whether nothing speaks against an event of this version but, perhaps, its values."""
         return (
-            event.publisher == self.publisher
+            event.type == self.type
+            and event.publisher == self.publisher
             and event.sealed is None
             and 0.0 <= event.time <= self.latest
             and len(memoryview(raw)) <= MAX_EVENT_BYTES
-            and event.attributes.keys().isdisjoint(self.missing)
+            and (not self.missing or event.attributes.keys().isdisjoint(self.missing))
         )
 
 
@@ -103,10 +106,12 @@ class Intake:
         passed: list[tuple[int, msgspec.Raw, Event]] = []
         changed = ruled = False
         free: dict[tuple[str, str], _Free] = {}
+        usual: _Free | None = None
         for place, raw in enumerate(bundle.events):
             try:
                 event = decode(raw)
-                usual = free.get((event.type, event.version))
+                if usual is None or event.version != usual.version:
+                    usual = free.get((event.type, event.version))
                 if usual is not None and usual.fits(event, raw):
                     usual.check(event.attributes)
                     passed.append((place, raw, event))
@@ -189,7 +194,9 @@ class Intake:
         missing = self._setting.vault.missing(event.type)
         if missing is not None:
             check = self._shape(event.version)[1].check
-            free[event.type, event.version] = _Free(session.key.raw, missing, now + WINDOW, check)
+            free[event.type, event.version] = _Free(
+                event.type, event.version, session.key.raw, missing, now + WINDOW, check
+            )
 
     def _shape(self, version: str) -> tuple[str, Shape]:
         known = self._shapes.get(version)

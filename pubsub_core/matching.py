@@ -12,7 +12,7 @@ its level, and an event is in one cell of each.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import frexp, inf, isfinite
 from typing import Generic, TypeVar
@@ -179,6 +179,14 @@ class Matcher(Generic[T]):
             if entry.settled or (entry.holds or entry.compile())(values):
                 found.extend(entry.items)
         return found
+
+    def match_each(self, many: Sequence[Values]) -> list[list[T]]:
+        """What `match` finds for each of many. Lists may be the same one: they are to be read only."""
+        if len(self._entries) != 1:
+            return list(map(self.match, many))
+        (entry,) = self._entries.values()
+        holds, found, nothing = entry.holds or entry.compile(), list(entry.items), list[T]()
+        return [found if holds(values) else nothing for values in many]
 
     def _candidates(self, values: Values) -> list[_Entry[T]]:
         found = list(self._rest)

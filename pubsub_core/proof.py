@@ -24,6 +24,7 @@ WINDOW = 30.0
 _DOMAIN = b"authfabric events 1\0"
 
 _encode = msgspec.msgpack.Encoder().encode
+_fresh = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,7 +49,9 @@ class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def digest(event: bytes | memoryview | msgspec.Raw) -> bytes:
     """What stands for an event in a proof."""
-    return hashlib.blake2b(event, digest_size=DIGEST_BYTES).digest()
+    hashed = _fresh.copy()  # a quarter of the cost was in asking for the size each time
+    hashed.update(event)
+    return hashed.digest()
 
 
 def all_digests(events: Iterable[bytes | memoryview | msgspec.Raw]) -> bytes:

@@ -6,9 +6,11 @@ whose announced filters does. What is announced to other brokers covers all subs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import groupby, repeat
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar
 
 from authz.predicate import And, Not, Or, Predicate, Regex
 from authz.predicate.filter import parse_filter
@@ -19,6 +21,9 @@ from pubsub_core.matching import Matcher
 from pubsub_core.messages import Tense
 from pubsub_core.restriction import widened
 from pubsub_core.rules.condition import fixed
+
+T = TypeVar("T", "Subscription", str)
+_type = attrgetter("type")
 
 
 class Later(Protocol):
@@ -86,15 +91,13 @@ class Switchboard:
     def disconnect(self, subscription: Subscription) -> None:
         self.connect(subscription, {})
 
-    def local(self, event: Event) -> list[Subscription]:
-        """The subscriptions here that the event is for."""
-        matcher = self._local.get(event.type)
-        return matcher.match(event.attributes) if matcher is not None else []
+    def local(self, events: Iterable[Event]) -> Iterator[Sequence[Subscription]]:
+        """The subscriptions here that each event is for."""
+        return _found(self._local, events)
 
-    def remote(self, event: Event) -> list[str]:
-        """The brokers elsewhere that want the event."""
-        matcher = self._remote.get(event.type)
-        return matcher.match(event.attributes) if matcher is not None else []
+    def remote(self, events: Iterable[Event]) -> Iterator[Sequence[str]]:
+        """The brokers elsewhere that want each event."""
+        return _found(self._remote, events)
 
     def hear(self, broker: str, wants: Mapping[str, tuple[Predicate, ...]]) -> None:
         """A broker wants this from now on, and nothing else."""
@@ -128,6 +131,13 @@ class Switchboard:
         boards = (self._local, self._remote)
         heard = any(type_ in each for each in self._heard.values())
         return heard or any(len(board[type_]) for board in boards if type_ in board)
+
+
+def _found(boards: Mapping[str, Matcher[T]], events: Iterable[Event]) -> Iterator[Sequence[T]]:
+    """Whom each event is for, by the board of its type: looked up once for many of one type."""
+    for type_, alike in groupby(events, _type):
+        matcher, values = boards.get(type_), [event.attributes for event in alike]
+        yield from matcher.match_each(values) if matcher is not None else repeat((), len(values))
 
 
 def _travelling(predicate: Predicate) -> Predicate:

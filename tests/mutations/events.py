@@ -17,7 +17,7 @@ EVENTS: list[Mutation] = [
     without(
         f"{_BROKER}test_an_event_that_is_not_among_those_signed_is_refused",
         "pubsub_core/arrivals.py",
-        "            check_places(parcel.digests, parcel.places, parcel.events)\n",
+        "            check_places(digests, parcel.places, parcel.events)\n",
         "            pass\n",
     ),
     without(
@@ -73,8 +73,8 @@ EVENTS: list[Mutation] = [
     without(
         f"{_BROKER}test_nothing_of_an_owner_out_of_reach_is_delivered",
         "pubsub_core/broker.py",
-        "            if type_ in silent:",
-        "            if False:",
+        "        if self.silent:",
+        "        if False:",
     ),
     without(
         "tests/pubsub_core/test_sessions.py::"

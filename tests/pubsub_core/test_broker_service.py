@@ -29,6 +29,23 @@ async def test_an_event_published_at_one_broker_is_delivered_at_another(place):
     assert [each["headline"] for each in await take(subscriber, 3)] == ["h3", "h4", "h5"]
 
 
+async def test_events_of_several_types_that_are_published_together_reach_whom_each_is_for(place):
+    kinds = [await place.define(name, *NEWS) for name in ("News", "Sports")]
+    north, south = await place.broker("north"), await place.broker("south")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "south")
+    subscribers = [await reader.subscriber(kind.name, "score > 1") for kind in kinds]
+    publishers = [await writer.publisher(kind.name) for kind in kinds]
+    for publisher in publishers:
+        await wanted(publisher)
+    for number in range(8):
+        await publishers[number % 2].publish(score=number)
+    await publishers[0].flush()
+    assert [each["score"] for each in await take(subscribers[0], 3)] == [2, 4, 6]
+    assert [each["score"] for each in await take(subscribers[1], 3)] == [3, 5, 7]
+    assert north.broker.counts.forwarded == south.broker.counts.received == 6
+    assert south.broker.counts.verified == 2, "they came in a parcel for each type"
+
+
 async def test_events_are_filtered_where_they_are_published(place):
     kind = await place.define("News", *NEWS)
     north, south = await place.broker("north"), await place.broker("south")

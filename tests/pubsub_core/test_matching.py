@@ -33,6 +33,16 @@ def test_an_event_is_matched_as_if_every_filter_had_been_tried(first, second, se
         kept[item] = predicate
     for event in seen:
         assert sorted(matcher.match(event)) == expected(kept, event)
+    assert matcher.match_each(seen) == [matcher.match(event) for event in seen]
+
+
+@settings(max_examples=60)
+@given(filter_=filters, seen=st.lists(events, max_size=6))
+def test_many_events_are_matched_with_one_filter_as_each_would_be(filter_, seen):
+    matcher = Matcher[int]()
+    matcher.add(1, filter_)
+    matcher.add(2, filter_)
+    assert matcher.match_each(seen) == [matcher.match(event) for event in seen]
 
 
 def test_after_everything_is_removed_nothing_is_left_behind():

@@ -192,5 +192,5 @@ async def test_an_event_that_cannot_be_read_is_left_out_and_reading_goes_on(plac
     score = next(each.id for each in kind.attributes if each.name == "score")
     good = Event(kind.id, kind.version, bob.identity.public.raw, 1.0, 1, {score: 7})
     bad = [replace(good, version="0" * 32), replace(good, publisher=b"nobody")]
-    service.broker._deliver((msgspec.Raw(encode(each)), each) for each in (*bad, good))
+    service.broker._deliver([(msgspec.Raw(encode(each)), each) for each in (*bad, good)])
     assert await take(subscriber, 1) == [{"score": 7}]
