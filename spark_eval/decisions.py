@@ -19,13 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_eval.board import Board, Rulings, Turned, Words
 from spark_eval.column import Codes
 from spark_eval.masks import Side
 from spark_eval.plan import Plan
 from spark_eval.schemas import COUNTS, DECISIONS
+from spark_eval.tasks import map_rows
 
 BUCKET = 32_768
 """Subjects in a row: as many as a bitmap of Spark has bits."""
@@ -120,7 +120,7 @@ def tile_frame(
 ) -> DataFrame:
     """What comes of all tiles, each computed by a task of its own."""
     numbers = spark.range(0, len(tiles), 1, len(tiles))
-    return numbers.mapInArrow(TileWork(compute, tiles), from_arrow_schema(schema))
+    return map_rows(numbers, TileWork(compute, tiles), schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from authz import Entity
 from authz.request import Attributes
@@ -34,6 +34,7 @@ from spark_eval.schemas import ATTRIBUTES, MASKS, ROLES
 from spark_eval.session import Sessions
 from spark_eval.store import absolute
 from spark_eval.table import ID
+from spark_eval.tasks import map_rows
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 _JSON = (".json", ".jsonl", ".ndjson")
@@ -132,7 +133,7 @@ class EntityFrame:
     def gather(self, work: MaskWork | RoleWork | AttributeWork, schema: pa.Schema) -> pa.Table:
         """What the tasks hand back."""
         try:
-            return self.frame.mapInArrow(work, from_arrow_schema(schema)).toArrow()
+            return map_rows(self.frame, work, schema).toArrow()
         except SPARK_ERRORS as error:
             raise InvalidEntities(self.source, 0, first_line(error)) from error
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_eval.decisions import BUCKET
 from spark_eval.precomputed_store import DECIDED, PEOPLE, THINGS
 from spark_eval.schemas import ROWS
+from spark_eval.tasks import map_rows
 
 
 def read_rows(spark: SparkSession, folder: Path) -> DataFrame:
@@ -25,11 +25,7 @@ def read_rows(spark: SparkSession, folder: Path) -> DataFrame:
         "class", "bucket", "allowed", "asking"
     )
     columns = ("object", "action", "bucket", "allowed", "asking")
-    return (
-        permissions.join(decided, "class")
-        .select(*columns)
-        .mapInArrow(RowWork(names), from_arrow_schema(ROWS))
-    )
+    return map_rows(permissions.join(decided, "class").select(*columns), RowWork(names), ROWS)
 
 
 @dataclass(frozen=True, slots=True)

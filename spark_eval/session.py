@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zipfile
@@ -177,8 +180,22 @@ def settings(options: SparkOptions, java_options: str) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(cache_folder() / "spark" / "warehouse"),
     }
     if options.is_local:
-        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Over TCP each Python task waits 40 ms for an acknowledgement that is put off.
+            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.python.unix.domain.socket.dir": _socket_folder(),
+        }
     return {**ours, **options.settings}
+
+
+@cache
+def _socket_folder() -> str:
+    """Where Java and Python meet: nobody else may look in. Not just anywhere: paths of sockets must be short."""
+    folder = tempfile.mkdtemp(prefix="authfabric-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _connect(options: SparkOptions) -> SparkSession:

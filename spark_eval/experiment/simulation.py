@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.outcome import Outcome, point_to_point, publish_subscribe
@@ -16,6 +15,7 @@ from spark_eval.experiment.plan import Availability
 from spark_eval.experiment.world import World, draw_world
 from spark_eval.schemas import P2P, PUBSUB, SIMULATION, TRACE
 from spark_eval.session import to_frame
+from spark_eval.tasks import map_rows
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +43,7 @@ def simulate(spark: SparkSession, todo: Sequence[Task], partitions: int) -> Data
     """The trace of the tasks: two rows for each run, by whatever partitioning the same."""
     encoded = pa.table({"task": [msgspec.msgpack.encode(task) for task in todo]})
     frame = to_frame(spark, encoded).repartition(partitions)
-    return frame.mapInArrow(_simulate_batches, from_arrow_schema(TRACE))
+    return map_rows(frame, _simulate_batches, TRACE)
 
 
 def simulate_task(task: Task) -> pa.Table:
@@ -67,7 +67,7 @@ def cell_columns(cell: Cell, count: int) -> dict[str, pa.Array]:
     }
 
 
-def _simulate_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _simulate_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     decode = msgspec.msgpack.Decoder(Task).decode
     for batch in batches:
         for encoded in batch.column("task"):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pdp.bundle import Bundle
 from pdp.policy_set import PolicySet
@@ -26,6 +25,7 @@ from spark_eval.seen import SeenWork
 from spark_eval.seen_diff import Seen, seen_diff
 from spark_eval.session import Sessions
 from spark_eval.split import Part
+from spark_eval.tasks import map_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def compare_seen(order: SeenOrder, session: Sessions, steps: Steps) -> Diff:
         work = SeenWork(order.before.pack(), order.after.pack(), *known)
         advance(1)
     with steps.watch(spark, "deciding requests again", workers_of(spark)):
-        decided = requests.distinct().mapInArrow(work, from_arrow_schema(SEEN))
+        decided = map_rows(requests.distinct(), work, SEEN)
         try:
             changed = decided.where("before <> after").toArrow()
         except SPARK_ERRORS as error:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -44,6 +45,12 @@ def test_settings_given_win():
 def test_local_masters_stay_on_the_loopback_interface():
     assert settings(SparkOptions("local"), "")["spark.driver.host"] == "127.0.0.1"
     assert "spark.driver.host" not in settings(SparkOptions("spark://host:7077"), "")
+
+
+def test_python_tasks_are_spoken_to_through_a_folder_that_is_closed_to_others():
+    folder = settings(SparkOptions("local"), "")["spark.python.unix.domain.socket.dir"]
+    assert Path(folder).stat().st_mode & 0o077 == 0
+    assert "spark.python.unix.domain.socket.dir" not in settings(SparkOptions("spark://host:7077"), "")
 
 
 def test_a_master_that_makes_no_sense_is_a_clear_error():
