@@ -6,6 +6,7 @@ import base64
 import binascii
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 
 from authz import Identity
 from authz.spki import MalformedCertificate
@@ -21,6 +22,8 @@ class Credentials:
     tls: ssl.SSLContext | None = None
     tls_until: float | None = None
     """When its TLS certificate ends, in Unix time; None if that is not known."""
+    file: Path | None = None
+    """Where they came from: what is renewed is kept there."""
 
     @property
     def token(self) -> str:

@@ -10,15 +10,24 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from authz import AuthFabricError, Identity
-from authz.spki import MalformedCertificate, encode_chain, parse_chain
-from bus.certificates import certificate_end
+from authz.spki import (
+    Certificate,
+    MalformedCertificate,
+    decode_chain,
+    encode_chain,
+    parse_chain,
+    unparse_chain,
+)
+from bus.certificates import certificate_end, certified_key
 from bus.credentials import Credentials
 from bus.errors import BadMessage, BusError
 from bus.keystore import PASSPHRASE_VARIABLE, configured_passphrase, read_private, unlock, write_private
@@ -78,7 +87,36 @@ def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) ->
         until = certificate_end(file.certificate) if tls is not None else None
     except (msgspec.DecodeError, ssl.SSLError, AuthFabricError, MalformedCertificate) as error:
         raise CredentialsRefused(path, str(error)) from None
-    return Found(file.url, Credentials(identity, chain, tls, until))
+    return Found(file.url, Credentials(identity, chain, tls, until, path))
+
+
+def keep_renewed(credentials: Credentials, certificate: str) -> None:
+    """Put what was renewed into the file that it came from, each part if it lasts longer than what stands there.
+
+    A file that somebody has put in its place, for another key, stays as it is. Raises CredentialsRefused.
+    """
+    path = credentials.file
+    if path is None:
+        return
+    try:
+        file = kept = msgspec.json.decode(read_private(path), type=CredentialsFile)
+        if certified_key(file.certificate) != credentials.identity.public:
+            return
+        chain = decode_chain(credentials.chain)
+        if chain_end(chain) > chain_end(parse_chain(file.capability)):
+            kept = structs.replace(kept, capability=unparse_chain(chain))
+        if certificate and certificate_end(certificate) > certificate_end(file.certificate):
+            kept = structs.replace(kept, certificate=certificate)
+        if kept != file:
+            write_credentials(path, kept)
+    except (msgspec.DecodeError, AuthFabricError) as error:
+        raise CredentialsRefused(path, str(error)) from None
+
+
+def chain_end(chain: Iterable[Certificate]) -> float:
+    """When a chain ends, in Unix time, as far as its holder can tell. Raises MalformedCertificate."""
+    ends = (link.unverified().validity.end for link in chain)
+    return min((end for end in ends if end is not None), default=inf)
 
 
 def find_credentials(url: str | None = None) -> Found | None:

@@ -69,7 +69,7 @@ def unlock(path: Path, pem: bytes, passphrase: Callable[[], str]) -> Identity:
 
 def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
     """Write a file that only its owner can read: a new one, or whole in place of the one that is there."""
-    target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
+    target = path.with_name(f".{path.name}.{secrets.token_hex(4)}") if replace else path
     try:
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
@@ -80,6 +80,8 @@ def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
     except FileExistsError:
         raise KeyFileRefused(target, "already exists: a key is never overwritten") from None
     except OSError as error:
+        if replace:
+            target.unlink(missing_ok=True)
         raise KeyFileRefused(path, f"cannot be written: {error.strerror}") from error
 
 

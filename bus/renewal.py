@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
+from math import inf
 from time import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import msgspec
 from authz.spki import MalformedCertificate, decode_chain
 from bus.access import ask_renewal
 from bus.credentials import Credentials
-from bus.credentials_store import with_certificate
+from bus.credentials_store import CredentialsRefused, chain_end, keep_renewed, with_certificate
 from bus.errors import BusError
 
 if TYPE_CHECKING:
@@ -72,18 +73,25 @@ async def _refresh(connection: Connection, left: float | None) -> None:
         _log.warning("what this presents cannot be renewed, and ends in %.0f s: %s", end - time(), error)
     else:
         connection.credentials = fresh
+        await _keep(fresh, answer.certificate)
+
+
+async def _keep(credentials: Credentials, certificate: str) -> None:
+    """Let whoever starts next from the same file have it too. It is of use without that."""
+    try:
+        await asyncio.to_thread(keep_renewed, credentials, certificate)
+    except CredentialsRefused as error:
+        _log.warning("what was renewed is not kept: %s", error)
 
 
 def _end_of(credentials: Credentials | None) -> float | None:
     """When what is presented ends, chain or TLS certificate, as far as its holder can tell; None for never."""
     if credentials is None:
         return None
-    try:
-        links = decode_chain(credentials.chain) if credentials.chain else ()
-        ends = [link.unverified().validity.end for link in links]
-    except MalformedCertificate:
-        ends = []
-    return min((end for end in (*ends, credentials.tls_until) if end is not None), default=None)
+    ends = inf if credentials.tls_until is None else credentials.tls_until
+    with contextlib.suppress(MalformedCertificate):
+        ends = min(ends, chain_end(decode_chain(credentials.chain) if credentials.chain else ()))
+    return None if ends == inf else ends
 
 
 async def _seconds_left(connection: Connection) -> float | None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from time import time
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from authz import Identity
+from authz.spki import Capability, Validity, decode_chain, encode_chain, parse_authority, unparse_chain
 from bus.certificates import Lifetime, Subject, certify
+from bus.credentials import Credentials
 from bus.credentials_store import (
     VARIABLE,
     CredentialsFile,
     CredentialsRefused,
     default_file,
     find_credentials,
+    keep_renewed,
     read_credentials,
     write_credentials,
 )
@@ -73,6 +78,49 @@ def test_an_encrypted_key_needs_its_passphrase(tmp_path, monkeypatch):
         read_credentials(tmp_path / "a")
     monkeypatch.setenv(PASSPHRASE_VARIABLE, "secret")
     assert read_credentials(tmp_path / "a").credentials.identity.public == HOLDER.public
+
+
+class TestKeepingWhatWasRenewed:
+    def credentials(self, path, seconds: int) -> tuple[Credentials, str]:
+        """The holder's, with a capability and a certificate that last so long; the file has some for 600 seconds."""
+        grants, until = parse_authority("network: *\naction: connect"), Validity(0, int(time()) + seconds)
+        chain = (Capability(DOMAIN.public, HOLDER.public, False, grants, until).sign(DOMAIN),)
+        if not path.exists():
+            write_credentials(path, structs.replace(file("secret"), capability=unparse_chain(chain)))
+        own = certify(Subject("c", HOLDER.public), DOMAIN, "d", Lifetime(time(), seconds))
+        return Credentials(HOLDER, encode_chain(chain), file=path), own
+
+    def test_what_lasts_longer_is_kept_and_the_key_stays_encrypted(self, tmp_path):
+        self.credentials(path := tmp_path / "a", 600)
+        before = msgspec.json.decode(path.read_bytes(), type=CredentialsFile)
+        renewed, own = self.credentials(path, 900)
+        keep_renewed(renewed, own)
+        after = msgspec.json.decode(path.read_bytes(), type=CredentialsFile)
+        chain = unparse_chain(decode_chain(renewed.chain))
+        assert after == structs.replace(before, capability=chain, certificate=own)
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_what_ends_earlier_is_not(self, tmp_path):
+        self.credentials(path := tmp_path / "a", 600)
+        before = path.read_bytes()
+        keep_renewed(*self.credentials(path, 300))
+        assert path.read_bytes() == before
+
+    def test_a_file_for_another_key_stays_as_it_is(self, tmp_path):
+        renewed, own = self.credentials(path := tmp_path / "a", 900)
+        stranger = certify(Subject("x", DOMAIN.public), DOMAIN, "d", Lifetime(time(), 60))
+        write_credentials(path, structs.replace(file(), certificate=stranger))
+        before = path.read_bytes()
+        keep_renewed(renewed, own)
+        assert path.read_bytes() == before
+
+    def test_a_file_that_is_gone_stays_gone(self, tmp_path):
+        renewed, own = self.credentials(path := tmp_path / "a", 900)
+        path.unlink()
+        with pytest.raises(CredentialsRefused, match="cannot be read"):
+            keep_renewed(renewed, own)
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestFinding:

@@ -6,16 +6,24 @@ import contextlib
 from dataclasses import replace
 from time import time
 
+import msgspec
 import pytest
 
 from authz import Identity
-from authz.spki import decode_chain, parse_authority
+from authz.spki import decode_chain, parse_authority, parse_chain, unparse_chain
 from bus.access import CAPABILITY_REQUEST, RENEW, AccessRefused, CapabilityRequest, ask_capability
 from bus.certificates import Lifetime, Subject, certificate_end
 from bus.certificates import certify as certify_for
 from bus.credentials import Credentials
-from bus.credentials_store import client_context
+from bus.credentials_store import (
+    CredentialsFile,
+    chain_end,
+    client_context,
+    read_credentials,
+    write_credentials,
+)
 from bus.errors import NotConnected
+from bus.keystore import read_private
 from bus.roles import RoleClient
 from pdp.access import AccessRules
 from pdp.access.domain import Issuer
@@ -207,6 +215,28 @@ async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_los
             with pytest.raises(NotConnected):
                 async with world.connect(given):
                     pass
+
+
+async def test_what_is_renewed_is_kept_in_the_file_it_came_from(tmp_path):
+    """So whoever starts from the file when the first certificate has ended is let in."""
+    members = {}
+    async with secured(tmp_path, rules=AccessRules(session_seconds=3.0)) as (world, access):
+        certify = lambda key, life: certify_for(Subject("member", key), world.domain, "domain", life)  # noqa: E731
+        issuer = Issuer("domain", world.service)
+        async with IssuingService(access.member, issuer, time, Enrolment(lambda: members), certify=certify):
+            members["pep"] = granted = world.grant(holder := Identity.generate(), PEP)
+            short = certify(holder.public, Lifetime(time(), 8))
+            capability = unparse_chain([granted])
+            given = CredentialsFile(world.url, holder.to_pem().decode(), capability, short, world.authority)
+            write_credentials(file := tmp_path / "pep.json", given)
+            async with world.connect(read_credentials(file).credentials):
+                await eventually(lambda: short not in file.read_text().replace("\\n", "\n"))
+            kept = msgspec.json.decode(read_private(file), type=CredentialsFile)
+            assert certificate_end(kept.certificate) > certificate_end(short)
+            assert chain_end(parse_chain(kept.capability)) >= chain_end([granted])
+            assert (kept.key, kept.url, kept.authorities) == (given.key, given.url, given.authorities)
+            async with world.connect(read_credentials(file).credentials) as again:
+                assert again.ready
 
 
 async def test_a_session_is_of_no_use_to_another_key(tmp_path):
