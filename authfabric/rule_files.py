@@ -7,8 +7,7 @@ from pathlib import Path
 
 from authfabric.capability_files import FileRefused, read
 from pdp.oasis import Domains, Rulebook, parse
-from pdp.oasis.difference import holders
-from pdp.rules.translation import Holders
+from pdp.oasis.seniors import Seniors
 
 
 def rule_files(given: Iterable[Path]) -> list[Path]:
@@ -22,10 +21,10 @@ def rule_files(given: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def role_holders(given: Iterable[Path]) -> Holders:
+def role_seniors(given: Iterable[Path]) -> Seniors:
     """Which roles count as which, by the role rules in the folders. Raises FileRefused, InvalidSyntax."""
     rule_sets = [read(file, parse) for path in given for file in _inside(path, "*.oasis")]
-    return holders(Domains(rule_sets).everything() if rule_sets else Rulebook())
+    return Seniors(Domains(rule_sets).everything() if rule_sets else Rulebook())
 
 
 def _inside(path: Path, pattern: str) -> Sequence[Path]:

@@ -26,7 +26,8 @@ from pdp.manifest import Manifest
 from pdp.oasis import Domains, RoleSource, Rulebook, RuleSet
 from pdp.oasis import parse as parse_rules
 from pdp.oasis.constraint import paths
-from pdp.oasis.difference import holders, reach
+from pdp.oasis.difference import reach
+from pdp.oasis.seniors import Seniors
 from pdp.rules import Interaction, read_rule_file
 from pdp.source import Effect, PolicySource
 
@@ -159,7 +160,7 @@ class _Reader:
         files = self._each(FileKind.RULES, read_rule_file)
         try:
             interaction = Interaction.of(
-                files, holders(roles.everything() if roles is not None else Rulebook())
+                files, Seniors(roles.everything() if roles is not None else Rulebook())
             )
             for name, (source, rule) in interaction.sources.items():
                 if other := self._files.get(name):

@@ -16,6 +16,7 @@ from authz.predicate import (
     Glob,
     In,
     Kind,
+    Names,
     Not,
     Or,
     Order,
@@ -81,7 +82,7 @@ def _expected(test: AnyComparison) -> frozenset[str]:
             return frozenset({_kind(test.value)})
         case Prefix() | Suffix() | Contains() | Glob() | Regex() | Cidr():
             return frozenset({"string"})
-        case Subset() | Overlaps():
+        case Subset() | Overlaps() | Names():
             return frozenset({"list"})
         case EqualDocument():
             return frozenset({"list" if test.json.lstrip().startswith("[") else "object"})

@@ -27,6 +27,7 @@ from authz.predicate import (
     In,
     Kind,
     Layout,
+    Names,
     Order,
     Overlaps,
     Path,
@@ -203,7 +204,7 @@ class Lists:
                 return self._with_any(self._among(values))
             case Subset(_, values):
                 return ~self._with_any(~self._among(values))
-            case EqualDocument():
+            case EqualDocument() | Names():
                 return _ask_each(test, self.objects())
         return np.zeros(self.count, np.bool_)
 

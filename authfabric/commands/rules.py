@@ -15,7 +15,7 @@ from authfabric.commands.context import read_rows
 from authfabric.commands.linting import report_findings
 from authfabric.rule_check import Surroundings, check_use
 from authfabric.rule_explain import Situation, explain_rules
-from authfabric.rule_files import role_holders, rule_files
+from authfabric.rule_files import role_seniors, rule_files
 from authfabric.rule_view import show_report
 from authfabric.terminal import Exit, Json, fail, print_json, printable, say
 from authfabric.type_files import read_types
@@ -159,7 +159,7 @@ def explain(
         fail(error)
     try:
         rules = Interaction.of(
-            [read(file, read_rule_file) for file in rule_files(files)], role_holders(files)
+            [read(file, read_rule_file) for file in rule_files(files)], role_seniors(files)
         )
         report = explain_rules(rules, situation, read_types(types, now) if types is not None else None)
     except AuthFabricError as error:
@@ -182,7 +182,7 @@ def find(files: list[Path], around: Surroundings) -> list[Finding]:
             findings.append(_syntax(error))
     if not findings:
         try:
-            interaction = Interaction.of(parsed, role_holders(files))
+            interaction = Interaction.of(parsed, role_seniors(files))
         except InvalidSyntax as error:
             return [_syntax(error)]
         findings = [*check_interaction(interaction), *check_use(interaction, around)]

@@ -31,6 +31,7 @@ from authz.predicate.terms import (
     Glob,
     In,
     Kind,
+    Names,
     Not,
     Or,
     Order,
@@ -179,6 +180,8 @@ class Emitter:
                 texts = all(isinstance(each, str) for each in test.values)
                 call = "overlaps_texts" if texts else "overlaps"
                 return f"{call}({value}, {self.constant(_scalars(test, test.values))})"
+            case Names():
+                return f"names({value}, {self.constant(frozenset(test.values))})"
             case Relate():
                 return f"{self.constant(values.RELATIONS[test.op])}({value}, {self.read(test.other)})"
         assert_never(test)
@@ -231,6 +234,7 @@ _GLOBALS: dict[str, object] = {
         "dig",
         "is_number",
         "key",
+        "names",
         "overlaps",
         "overlaps_texts",
         "same",

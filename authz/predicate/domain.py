@@ -29,6 +29,7 @@ from authz.predicate.terms import (
     In,
     Kind,
     Literal,
+    Names,
     Order,
     Overlaps,
     Path,
@@ -180,7 +181,7 @@ def at_most(test: AnyComparison) -> Domain:
             return Domain(texts=iv.prefixed(re.split(r"[*?\[]", test.pattern, maxsplit=1)[0]))
         case Equal() | Prefix() | Suffix() | Contains() | Regex():
             return STRINGS
-        case Subset() | Overlaps():
+        case Subset() | Overlaps() | Names():
             return _KINDS["list"]
         case EqualDocument():
             return _KINDS["list" if test.json.lstrip().startswith("[") else "object"]
@@ -264,6 +265,8 @@ def _implies(one: AnyComparison, other: AnyComparison) -> bool:
     """Whether the one test of a string passing means the other does: part of the truth."""
     if one == other:
         return True
+    if isinstance(other, Names):
+        return isinstance(one, Names) and set(one.values) <= set(other.values)
     if not isinstance(one, _TEXT_TESTS) or not isinstance(other, _TEXT_TESTS) or one.fold is not other.fold:
         return False
     whole, part = (one.value.lower(), other.value.lower()) if one.fold else (one.value, other.value)

@@ -206,6 +206,15 @@ class Overlaps(Comparison, frozen=True, tag="any"):
         return f"{self.path} overlaps {_json(self.values)}"
 
 
+class Names(Comparison, frozen=True, tag="names"):
+    """The attribute is a list, and an element has one of these names, with or without parameters: `doctor(ann)`."""
+
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path} names {_json(self.values)}"
+
+
 class Relate(Comparison, frozen=True, tag="rel"):
     """The attribute stands in this relation to another; false if either is missing or does not fit."""
 
@@ -258,6 +267,7 @@ AnyComparison: TypeAlias = (
     | Cidr
     | Subset
     | Overlaps
+    | Names
     | Relate
 )
 Predicate: TypeAlias = AnyComparison | And | Or | Not

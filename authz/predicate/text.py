@@ -26,6 +26,7 @@ from authz.predicate.terms import (
     Glob,
     In,
     Kind,
+    Names,
     Not,
     Or,
     Order,
@@ -62,6 +63,7 @@ class PredicateReader(Transformer[Token, Predicate]):
     regex = Regex
     subset = Subset
     overlaps = Overlaps
+    names = Names
 
     def disjunction(self, *terms: Predicate) -> Predicate:
         return Or(terms)
@@ -139,6 +141,9 @@ class PredicateReader(Transformer[Token, Predicate]):
     def text(self, token: Token) -> str:
         return str(constant(token))
 
+    def texts(self, *values: str) -> tuple[str, ...]:
+        return values
+
     def scalars(self, *values: Scalar) -> tuple[Scalar, ...]:
         return values
 
@@ -187,6 +192,7 @@ WORDS = {
     "MATCHES": "`matches`",
     "SUBSET": "`subset of`",
     "OVERLAPS": "`overlaps`",
+    "NAMES": "`names`",
 }
 """What the terminals of this language are called in messages."""
 

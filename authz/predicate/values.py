@@ -86,6 +86,13 @@ def overlaps(values: object, constants: frozenset[object]) -> bool:
     return isinstance(values, LISTS) and not constants.isdisjoint(map(key, values))
 
 
+def names(values: object, wanted: frozenset[str]) -> bool:
+    """Whether a list has an element of one of these names; parameters follow a name in parentheses."""
+    return isinstance(values, LISTS) and any(
+        isinstance(each, str) and each.partition("(")[0] in wanted for each in values
+    )
+
+
 def overlaps_texts(values: object, texts: frozenset[str]) -> bool:
     """The same for constants that are all strings, where Python's own set operation cannot go wrong."""
     if not isinstance(values, LISTS):

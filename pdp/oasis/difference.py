@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from authz import Entity, Request
 from authz.change import ROLES, Effect, Granted, Revoked, Touched
@@ -23,12 +23,6 @@ def hierarchy(rulebook: Rulebook) -> dict[str, tuple[str, ...]]:
             if not edge.senior.args and not edge.junior.args:
                 below[edge.senior.name].append(edge.junior.name)
     return {senior: tuple(sorted(set(juniors))) for senior, juniors in sorted(below.items())}
-
-
-def holders(rulebook: Rulebook) -> Callable[[str], tuple[str, ...]]:
-    """From the text of a role to it and all roles above it, as far as those have no parameters."""
-    known = _Holders(rulebook)
-    return lambda role: known.of(Atom(role)) or (role,)
 
 
 def seniorities_differ(old: Rulebook, new: Rulebook) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from authz.errors import InvalidSyntax
-from authz.predicate import FALSE, TRUE, And, Equal, Overlaps, Path, Predicate, Scalar
+from authz.predicate import FALSE, TRUE, And, Equal, Names, Overlaps, Path, Predicate, Scalar
 from authz.rules import (
     Allow,
     AllowDuring,
@@ -27,9 +27,11 @@ from authz.rules import (
     write_rule,
 )
 from pdp.abac.policy import Policy
+from pdp.oasis import Rulebook
+from pdp.oasis.seniors import Seniors
 from pdp.rules.rule_file import RuleFile, check_labels
 from pdp.rules.split import both, either, split
-from pdp.rules.translation import Holders, translate
+from pdp.rules.translation import translate
 from pdp.source import Effect
 
 SUBSCRIBE, REPLAY, TRANSFORM, OBSERVE = "subscribe", "replay", "transform", "observe"
@@ -57,15 +59,15 @@ class Interaction:
     """By policy, the file and the rule that it came from."""
 
     @classmethod
-    def of(cls, files: Sequence[RuleFile], holders: Holders = lambda role: (role,)) -> Interaction:
+    def of(cls, files: Sequence[RuleFile], seniors: Seniors | None = None) -> Interaction:
         """Raises InvalidSyntax for rules that cannot stand together."""
         check_labels(files)
-        return _Compiler(holders).compile(files)
+        return _Compiler(seniors or Seniors(Rulebook())).compile(files)
 
 
 class _Compiler:
-    def __init__(self, holders: Holders) -> None:
-        self._holders = holders
+    def __init__(self, seniors: Seniors) -> None:
+        self._seniors = seniors
         self._policies: list[Policy] = []
         self._sources: dict[str, tuple[str, Rule]] = {}
         self._gates: dict[tuple[str, str], list[Predicate]] = defaultdict(list)
@@ -94,7 +96,7 @@ class _Compiler:
             return [
                 Part(
                     rule,
-                    translate(each.judged, self._holders, rule.place),
+                    translate(each.judged, self._seniors, rule.place),
                     replace(rule, body=replace(body, where=each.left)),
                 )
                 for each in alternatives
@@ -147,13 +149,20 @@ class _Compiler:
 def merged(ways: Sequence[Predicate]) -> list[Predicate]:
     """The same alternatives, with all that only ask for a role in one: every rule that binds repeats them."""
     lists: dict[Path, dict[Scalar, None]] = {}
+    named: dict[Path, dict[str, None]] = {}
     others: list[Predicate] = []
     for each in ways:
         if isinstance(each, Overlaps):
             lists.setdefault(each.path, {}).update(dict.fromkeys(each.values))
+        elif isinstance(each, Names):
+            named.setdefault(each.path, {}).update(dict.fromkeys(each.values))
         else:
             others.append(each)
-    return [*(Overlaps(path, tuple(values)) for path, values in lists.items()), *others]
+    return [
+        *(Names(path, tuple(values)) for path, values in named.items()),
+        *(Overlaps(path, tuple(values)) for path, values in lists.items()),
+        *others,
+    ]
 
 
 _OBSERVED = Equal(Path("object"), CONTEXT)

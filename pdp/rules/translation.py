@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from authz.change import ROLES
 from authz.errors import InvalidSyntax
-from authz.predicate import And, Equal, Not, Or, Overlaps, Path, Predicate, Relate
+from authz.predicate import And, Equal, Names, Not, Or, Overlaps, Path, Predicate, Relate
 from authz.rules import Call, parse_term
 from authz.rules.syntax import Place
 from authz.rules.terms import map_paths, write_argument
 from pdp.oasis import Instance
 from pdp.oasis.errors import InvalidTerm
-
-Holders: TypeAlias = Callable[[str], tuple[str, ...]]
-"""From a role to it and the roles whose members count as being in it."""
+from pdp.oasis.seniors import Seniors
 
 USAGE = "`credentials` needs the user and a role: `credentials(user, auditor)`, or `credentials(user, nurse('ward7'))`"
 
 
-def translate(judged: Predicate, holders: Holders, place: Place) -> Predicate:
+def translate(judged: Predicate, seniors: Seniors, place: Place) -> Predicate:
     """What a decision point judges, about requests. Raises InvalidSyntax at the place of the rule."""
     if isinstance(judged, And | Or):
-        return type(judged)(tuple(translate(each, holders, place) for each in judged.terms))
+        return type(judged)(tuple(translate(each, seniors, place) for each in judged.terms))
     if isinstance(judged, Not):
-        return Not(translate(judged.term, holders, place))
+        return Not(translate(judged.term, seniors, place))
     if judged.path.root and not (isinstance(judged, Relate) and not judged.other.root):
         return map_paths(judged, _about_request)
     if not isinstance(judged, Equal) or judged.value is not True:
         raise InvalidSyntax(f"{USAGE}, and is compared with nothing", *place)
-    return Overlaps(ROLES, holders(role_of(parse_term(str(judged.path.keys[0])).base, place)))
+    role = role_of(parse_term(str(judged.path.keys[0])).base, place)
+    try:
+        if isinstance(role, str):
+            return Names(ROLES, seniors.named(role))
+        return Overlaps(ROLES, tuple(map(str, seniors.of(role))))
+    except InvalidTerm as error:
+        raise InvalidSyntax(str(error), *place) from None
 
 
-def role_of(call: Call, place: Place) -> str:
-    """The role that `credentials` speaks of, as subjects have it. Raises InvalidSyntax."""
-    match call.arguments:
-        case (Path(root="user", keys=()), Path(root="event", keys=keys)):
-            return ".".join(map(str, keys))
-        case (Path(root="user", keys=()), str(text)):
-            return text
-        case (Path(root="user", keys=()), Call(name=name, arguments=arguments)):
-            try:
-                return str(Instance(name, tuple(_parameter(each) for each in arguments)))
-            except InvalidTerm:
-                pass
+def role_of(call: Call, place: Place) -> str | Instance:
+    """The role that `credentials` speaks of: by name, whatever its parameters, or with them. Raises InvalidSyntax."""
+    try:
+        match call.arguments:
+            case (Path(root="user", keys=()), Path(root="event", keys=keys)):
+                return ".".join(map(str, keys))
+            case (Path(root="user", keys=()), str(text)):
+                return Instance.parse(text) if "(" in text else text
+            case (Path(root="user", keys=()), Call(name=name, arguments=arguments)):
+                return Instance(name, tuple(_parameter(each) for each in arguments))
+    except InvalidTerm:
+        pass
     raise InvalidSyntax(USAGE, *place)
 
 

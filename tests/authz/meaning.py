@@ -91,6 +91,13 @@ def test(term: p.Comparison, value: object) -> bool:
             return kind(value) == "list" and all(among(each, term.values) for each in value)
         case p.Overlaps():
             return kind(value) == "list" and any(among(each, term.values) for each in value)
+        case p.Names():
+            heads = (
+                [each.split("(")[0] for each in value if isinstance(each, str)]
+                if kind(value) == "list"
+                else []
+            )
+            return any(each in term.values for each in heads)
         case p.Equal(fold=False):
             return same(value, term.value)
     return isinstance(value, str) and test_text(term, value)

@@ -18,6 +18,7 @@ from authz.predicate import (
     In,
     Kind,
     Literal,
+    Names,
     Not,
     Or,
     Order,
@@ -91,6 +92,7 @@ def opaque_on(paths: st.SearchStrategy[Path], folds: st.SearchStrategy[bool]) ->
         st.builds(Regex, paths, st.sampled_from(["a", "^a", "b$", "^[0-9.]+$", "x|b"])),
         st.builds(Subset, paths, some),
         st.builds(Overlaps, paths, some),
+        st.builds(Names, paths, st.lists(texts, max_size=3).map(tuple)),
         st.builds(Relate, paths, relations, paths),
     )
 
