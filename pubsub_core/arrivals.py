@@ -95,9 +95,13 @@ class Arrivals:
 
     def _uncache(self, parcel: CachedParcel) -> Parcel | None:
         """What a broker with the same keys has passed on; None if it is not that. Raises KeyAwaited."""
+        peer = self._peers.get(parcel.sender)
+        if peer is None:
+            self._counts.untrusted += 1
+            return None
         link = f"{parcel.sender}>{self._setting.name}".encode()
         try:
-            inner = unpack_parcel(self._setting.vault.uncache(parcel.cached, link))
+            inner = unpack_parcel(self._setting.vault.uncache(parcel.cached, link, peer.key))
         except (CannotOpen, BadMessage):
             self._counts.forged += 1
             return None
@@ -170,7 +174,7 @@ class Arrivals:
             elif (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:
                 self._counts.forged += 1
             elif event.sealed is not None or (event.type in sealed and not trusted):
-                yield from self._opened_in_turn(peer.name, partial(self._opened, event))
+                yield from self._opened_in_turn(peer.name, partial(self._opened, event, peer.key))
             else:
                 self._counts.received += 1
                 yield raw, event
@@ -178,7 +182,7 @@ class Arrivals:
     def _accepted_columns(self, peer: Peer, parcel: Parcel, publisher: bytes | None) -> Arrived:
         """Events that came in columns, with what can be read of them here. Raises KeyAwaited."""
         try:
-            events = self._setting.vault.open_many(parcel.columns)
+            events = self._setting.vault.open_many(parcel.columns, peer.key)
         except CannotOpen:
             self._counts.forged += 1
             return ()
@@ -194,10 +198,10 @@ class Arrivals:
         self._counts.forged += len(events) - len(published)
         return self._read(published)
 
-    def _opened(self, event: Event) -> Arrived:
+    def _opened(self, event: Event, sender: str) -> Arrived:
         """An event with what can be read of it here; nothing if it is not rightly sealed. Raises KeyAwaited."""
         try:
-            return self._read([self._setting.vault.open(event)])
+            return self._read([self._setting.vault.open(event, sender)])
         except CannotOpen:
             self._counts.forged += 1
             return ()

@@ -185,10 +185,12 @@ class Pages:
     def _opened(self, name: str, wanted: PageWanted, found: PageFound) -> Iterable[tuple[Event, msgspec.Raw]]:
         """The events of a page, as far as they can be read here. Raises CannotOpen, InvalidEvent."""
         vault, own = self._broker.setting.vault, name == self._broker.setting.name
+        peer = self._broker.peers.get(name)
+        sender = peer.key if peer is not None else ""
         if found.cached is not None:
-            raws = unpack_events(vault.uncache(found.cached, self._purpose(name, True).encode()))
+            raws = unpack_events(vault.uncache(found.cached, self._purpose(name, True).encode(), sender))
         elif found.columns:
-            for event, time in zip(vault.open_many(found.columns), found.times, strict=True):
+            for event, time in zip(vault.open_many(found.columns, sender), found.times, strict=True):
                 event = msgspec.structs.replace(event, time=time)
                 yield event, msgspec.Raw(encode(event))
             return

@@ -53,7 +53,7 @@ class Sealing:
         """When to ask about each type again."""
         self._asked = dict.fromkeys(sealed, -math.inf)
         self._hurried = asyncio.Event()
-        self._groups = self.vault.ring.groups
+        self._groups, self._departures = self.vault.ring.groups, self.vault.ring.departures
         self._changed = asyncio.Event()
         catalogue.on_accept.append(self._mark_sealed)
 
@@ -85,8 +85,10 @@ class Sealing:
 
     def _on_keys(self) -> None:
         """What we can read may have changed: then so has what we can ask of others, and they of us."""
-        if self.vault.ring.groups != self._groups:
-            self._groups = self.vault.ring.groups
+        ring = self.vault.ring
+        if (ring.groups, ring.departures) != (self._groups, self._departures):
+            # What those who left have said that they want must not be read with the keys that they had.
+            self._groups, self._departures = ring.groups, ring.departures
             self._changed.set()
         else:
             self.on_keys()

@@ -70,14 +70,14 @@ def seal_filter(predicate: Predicate, plan: Plan, sealer: Sealer, binding: Bindi
     return SealedFilter(binding, _all(clear), sealed)
 
 
-def open_filter(sealed: SealedFilter, plan: Plan, ring: KeyRing) -> View:
-    """As much of a filter as can be read here. What was not rightly sealed reads as what cannot be."""
+def open_filter(sealed: SealedFilter, plan: Plan, ring: KeyRing, sender: str = "") -> View:
+    """As much of a broker's filter as can be read here. What was not rightly sealed reads as what cannot be."""
     # What is said in clear may test only what everyone may read, or whoever lacks a key could route by its attributes.
     known = [term for term in _flatten(sealed.clear) if not _groups(term, plan)]
     hidden = {groups for term in _flatten(sealed.clear) if (groups := _groups(term, plan))}
     for term in sealed.terms[:MAX_TERMS]:
         try:
-            known.append(_open(term, plan, ring, sealed.binding))
+            known.append(_open(term, plan, _Keys(ring, sealed.binding, sender)))
         except CannotOpen:
             hidden.add(term.groups)
     hidden.update(term.groups for term in sealed.terms[MAX_TERMS:])
@@ -96,10 +96,19 @@ def _seal(term: Predicate, groups: tuple[str, ...], sealer: Sealer, binding: Bin
     return sealer.seal_for(groups[0], binding, (content,))
 
 
-def _open(term: SealedTerm, plan: Plan, ring: KeyRing, binding: Binding) -> Predicate:
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What it takes to open a filter: keys, what it is bound to, and who has sealed it."""
+
+    ring: KeyRing
+    binding: Binding
+    sender: str
+
+
+def _open(term: SealedTerm, plan: Plan, keys: _Keys) -> Predicate:
     """The predicate in a term, if its layers are those it names and it tests nothing else. Raises CannotOpen."""
     try:
-        content = _peel(term.sealed, term.groups, plan, ring, binding)
+        content = _peel(term.sealed, term.groups, plan, keys)
         predicate: Predicate = _decode_term(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise CannotOpen from None
@@ -108,16 +117,16 @@ def _open(term: SealedTerm, plan: Plan, ring: KeyRing, binding: Binding) -> Pred
     return predicate
 
 
-def _peel(sealed: Sealed, groups: tuple[str, ...], plan: Plan, ring: KeyRing, binding: Binding) -> bytes:
+def _peel(sealed: Sealed, groups: tuple[str, ...], plan: Plan, keys: _Keys) -> bytes:
     """What is inside, layer by layer."""
     if not groups or [group for group, _ in sealed.keys] != [groups[0]]:
         raise CannotOpen
-    content = open_one(ring, binding, sealed, plan.sizes)
+    content = open_one(keys.ring, keys.binding, sealed, plan.sizes, keys.sender)
     if len(content) != 1 or not isinstance(content[0], bytes):
         raise CannotOpen
     if len(groups) == 1:
         return content[0]
-    return _peel(_decode_sealed(content[0]), groups[1:], plan, ring, binding)
+    return _peel(_decode_sealed(content[0]), groups[1:], plan, keys)
 
 
 def _groups(term: Predicate, plan: Plan) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from pubsub_core.keys.errors import AdmissionRefused
 from pubsub_core.keys.oft import Draw, Rekey, Seat
+from pubsub_core.keys.ring import mark
 from pubsub_core.keys.schedule import Tenure, may_have, next_refresh
 from pubsub_core.keys.tree import Tree, TreeRecord
 
@@ -64,6 +65,8 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     group: str
     start: float
     rekey: Rekey
+    departed: dict[str, int] = {}
+    """The marks of those who were members, each with the first epoch in which it was none."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +75,8 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True):
     group: str
     keys: tuple[GroupKey, ...]
     seat: Seat | None = None
+    departed: dict[str, int] = {}
+    """As in a change."""
 
 
 class GroupRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -83,6 +88,7 @@ class GroupRecord(msgspec.Struct, frozen=True, array_like=True):
     keys: tuple[GroupKey, ...] = ()
     change: Change | None = None
     """The last one: it is told again and again, for those who did not hear it."""
+    departed: dict[str, int] = {}
 
 
 class KeyGroup:
@@ -93,11 +99,12 @@ class KeyGroup:
         self.members = dict(record.members)
         self.keys = record.keys
         self.change = record.change
+        self.departed = dict(record.departed)
         self._rules = rules
         self._tree = Tree.restore(record.tree, draw)
 
     def record(self) -> GroupRecord:
-        return GroupRecord(self.id, self._tree.record(), self.members, self.keys, self.change)
+        return GroupRecord(self.id, self._tree.record(), self.members, self.keys, self.change, self.departed)
 
     @property
     def epoch(self) -> int:
@@ -152,7 +159,8 @@ class KeyGroup:
             raise AdmissionRefused("its capability ends before the next key begins")
         since = self.members[name].since
         seat = self._tree.seat(name) if name in self._tree else None
-        return Welcome(self.id, tuple(key for key in self.keys if key.epoch >= since), seat)
+        keys = tuple(key for key in self.keys if key.epoch >= since)
+        return Welcome(self.id, keys, seat, self.departed)
 
     def _refresh(self, start: float) -> None:
         """Let those leave and join who have been waiting, and give the rest a key that begins at this time."""
@@ -160,14 +168,16 @@ class KeyGroup:
         waiting = sorted(staying - self._tree.members)[:MAX_JOINING]
         gone = sorted(self._tree.members - staying)
         own_keys = {name: member.own_key for name, member in self.members.items()}
+        former = self.members.keys() - staying
         self.members = {name: member for name, member in self.members.items() if name in staying}
         rekey = self._tree.rekey(own_keys, gone, waiting)
         if not len(self._tree):
-            self.keys, self.change = (), None
+            self.keys, self.change, self.departed = (), None, {}
             return
+        self.departed |= {mark(name): self._tree.version for name in former}
         self._forget(start)
         self.keys = (*self.keys, GroupKey(self._tree.version, start, self._tree.secret))
-        self.change = Change(self.id, start, rekey)
+        self.change = Change(self.id, start, rekey, self.departed)
 
     def _forget(self, now: float) -> bool:
         """Drop the keys whose successor began longer ago than the destruction delay."""
@@ -177,4 +187,6 @@ class KeyGroup:
             if after.start + self._rules.delay <= now
         }
         self.keys = tuple(key for key in self.keys if key not in ended)
+        oldest = self.keys[0].epoch if self.keys else 0
+        self.departed = {name: since for name, since in self.departed.items() if since > oldest}
         return bool(ended)

@@ -23,6 +23,7 @@ class Membership:
         """Begin, or go on, with what the manager says one needs now. An older word than one's own changes nothing."""
         for key in welcome.keys:
             self._add(key.epoch, key.start, key.secret)
+        self._ring.part(self.group, welcome.departed)
         seat = welcome.seat
         if seat is not None and (self._member is None or seat.version > self._member.version):
             self._member = Member(self._own_key, seat)
@@ -40,6 +41,7 @@ class Membership:
         if self._member.version < offered:
             self._member.apply(change.rekey)
         self._add(offered, change.start, self._member.secret)
+        self._ring.part(self.group, change.departed)
 
     def _add(self, epoch: int, start: float, secret: bytes) -> None:
         self._ring.add(DataKey(self.group, epoch, start, secret))

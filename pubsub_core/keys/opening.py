@@ -29,11 +29,11 @@ _decode = msgspec.msgpack.Decoder(tuple[object, ...]).decode
 
 
 def open_one(
-    ring: KeyRing, binding: Binding, sealed: Sealed, sizes: tuple[int, ...] = ()
+    ring: KeyRing, binding: Binding, sealed: Sealed, sizes: tuple[int, ...] = (), sender: str = ""
 ) -> tuple[object, ...]:
-    """What was sealed for one group. Raises CannotOpen, whatever is wrong."""
+    """What was sealed for one group, by this broker. Raises CannotOpen, whatever is wrong."""
     (found,) = sealed.keys or ((),)
-    key = ring.opening(*found, binding.time) if len(found) == 2 else None
+    key = ring.opening(*found, binding.time, sender) if len(found) == 2 else None
     if key is None:
         raise CannotOpen
     decrypt, counted = key.cipher(_salt(sealed)).decrypt, _counted(sealed)

@@ -7,9 +7,10 @@ kept for the destruction delay, for events under way, and are then overwritten.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -54,6 +55,8 @@ class GroupKeys:
 
     def __init__(self) -> None:
         self._keys: dict[int, DataKey] = {}
+        self.departed: dict[str, int] = {}
+        """The marks of those who were members, each with the first epoch in which it was none."""
 
     def __iter__(self) -> Iterator[DataKey]:
         """The oldest first."""
@@ -94,6 +97,8 @@ class GroupKeys:
         for key in ended:
             key.destroy()
             del self._keys[key.epoch]
+        oldest = next(iter(self._keys), 0)
+        self.departed = {name: since for name, since in self.departed.items() if since > oldest}
         return len(ended)
 
     def retire(self, until: float) -> None:
@@ -122,6 +127,8 @@ class KeyRing:
         self.skew = skew
         self.revision = 0
         """Grows with every change, for those who keep what they found here."""
+        self.departures = 0
+        """Grows when others have left groups."""
         self._groups: dict[str, GroupKeys] = {}
 
     def holds(self, group: str) -> bool:
@@ -148,9 +155,27 @@ class KeyRing:
         keys = self._groups.get(group)
         return keys.at(epoch) if keys is not None else None
 
-    def opening(self, group: str, epoch: int, at: float) -> DataKey | None:
+    def opening(self, group: str, epoch: int, at: float, sender: str = "") -> DataKey | None:
+        """The key of an epoch, if it may have been used at this time, and by this broker."""
         keys = self._groups.get(group)
-        return keys.opening(epoch, at, self.skew) if keys is not None else None
+        if keys is None or self.has_left(sender, [(group, epoch)]):
+            return None
+        return keys.opening(epoch, at, self.skew)
+
+    def part(self, group: str, departed: Mapping[str, int]) -> None:
+        """Take nothing from these brokers under keys of epochs before those in which they were no members."""
+        keys = self._groups.get(group)
+        if keys is not None and not departed.items() <= keys.departed.items():
+            keys.departed |= departed
+            self.departures += 1
+
+    def has_left(self, sender: str, keys: Iterable[tuple[str, int]]) -> bool:
+        """Whether a broker uses one of these keys that it had before it left, or was made to leave, the group."""
+        if not self.departures or not sender:
+            return False
+        who = mark(sender)
+        held = ((self._groups.get(group), epoch) for group, epoch in keys)
+        return any(own is not None and epoch < own.departed.get(who, 0) for own, epoch in held)
 
     def add(self, key: DataKey) -> None:
         self._groups.setdefault(key.group, GroupKeys()).add(key)
@@ -175,3 +200,8 @@ class KeyRing:
         self._groups = {group: keys for group, keys in self._groups.items() if keys.newest}
         self.revision += bool(expired)
         return expired
+
+
+def mark(broker: str) -> str:
+    """What stands for a broker's key where many are told of: nobody finds another key with the same."""
+    return hashlib.blake2b(broker.encode(), digest_size=16).hexdigest()

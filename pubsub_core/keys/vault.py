@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from authz import PublicKey
 from authz.predicate import TRUE, Predicate
 from pubsub_core.event import Event
 from pubsub_core.keys.cache import Cached, CacheOpener, CacheSealer
@@ -131,8 +132,8 @@ class Vault:
         clear = {each: values[each] for each in plan.clear(values)}
         return Event(event.type, event.version, event.publisher, event.time, event.sequence, clear, sealed)
 
-    def open(self, event: Event) -> Event:
-        """The event with all that can be read here.
+    def open(self, event: Event, sender: str = "") -> Event:
+        """The event with all that can be read here; `sender` is the key of the broker that has sealed it.
 
         Raises CannotOpen if it is not rightly sealed, or KeyAwaited if what it takes may be on its way.
         """
@@ -140,7 +141,7 @@ class Vault:
             if event.type in self.sealed:
                 raise CannotOpen
             return event
-        plan, opener = self._opener_of(event.type, event.sealed)
+        plan, opener = self._opener_of(event.type, event.sealed, sender)
         if plan is NOTHING:
             return msgspec.structs.replace(event, sealed=None)
         opened = opener.open(_binding(event), event.sealed, event.attributes)
@@ -160,16 +161,18 @@ class Vault:
         columns = seal_columns(events, self._plans[type_], self._sealers[type_])
         return _encode(columns) if columns is not None else None
 
-    def open_many(self, data: bytes) -> list[Event]:
+    def open_many(self, data: bytes, sender: str = "") -> list[Event]:
         """What `seal_many` made, with all that can be read here. Raises CannotOpen or KeyAwaited."""
         try:
             columns = decode_columns(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise CannotOpen from None
-        return open_columns(columns, *self._opener_of(columns.type, columns.sealed))
+        return open_columns(columns, *self._opener_of(columns.type, columns.sealed, sender))
 
-    def _opener_of(self, type_: str, sealed: Sealed) -> tuple[Plan, Opener]:
+    def _opener_of(self, type_: str, sealed: Sealed, sender: str) -> tuple[Plan, Opener]:
         """By which plan something was sealed, and what opens it. Raises KeyAwaited or CannotOpen."""
+        if self.ring.departures and self.ring.has_left(sender, sealed.keys):
+            raise CannotOpen
         plan, opener = self._plans.get(type_, NOTHING), self._openers.get(type_)
         if opener is not None and opener.is_ready(sealed):
             return plan, opener
@@ -204,8 +207,10 @@ class Vault:
         """A batch of a type's events, in clear, for a broker that is our equal. Raises KeyMissing."""
         return self._caches[type_].seal(at, link, batch)
 
-    def uncache(self, cached: Cached, link: bytes) -> bytes:
+    def uncache(self, cached: Cached, link: bytes, sender: str = "") -> bytes:
         """What an equal has sent. Raises CannotOpen, or KeyAwaited if a key of it may be on its way."""
+        if self.ring.has_left(sender, cached.epochs):
+            raise CannotOpen
         if not self._opener.is_ready(cached):
             keys = dict(cached.epochs)
             if not all(map(self.ring.holds, keys)) or self._is_newer(keys):
@@ -232,11 +237,11 @@ class Vault:
         self, type_: str, sealed: Iterable[SealedFilter], publisher: bytes
     ) -> tuple[Predicate, ...]:
         """What of another broker's filters can be read here; what cannot asks for everything."""
-        plan = self._plans.get(type_)
+        plan, sender = self._plans.get(type_), str(PublicKey(publisher))
         if plan is None:
             return (TRUE,)
         return tuple(
-            open_filter(each, plan, self.ring).known
+            open_filter(each, plan, self.ring, sender).known
             for each in sealed
             if (each.binding.type, each.binding.publisher, each.binding.purpose)
             == (type_, publisher, "filter")

@@ -123,6 +123,7 @@ async def test_a_revoked_broker_gets_no_further_key_and_destroys_what_it_has(jet
         before = newest(stays, of(keyed, PLATE))
         await publish_notice(client._bus, Notice.event(OWNER, mine, int(time.time())))
         await eventually(lambda: newest(stays, of(keyed, PLATE)) > before)
+        assert stays.ring.has_left(str(me.public), [(of(keyed, PLATE), before)])
         await eventually(lambda: not client.ring.groups)
         with pytest.raises(AdmissionRefused):
             await client.join(keyed, encode_chain([mine]), [of(keyed, PLATE)])

@@ -304,3 +304,25 @@ async def test_clients_of_a_broker_that_was_refused_the_keys_are_told_and_get_no
     another = await network.town.client("billing", "ccs")
     with pytest.raises(CallRefused, match=r"its broker cannot read it: .*revoked"):
         await another.subscriber(NAME)
+
+
+@pytest.mark.parametrize("pace", [0.0, 0.05])
+@pytest.mark.parametrize("attributes", [(), ("numberplate", "sighted")], ids=["same keys", "fewer keys"])
+async def test_what_a_stranger_on_the_line_sends_once_more_is_not_taken_again(network, pace, attributes):
+    network.plan = Plan(network.plan.groups, pace=pace)
+    captured: list[tuple[str, bytes]] = []
+    services, plates, subscriber = await pair_of(network, "ccs", *attributes)
+    for what in ("events", "cached"):
+        subject = link_to(None, services[1]._serving.name, what)
+        await network.bus.listen(subject, lambda to, r, data, h: captured.append((to, data)))
+    await network.bus.flush()
+    await publish(plates)
+    assert [each["numberplate"] for each in await take(subscriber, 2)] == list(PLATES)
+    await eventually(lambda: captured)
+    for subject, data in tuple(captured) * 2:
+        network.bus.send(subject, data)
+    await network.bus.flush()
+    await plates.publish(numberplate="the next")
+    await plates.flush()
+    assert [each["numberplate"] for each in await take(subscriber, 1)] == ["the next"]
+    assert subscriber.unread == 0
