@@ -59,9 +59,9 @@ class Shape:
     def __init__(self, attributes: Mapping[str, Attribute]) -> None:
         """Takes all attributes, inherited ones too, by UUID."""
         self.attributes = attributes
-        self._ids = {each.name: each.id for each in attributes.values()}
         self._fits = {id_: _FITS[each.type] for id_, each in attributes.items()}
         self._usual = {id_: _USUAL.get(each.type) for id_, each in attributes.items()}
+        self._named = {each.name: (each.id, _USUAL.get(each.type)) for each in attributes.values()}
 
     def check(self, values: Mapping[str, object]) -> None:
         """Raise InvalidEvent, naming the attribute, unless every value fits. What is missing is simply not said."""
@@ -80,15 +80,16 @@ class Shape:
 
     def by_id(self, named: Mapping[str, object]) -> dict[str, object]:
         """Values by UUID, from values by name, checked. Raises InvalidEvent."""
-        ids = self._ids
         values: dict[str, object] = {}
         for name, value in named.items():
-            id_ = ids.get(name)
-            if id_ is None:
-                known = ", ".join(f"`{each}`" for each in ids)
+            if name not in self._named:
+                known = ", ".join(f"`{each}`" for each in self._named)
                 raise InvalidEvent(name, f"is not an attribute of this type: it has {known}")
+            id_, usual = self._named[name]
             values[id_] = value
-        self.check(values)
+            kind = value.__class__
+            if kind is not usual or (kind is not str and not _LEAST <= value < _MOST):  # type: ignore[operator]
+                self.check({id_: value})
         return values
 
 

@@ -77,16 +77,18 @@ class Mail:
             if not shown:
                 counts.withheld += 1
                 continue
+            if shown[0] is not item.raw:
+                counts.restricted += 1
             if len(shown) == 1:
                 sent.append(item)
             else:
                 sent += [replace(item, part=part) for part in range(len(shown))]
-            counts.restricted += shown[0] is not item.raw
+            number = subscription.number
             for raw in shown:
-                items.append((subscription.number, raw))
+                items.append((number, raw))
                 size += len(memoryview(raw))
             if tense:
-                session.past_sent[subscription.number] += len(shown)
+                session.past_sent[number] += len(shown)
 
     def _shown(self, session: Session, item: Item, now: float) -> Sequence[msgspec.Raw]:
         """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
@@ -104,8 +106,11 @@ class Mail:
             shown = enforcement.show(event, size, now, matched)
             if shown is None:
                 return ()
-            self._disclose(session, event, shown, bool(subscription.tense))
-            return [raw if each is event else msgspec.Raw(encode(each)) for each in shown.events]
+            if self._setting.disclosures is not None:
+                self._disclose(session, event, shown, bool(subscription.tense))
+            if shown.events[0] is event:
+                return (raw,)
+            return list(map(msgspec.Raw, map(encode, shown.events)))
         values = enforcement.deliver(event, size, now, matched)
         if values is None:
             return ()

@@ -146,7 +146,8 @@ class Pages:
         if self.keeper is None:
             return PageFound(wanted.id, keeps=False)
         try:
-            page = await self.keeper.page(wanted, self._filter(peer, wanted), self._within(wanted))
+            known, within = self._filter(peer, wanted), self._within(wanted)
+            page = await self.keeper.page(wanted, known, within, near=peer is None)
             return self._found(peer, wanted, page)
         except AuthFabricError as error:
             _log.warning("a page of the past cannot be given: %s", error)

@@ -13,6 +13,15 @@ from pubsub_core.past import PageFound, PageWanted
 class Keeper(Protocol):
     """Reads what was kept."""
 
-    async def page(self, wanted: PageWanted, filter: Predicate, spans: Sequence[Span]) -> PageFound:  # noqa: A002
-        """The page that is asked for, by this filter and of these times. Raises HistoryUnavailable."""
+    async def page(
+        self,
+        wanted: PageWanted,
+        filter: Predicate,  # noqa: A002 - the domain's own word
+        spans: Sequence[Span],
+        near: bool,
+    ) -> PageFound:
+        """The page that is asked for, by this filter and of these times. Raises HistoryUnavailable.
+
+        One that stays `near`, with the broker itself, may be larger.
+        """
         ...

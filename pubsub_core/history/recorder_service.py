@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import time
 
@@ -27,7 +27,7 @@ from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
 from pubsub_core.history.keeping import Keeping
 from pubsub_core.history.position import Span
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.history.store import Body, HistoryStore, Reading
+from pubsub_core.history.store import PAGE, Body, HistoryStore, Reading
 from pubsub_core.history.vault import Vault
 from pubsub_core.past import PageFound, PageWanted
 
@@ -35,6 +35,8 @@ MAX_WAITING = 65_536
 """So many events wait to be stored; more are not taken until there is room."""
 MAX_BATCH = 4_096
 READERS = 2
+NEAR_PAGE = 2 * PAGE
+"""So many events a page may hold that goes nowhere."""
 PRUNE_SECONDS = 60.0
 """How often what has been kept long enough is looked for."""
 PRUNE_MARKS_SECONDS = 3600.0
@@ -99,9 +101,16 @@ class Recorder:
         self._jobs.append(_Job((), (), lambda problem: None, (mark,)))
         self._news.set()
 
-    async def page(self, wanted: PageWanted, filter: Predicate, spans: Sequence[Span]) -> PageFound:  # noqa: A002
+    async def page(
+        self,
+        wanted: PageWanted,
+        filter: Predicate,  # noqa: A002 - the domain's own word
+        spans: Sequence[Span],
+        near: bool,
+    ) -> PageFound:
         """The page that is asked for, by this filter and of these times. Raises HistoryUnavailable."""
-        return await self._loop.run_in_executor(self._readers, _page, self.store, wanted, filter, spans)
+        read = partial(_page, self.store, wanted, Reading(wanted.type, spans, filter), near)
+        return await self._loop.run_in_executor(self._readers, read)
 
     def _keeps(self, version: str, new: list[Keeping]) -> bool:
         kept = self._kept.get(version)
@@ -199,9 +208,10 @@ class Recorder:
             self._readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _page(store: HistoryStore, wanted: PageWanted, filter_: Predicate, spans: Sequence[Span]) -> PageFound:
+def _page(store: HistoryStore, wanted: PageWanted, reading: Reading, near: bool) -> PageFound:
     mark = store.newest(wanted.type) if wanted.mark is None else wanted.mark
-    page = store.read(Reading(wanted.type, spans, filter_, (wanted.beyond, mark)), wanted.after)
+    reading = replace(reading, rows=(wanted.beyond, mark))
+    page = store.read(reading, wanted.after, NEAR_PAGE if near else PAGE)
     events = [msgspec.Raw(each) for each in page.bodies]
     return PageFound(wanted.id, events, after=page.after, mark=mark, damaged=len(page.damaged))
 

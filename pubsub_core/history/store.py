@@ -54,8 +54,8 @@ from pubsub_core.history.tables import (
 from pubsub_core.history.vault import START, Vault
 
 PAGE = 1024
-PAGE_BYTES = 256 * 1024
-"""A page ends with the event that makes it larger than this."""
+EVENT_BYTES = 320
+"""A page ends with the event that makes it larger than this for each that it could hold."""
 _FIXED = ("time", "publisher", "sequence", "body", "link")
 _MARK = b"mark"
 _KEY = b"key"
@@ -258,7 +258,7 @@ class HistoryStore:
             elif passes is None or passes(decode(body).attributes):
                 bodies.append(body)
                 size += len(body)
-            if size > PAGE_BYTES:
+            if size > limit * EVENT_BYTES:
                 return Page(bodies, Position(time, row), damaged)
         last = Position(rows[-1].time, rows[-1].id) if len(rows) == limit else None
         return Page(bodies, last, damaged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from authz.predicate import Path, Scalar
 from authz.rules import Call
@@ -61,6 +61,17 @@ class _Plan:
         return stays, goes
 
 
+class _Last(NamedTuple):
+    """What was done last, which is at hand since many events are alike. It keeps the rules alive."""
+
+    changes: Sequence[Change]
+    version: str
+    """Of the event."""
+    revision: int
+    """Of the definitions."""
+    plan: _Plan
+
+
 _Key: TypeAlias = tuple[str, str, str, tuple[int, ...]]
 
 
@@ -72,8 +83,7 @@ class Production:
         self._secret = secret
         self._context = context
         self._plans: dict[_Key, _Plan] = {}
-        self._last: tuple[str, int, int, _Plan, Sequence[Change]] | None = None
-        """What was done last, of which version by which rules, as of which definitions. It keeps the rules alive."""
+        self._last: _Last | None = None
 
     def produce(self, event: Event, changes: Sequence[Change]) -> tuple[Event, ...]:
         """The events that these rules, in their order, make of one, by the names of their types. Raises EventError."""
@@ -83,26 +93,26 @@ class Production:
         return tuple(self._made(event, to, list(some)) for to, some in groupby(by_type, lambda each: each.to))
 
     def _made(self, event: Event, to: str, changes: Sequence[Change]) -> Event:
-        plan = self._plan(event.version, changes)
-        made, values = plan.sort(event.attributes)
+        last, version = self._last, event.version
+        if (
+            last is None
+            or last.changes is not changes
+            or last.version != version
+            or last.revision != self._catalogue.revision
+        ):
+            plan = self._find_plan(version, changes)
+            last = self._last = _Last(changes, version, self._catalogue.revision, plan)
+        plan = last.plan
+        stays, goes = plan.sort(event.attributes)
         scene = Scene(event.publisher, event.sequence, self._secret, self._context.look_up)
         try:
             for step in plan.steps:
-                step.apply(values, scene)
+                step.apply(goes, scene)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise Untransformable(to, f"cannot be made of this event: {error}") from None
-        if values:
-            made.update(plan.shape.by_id(values))
-        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, made)
-
-    def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
-        """How it is done; the last one is at hand, since many events are alike."""
-        known = self._last
-        if known is not None and known[:3] == (version, id(changes), self._catalogue.revision):
-            return known[3]
-        plan = self._find_plan(version, changes)
-        self._last = version, id(changes), self._catalogue.revision, plan, changes
-        return plan
+        if goes:
+            stays |= plan.shape.by_id(goes)
+        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, stays)
 
     def _find_plan(self, version: str, changes: Sequence[Change]) -> _Plan:
         catalogue = self._catalogue

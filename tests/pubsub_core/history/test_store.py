@@ -343,5 +343,5 @@ def test_a_page_ends_when_it_is_large_and_the_next_goes_on(url):
         keep(history, {})
         add(history, [event(number, who="x" * 60_000) for number in range(12)])
         first = history.read(Reading(TYPE))
-        assert len(first.bodies) < 6
+        assert len(first.bodies) < 8
         assert [each.sequence for each in everything(history)] == list(range(12))
