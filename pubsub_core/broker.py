@@ -76,6 +76,12 @@ class Broker:
     def held(self) -> bool:
         return self._held > 0
 
+    @property
+    def types_in_use(self) -> set[str]:
+        """The types, by UUID, that clients here publish or want."""
+        adverts = (granted for session in self.sessions.values() for granted in session.adverts.values())
+        return {*self.switchboard.wants(), *(id_ for granted in adverts for id_ in granted)}
+
     def hold(self) -> None:
         """Deliver and pass on nothing, until `release` was called as often as this."""
         self._held += 1

@@ -175,8 +175,12 @@ class Links:
             return None
         peer = peers.get(hello.name)
         if peer is not None and peer.key != key:
-            self._broker.counts.untrusted += 1
-            return None
+            self._learn(hello, now)
+            if self._is_of_use(peer.key, now) or not self._is_of_use(key, now):
+                self._broker.counts.untrusted += 1
+                return None
+            self._forget(hello.name)  # whoever only has the name must not be in the way of whoever is trusted
+            peer = None
         if peer is not None and near and hello.time >= self._told.get(key, 0.0):
             peer.near, peer.heard_near = True, now  # though others were faster to tell of it
         if hello.time <= self._told.get(key, 0.0):
@@ -189,6 +193,12 @@ class Links:
             peer.near, peer.heard_near = near, now
         peer.heard = now
         return peer
+
+    def _is_of_use(self, key: str, now: float) -> bool:
+        """Whether the broker with this key is trusted with any type that clients here publish or want."""
+        owners = {each.definition.id: each.definition.owner for each in self._broker.setting.catalogue}
+        types = self._broker.types_in_use & owners.keys()
+        return any(self._web.trusts(key, id_, owners[id_], now) for id_ in types)
 
     def _greet(self, peer: Peer, hello: Hello, met: bool) -> None:
         """Take in what a sign of life says."""

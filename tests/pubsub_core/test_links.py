@@ -7,6 +7,7 @@ from math import nan
 
 import pytest
 
+from authz import Identity
 from authz.predicate import TRUE, Cidr, Equal, Not, Order, Path, Regex
 from bus.envelope import pack
 from pubsub_core.enforcement import Enforcement
@@ -135,6 +136,23 @@ def test_nobody_takes_another_brokers_name_and_no_old_hello_counts():
     made.links["a"].tick()
     made.links["a"].hear_hello(hello)
     assert made.brokers["a"].peers == {}
+
+
+def test_who_has_taken_a_name_first_is_not_in_the_way_of_whoever_is_trusted():
+    made = net("a")
+    made.publish("a", 1.0)
+    squatter = Identity.generate()
+    hello = lambda: made.links["a"].hear_hello(HELLO.sign(Hello("b", "met", made.now, 5), squatter))  # noqa: E731
+    hello()
+    assert made.brokers["a"].peers["b"].key == str(squatter.public)
+    made.add("b")
+    made.pass_()
+    made.subscribe("b")
+    for _ in range(3):
+        hello()
+        made.pass_()
+    made.publish("a", 5.0)
+    assert made.seen("b") == {(1, 5.0): 1}
 
 
 def test_heartbeats_are_handed_on_around_a_line_that_is_cut():
