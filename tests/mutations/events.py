@@ -148,6 +148,8 @@ EVENTS: list[Mutation] = [
         "pubsub_core/keys/ring.py",
         "if keys is None or self.has_left(sender, [(group, epoch)]):",
         "if keys is None:",
+    ),
+    without(
         "tests/pubsub_core/test_links.py::test_who_has_taken_a_name_first_is_not_in_the_way_of_whoever_is_trusted",
         "pubsub_core/links.py",
         "            if self._is_of_use(peer.key, now) or not self._is_of_use(key, now):",
