@@ -89,6 +89,7 @@ class KeyClient:
         self._clock = clock
         self._seconds = seconds
         self._joined: dict[str, _Joined] = {}
+        self._plans: dict[str, Plan] = {}
         self._appointed: dict[str, float] = {}
         """When the newest manager that was heard of was appointed, for each type."""
         self.on_change: list[Callable[[], None]] = []
@@ -118,11 +119,16 @@ class KeyClient:
         ManagerUntrusted, or NoResponders or ReplyTimeout if no manager answers.
         """
         joined = await self._meet(keyed, chain)
-        for group in self._entitled(joined) if groups is None else groups:
-            if group not in joined.groups:
-                own_key = derive(joined.own_key, "member", bytes.fromhex(group))
-                joined.groups[group] = Membership(group, own_key, self.ring)
-        await self._ask(joined)
+        try:
+            for group in self._entitled(joined) if groups is None else groups:
+                if group not in joined.groups:
+                    own_key = derive(joined.own_key, "member", bytes.fromhex(group))
+                    joined.groups[group] = Membership(group, own_key, self.ring)
+            await self._ask(joined)
+        except AdmissionRefused:
+            if not any(map(self.ring.holds, joined.groups)):
+                await self._forget(joined)  # there is nothing to keep up with
+            raise
         return joined.introduction.plan
 
     async def leave(self, type_id: str) -> None:
@@ -135,12 +141,12 @@ class KeyClient:
 
     def plan(self, type_id: str) -> Plan | None:
         """The key groups of a type, if its manager has said which there are."""
-        joined = self._joined.get(type_id)
-        return joined.introduction.plan if joined is not None else None
+        return self._plans.get(type_id)
 
     async def _meet(self, keyed: KeyedType, chain: bytes) -> _Joined:
         """Find out who manages a type's keys and how, and listen to what it tells."""
         manager, introduction = await self._introduced(keyed)
+        self._plans[keyed.id] = introduction.plan
         joined = self._joined.get(keyed.id)
         if joined is not None and joined.manager != manager:
             await self._forget(joined)  # the keys of another manager are others

@@ -300,3 +300,21 @@ async def test_a_manager_of_one_type_gives_out_no_keys_of_another(jetstream_serv
             signed = introductions.sign(content, MANAGER)
             with pytest.raises(ManagerUntrusted):
                 client._trust(keyed, signed)
+
+
+async def test_a_broker_that_is_refused_does_not_go_on_to_ask_with_each_change(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    async with (
+        managing(url, keyed.id, Rules(period=0.2, lead=0.0)) as manager,
+        broker(url) as stays,
+        broker(url, me) as client,
+    ):
+        await stays.join(keyed, chain(stays._identity), [of(keyed, PLATE)])
+        mine = certificate(me)
+        manager.accept(Notice.event(OWNER, mine, int(time.time())))
+        with pytest.raises(AdmissionRefused):
+            await client.join(keyed, encode_chain([mine]), [of(keyed, PLATE)])
+        before = newest(stays, of(keyed, PLATE))
+        await eventually(lambda: newest(stays, of(keyed, PLATE)) > before + 2)
+        assert manager.refused == 1
+        assert client.plan(keyed.id) == PLAN.of(keyed.id)
