@@ -53,7 +53,7 @@ class Types(Protocol):
 
     async def publish(self, signed: SignedType) -> None: ...
 
-    async def remove(self, id_: str) -> None: ...
+    async def remove(self, id_: str, word: bytes) -> None: ...
 
 
 class Calls:
@@ -123,8 +123,8 @@ class Calls:
                 return await self._inspect(session, name)
             case AddType(data):
                 return await self._add_type(session, SignedType.decode(data))
-            case RemoveType(name):
-                return await self._remove_type(session, name)
+            case RemoveType(name, word):
+                return await self._remove_type(session, name, word)
             case Disconnect():
                 types = {id_ for each in session.subscriptions.values() for id_ in each.granted}
                 self._broker.close(session)
@@ -271,12 +271,12 @@ class Calls:
         await self._types.publish(signed)
         return Answer()
 
-    async def _remove_type(self, session: Session, name: str) -> Answer:
+    async def _remove_type(self, session: Session, name: str, word: bytes) -> Answer:
         definition = self._broker.setting.catalogue.named(name)
         await self._require(session, name, "remove")
         if self._types is None or str(session.key) != definition.owner:
             raise Refused("remove", name, "only its owner can take it out")
-        await self._types.remove(definition.id)
+        await self._types.remove(definition.id, word)
         return Answer()
 
     async def _require(self, session: Session, name: str, action: str) -> None:

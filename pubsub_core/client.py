@@ -63,7 +63,7 @@ from pubsub_core.proof import NONCE_BYTES
 from pubsub_core.publisher import Outgoing, Publisher
 from pubsub_core.replayed import Replayed, unix_time
 from pubsub_core.subscriber import Delivered, Subscriber
-from pubsub_core.type_signature import SignedType
+from pubsub_core.type_signature import SignedType, removal
 
 __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "Subscriber"]
 
@@ -225,7 +225,8 @@ class EventClient:
         await self.call(AddType(signed.encode()))
 
     async def remove_type(self, name: str) -> None:
-        await self.call(RemoveType(name))
+        """Take out a type that is one's own."""
+        await self.call(RemoveType(name, removal(name, time(), self.identity)))
 
     async def call(self, call: Call) -> Answer:
         """Have the broker do something, in a new session if need be. Raises Refused, UnknownType, SessionLost."""

@@ -13,6 +13,7 @@ import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidSignature
+from authz.seal import Seal
 from authz.spki import (
     Certificate,
     ChainRefused,
@@ -37,6 +38,21 @@ MAX_BYTES = 256 * 1024
 _NO_REVOCATIONS = Revocations()
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """The type of this name is no more, by the word of its owner."""
+
+    name: str
+    at: float
+
+
+REMOVAL = Seal("event type removal", Removal)
+
+
+def removal(name: str, at: float, owner: Identity) -> bytes:
+    """The owner's word that a type is to be taken out everywhere."""
+    return REMOVAL.sign(Removal(name, at), owner)
 
 
 class SignedType(msgspec.Struct, frozen=True):

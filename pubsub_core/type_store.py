@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from time import time
 
+from authz.errors import InvalidSignature
 from bus.connection import Connection, Subscription
-from bus.record_store import RecordStore
+from bus.record_store import Record, RecordStore
 from bus.subjects import TYPES
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused, UnknownType
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.exchange import lock, unlock
-from pubsub_core.type_signature import SignedType
+from pubsub_core.type_signature import REMOVAL, SignedType
 
 _log = logging.getLogger("authfabric.events")
+_REMOVED = "removed-"
+"""Begins the name of a record that says that a type was taken out."""
 
 
 class TypeStore:
@@ -36,10 +40,15 @@ class TypeStore:
         if not known:
             await self._records.put(_name(definition.id, definition.version), self._locked(signed.encode()))
 
-    async def remove(self, id_: str) -> None:
-        """Take all versions of a type out. Raises TypeRefused while others extend it."""
+    async def remove(self, id_: str, word: bytes) -> None:
+        """Take all versions of a type out, by its owner's word. Raises InvalidSignature, TypeRefused."""
         versions = [each.definition.version for each in self.catalogue if each.definition.id == id_]
+        if self._taken_out(word) != id_:
+            raise InvalidSignature
         self.catalogue.remove(id_)
+        await self._records.put(
+            _name(id_, f"{_REMOVED}{hashlib.sha256(word).hexdigest()}"), self._locked(word)
+        )
         for version in versions:
             await self._records.remove(_name(id_, version))
 
@@ -48,10 +57,8 @@ class TypeStore:
         records = await self._records.since(self._read)
         for record in records:
             self._read = record.number
-            if record.data:
-                self._accept(record.data)
-            else:
-                self._forget(record.name.partition(".")[0])
+            if record.data:  # what is merely missing from the store anybody could have taken out
+                self._read_in(record)
         return bool(records)
 
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
@@ -64,17 +71,25 @@ class TypeStore:
     def _unlocked(self, data: bytes) -> bytes:
         return unlock(self._network, "type definition", data) if self._network else data
 
-    def _accept(self, data: bytes) -> None:
+    def _read_in(self, record: Record) -> None:
         try:
-            self.catalogue.accept(SignedType.decode(self._unlocked(data)), time())
-        except (TypeRefused, CannotOpen) as error:
+            data = self._unlocked(record.data)
+            if record.name.partition(".")[2].startswith(_REMOVED):
+                self.catalogue.remove(self._taken_out(data))
+            else:
+                self.catalogue.accept(SignedType.decode(data), time())
+        except UnknownType:  # it is gone already
+            return
+        except (TypeRefused, InvalidSignature, CannotOpen) as error:
             _log.warning("a definition in the store is left out: %s", error)
 
-    def _forget(self, id_: str) -> None:
-        try:
-            self.catalogue.remove(id_)
-        except (UnknownType, TypeRefused):  # gone with another of its versions, or still built upon
-            return
+    def _taken_out(self, word: bytes) -> str:
+        """The type that its owner's word takes out, by UUID. Raises UnknownType, InvalidSignature."""
+        opened = REMOVAL.read(word)
+        definition = self.catalogue.named(opened.value.name)
+        if opened.signer != definition.owner_key:
+            raise InvalidSignature
+        return definition.id
 
 
 def _name(id_: str, version: str) -> str:

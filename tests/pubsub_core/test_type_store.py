@@ -7,13 +7,14 @@ from uuid import uuid4
 
 import pytest
 
+from authz.errors import InvalidSignature
 from bus import Connection
 from bus.record_store import RecordExists, RecordStore
 from bus.subjects import TYPES
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused, UnknownType
 from pubsub_core.event_type import EventType
-from pubsub_core.type_signature import SignedType
+from pubsub_core.type_signature import SignedType, removal
 from pubsub_core.type_store import TypeStore
 from tests.pubsub_core.kinds import PITO, THIEF
 
@@ -38,10 +39,45 @@ async def test_what_one_publishes_others_find_and_hear_of(bus):
     assert await theirs.refresh()
     assert theirs.catalogue.named(definition.name) == definition
     assert not await theirs.refresh()
-    await mine.remove(definition.id)
+    await mine.remove(definition.id, removal(definition.name, 1.0, PITO))
     assert await theirs.refresh()
     with pytest.raises(UnknownType):
         theirs.catalogue.named(definition.name)
+
+
+async def test_what_was_taken_out_may_come_back(bus):
+    mine, theirs = TypeStore(bus, Catalogue()), TypeStore(bus, Catalogue())
+    signed = SignedType.sign(definition := kind("again"), PITO)
+    for at in (1.0, 2.0):
+        await mine.publish(signed)
+        await theirs.refresh()
+        assert definition.version in theirs.catalogue
+        await mine.remove(definition.id, removal(definition.name, at, PITO))
+        await theirs.refresh()
+        assert definition.version not in theirs.catalogue
+        later = TypeStore(bus, Catalogue())
+        await later.refresh()
+        assert definition.version not in later.catalogue
+
+
+async def test_nobody_but_its_owner_takes_a_type_out(bus):
+    """Every broker may write to the store, of whatever domain."""
+    mine, theirs = TypeStore(bus, Catalogue()), TypeStore(bus, Catalogue())
+    definition = kind("kept")
+    await mine.publish(SignedType.sign(definition, PITO))
+    await theirs.refresh()
+    word, records = removal(definition.name, 1.0, THIEF), RecordStore(bus, TYPES)
+    other = kind("other")
+    await mine.publish(SignedType.sign(other, PITO))
+    for wrong in (word, removal(other.name, 1.0, PITO), b""):
+        with pytest.raises(InvalidSignature):
+            await mine.remove(definition.id, wrong)
+    await records.put(f"{definition.id}.removed-x", word)
+    await records.put(f"{definition.id}.removed-y", b"junk")
+    await records.remove(f"{definition.id}.{definition.version}")
+    for store in (mine, theirs):
+        assert await store.refresh()
+        assert store.catalogue.named(definition.name) == definition
 
 
 async def test_what_is_not_rightly_signed_is_neither_stored_nor_believed(bus):
