@@ -20,8 +20,6 @@ from datetime import datetime
 from time import time
 from typing import TypeVar
 
-import msgspec
-
 from authz import Identity, PublicKey
 from authz.errors import InvalidSignature
 from bus.connection import Connection
@@ -34,6 +32,7 @@ from bus.subjects import mailbox, place
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import CallRefused, Refused, SessionLost, UnknownType
 from pubsub_core.event_type import EventType
+from pubsub_core.inbox import Inbox
 from pubsub_core.keys.channel import Channel
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import (
@@ -51,11 +50,9 @@ from pubsub_core.messages import (
     Disconnect,
     Inspect,
     Interest,
-    Received,
     RemoveType,
     Replay,
     SignedCall,
-    Tense,
     unpack_answer,
     unpack_post,
 )
@@ -69,10 +66,6 @@ __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "
 
 CALL_SECONDS = 5.0
 KEEPALIVE_SECONDS = 2.0
-ACKNOWLEDGE = 512
-"""After so many events read, the broker is told so at once."""
-LOOK = 16
-"""After so many events read it is looked whether to acknowledge them."""
 
 _Reader = TypeVar("_Reader", bound=Subscriber)
 
@@ -105,15 +98,12 @@ class EventClient:
         self.session = ""
         self.sessions_begun = 0
         """How often a session was begun anew: more than once if the broker forgot it meanwhile."""
-        self._received = 0
-        self._acknowledged = 0
-        self._reads = 0
+        self.inbox = Inbox()
         self._closed = ""
-        self.subscribers: dict[int, Subscriber] = {}
         self._numbers = 0
         self.publishers: dict[str, Publisher] = {}
         self._outgoing = Outgoing(self)
-        self._inbox = mailbox(domain, _place(bus), secrets.token_hex(8))
+        self._mailbox = mailbox(domain, _place(bus), secrets.token_hex(8))
         self._connecting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.interested: dict[str, bool] = {}
@@ -141,7 +131,7 @@ class EventClient:
         """
         async with connect(url, name="event-client", credentials=access) as bus:
             client = cls(bus, broker, domain, identity, credential, chains, brokers)
-            await bus.listen(client._inbox, lambda subject, reply, data, headers: client._on_post(data))
+            await bus.listen(client._mailbox, lambda subject, reply, data, headers: client._on_post(data))
             await client._connect()
             bus.on_ready.append(client._reconnect)
             client._start(client._keep_alive())
@@ -210,11 +200,11 @@ class EventClient:
         return reader
 
     async def _begin(self, reader: Subscriber) -> Answer:
-        self.subscribers[reader.number] = reader
+        self.inbox.subscribers[reader.number] = reader
         try:
             return await self._call(reader.call)
         except BaseException:
-            del self.subscribers[reader.number]
+            del self.inbox.subscribers[reader.number]
             raise
 
     async def restrictions(self, type_: str) -> tuple[str, ...]:
@@ -276,15 +266,16 @@ class EventClient:
         async with self._connecting:
             self.channel = await self._meet()
             resume = self.session
-            connect = Connect(self.credential, self._inbox, self._chains, resume, self._received)
+            connect = Connect(self.credential, self._mailbox, self._chains, resume, self.inbox.received)
             answer = await self._call(connect)
             if answer.session == resume:
                 self._outgoing.resend()
                 return
-            self.session, self._received, self._acknowledged = answer.session, 0, 0
+            self.session = answer.session
+            self.inbox.begin()
             for publisher in list(self.publishers.values()):
                 await self._call(Advertise(publisher.type.name))
-            for subscriber in list(self.subscribers.values()):
+            for subscriber in list(self.inbox.subscribers.values()):
                 await self._ask_again(subscriber)
             self._outgoing.restart()
             self.sessions_begun += 1
@@ -315,7 +306,7 @@ class EventClient:
             await asyncio.sleep(KEEPALIVE_SECONDS)
             try:
                 subject = broker_subject(self.domain, self.broker, "received")
-                word = self.channel.seal(pack(self._word(self._received_and_read())))
+                word = self.channel.seal(pack(self.inbox.word(self.session)))
                 answer = unpack_answer(self._opened(await self.bus.ask(subject, word, CALL_SECONDS)))
             except (BusError, SessionLost):
                 await self._try_to_connect()
@@ -330,50 +321,25 @@ class EventClient:
         except CannotOpen:
             return  # it is delivered again to whoever takes up the session
         match post.content:
-            case Delivery(first, items, tense):
-                self._deliver(first, items, tense)
+            case Delivery():
+                if not self.inbox.take(post.content) and not self._connecting.locked():
+                    self._reconnect()  # something is missing in between: have it sent again
             case Interest(type_, wanted):
                 self.interested[type_] = wanted
                 self.interest_changed.set()
             case Closed(problem):
                 self._end(problem)
 
-    def _deliver(self, first: int, items: list[tuple[int, msgspec.Raw] | None], tense: Tense) -> None:
-        """Take what is new of a delivery. What came before is not taken twice, and nothing is taken out of order."""
-        known = self._received - first + 1
-        if known < 0:
-            if not self._connecting.locked():
-                self._reconnect()  # something is missing in between: have it sent again
-            return
-        for item in items[known:]:
-            self._received += 1
-            subscriber = self.subscribers.get(item[0]) if item is not None else None
-            if subscriber is not None and item is not None:
-                subscriber.put(item[1], tense)
-
-    def _received_and_read(self) -> int:
-        """The number up to which everything was not only received, but read."""
-        return self._received - sum(each.unread for each in self.subscribers.values())
-
-    def _word(self, read: int) -> Received:
-        past = {n: each.past_read for n, each in self.subscribers.items() if each.past_read}
-        return Received(self.session, read, past)
-
     def note_read(self) -> None:
-        """Tell the broker now and then how far everything was read, so that it sends more."""
-        self._reads += 1
-        if self._reads % LOOK:
-            return
-        read = self._received_and_read()
-        if read - self._acknowledged >= ACKNOWLEDGE:
-            self._acknowledged = read
+        """Something was read: tell the broker how far, if it is time to, so that it sends more."""
+        if self.inbox.acknowledge():
             subject = broker_subject(self.domain, self.broker, "received")
             with contextlib.suppress(NotConnected):
-                self.bus.send(subject, self.channel.seal(pack(self._word(read))))
+                self.bus.send(subject, self.channel.seal(pack(self.inbox.word(self.session))))
 
     def _end(self, problem: str) -> None:
         self._closed = problem
-        for subscriber in self.subscribers.values():
+        for subscriber in self.inbox.subscribers.values():
             subscriber.end(problem)
         self._outgoing.end(problem)
 

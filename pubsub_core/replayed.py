@@ -60,7 +60,7 @@ class Replayed(Subscriber):
     def _end_past(self, ended: Ended) -> None:
         self.caught_up, self._word = True, ended
         self.missing = ended.missing
-        self._client.subscribers.pop(self.number, None)
+        self._client.inbox.subscribers.pop(self.number, None)
 
 
 def unix_time(at: float | datetime | None) -> float | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pubsub_core.client import EventClient
 
 MOST_VIEWS = 1024
+LOOK = 16
+"""Whenever a multiple of so many events waits to be read, also none, it is looked whether to acknowledge those read."""
 
 _log = logging.getLogger("authfabric.events")
 
@@ -97,8 +100,9 @@ class Subscriber:
                 self._news.clear()
                 await self._news.wait()
             raw, tense = self._queue.popleft()
-            self.past_read += tense is not Tense.PRESENT
-            self._client.note_read()
+            self.past_read += bool(tense)
+            if not len(self._queue) % LOOK:
+                self._client.note_read()
             event = decode_past(raw) if tense else decode(raw)
             if not isinstance(event, Event):
                 await self._heed(event)
@@ -142,7 +146,7 @@ class Subscriber:
 
     async def cancel(self) -> None:
         """End the subscription."""
-        self._client.subscribers.pop(self.number, None)
+        self._client.inbox.subscribers.pop(self.number, None)
         await self._client.call(Unsubscribe(self.number))
 
     async def _view(self, event: Event) -> _View:
@@ -158,8 +162,8 @@ class Subscriber:
         view = self._views[event.version, event.publisher] = made, read, PublicKey(event.publisher)
         return view
 
-    def put(self, raw: msgspec.Raw, tense: Tense) -> None:
-        self._queue.append((raw, tense))
+    def put(self, raws: Iterable[msgspec.Raw], tense: Tense) -> None:
+        self._queue.extend(zip(raws, repeat(tense)))
         self._news.set()
 
     def begin_again(self) -> None:

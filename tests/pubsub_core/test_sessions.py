@@ -91,7 +91,7 @@ async def test_a_client_that_does_not_read_is_disconnected_and_others_are_not(pl
     writer, lazy, keen = [await place.client(name, "north") for name in ("ann", "bob", "cid")]
     unread, read = await lazy.subscriber(kind.name), await keen.subscriber(kind.name)
     keen_acknowledges = 16
-    monkeypatch.setattr("pubsub_core.client.ACKNOWLEDGE", keen_acknowledges)
+    monkeypatch.setattr("pubsub_core.inbox.ACKNOWLEDGE", keen_acknowledges)
     publisher = await writer.publisher(kind.name)
     for number in range(1000):
         await publisher.publish(score=number)
@@ -178,7 +178,7 @@ async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
 async def test_a_client_that_wants_its_mail_elsewhere_is_refused(place, inbox):
     await place.broker("north")
     client = await place.client("ann", "north")
-    client._inbox = inbox
+    client._mailbox = inbox
     with pytest.raises(Refused, match="no place for a client's mail"):
         await client._connect()
 

@@ -101,7 +101,7 @@ async def test_one_event_may_become_several_for_one_subscriber(place):
     await publisher.flush()
     found = await take(subscriber, 4)
     assert [name for name, _ in found] == ["Prescription", "Authorised", "Prescription", "Prescription"]
-    assert client._received == 4
+    assert client.inbox.received == 4
 
 
 async def test_an_event_is_transformed_as_it_is_published_and_vouched_for_by_the_broker(place):
