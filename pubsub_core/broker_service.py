@@ -25,6 +25,7 @@ from pubsub_core.context_service import ContextTables
 from pubsub_core.credential import Credentials
 from pubsub_core.disclosure import Disclosures
 from pubsub_core.door_service import Door
+from pubsub_core.fluent_exchange_service import FluentExchange
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
 from pubsub_core.known_store import KnownBrokers
@@ -79,6 +80,7 @@ class BrokerService:
         )
         self._pages = Pages(self.broker)
         self.links.hear_past = self._pages.hear
+        self._exchange = FluentExchange(self.broker, self._pages)
         self._replays = Replays(self.broker, self._pages, self.claims, KnownBrokers(serving.known))
         self._calls = Calls(
             self.broker,
@@ -120,6 +122,7 @@ class BrokerService:
             await self._record(stack, self._serving.history)
         await stack.enter_async_context(self._pages.answering())
         await stack.enter_async_context(self._replays.running())
+        await stack.enter_async_context(self._exchange.running())
         self._kept = await self._bus.has_jetstream()
         if self._kept:
             await self.types.listen(self._types_news.set)
@@ -213,6 +216,7 @@ class BrokerService:
                 await self.evolve(self.claims.epoch)
             await self.claims.review()
             await self.observation.review()
+            self._exchange.tick()
             await asyncio.sleep(TICK_SECONDS)
 
     async def _keep_pace(self) -> None:

@@ -1,4 +1,4 @@
-"""What brokers say to each other about the past: a page is asked for, and a page comes back.
+"""What brokers say to each other about the past: a page of events, or of a fluent, is asked for, and comes back.
 
 Each page is asked for by itself, and says where the next begins. So whoever answers keeps nothing in mind, an answer
 that was lost is asked for again, and nobody is sent more than it has room for. Both ways the message is sealed by what
@@ -63,10 +63,37 @@ class PageFound(msgspec.Struct, frozen=True, tag_field="past", tag="found"):
     """Whether to ask again."""
 
 
+class MarksWanted(msgspec.Struct, frozen=True, tag_field="past", tag="marks wanted"):
+    """Ask a broker when a shared fluent began and ended to hold."""
+
+    id: bytes
+    type: str
+    """One of the types whose events begin or end it."""
+    fluent: str
+    definition: bytes
+    """What tells it from another fluent of that name."""
+    since: float = float("-inf")
+    wants: int = 0
+    """As for a page: what happens later is heard by its event."""
+
+
+class MarksFound(msgspec.Struct, frozen=True, tag_field="past", tag="marks found"):
+    """Some of it, in order of time."""
+
+    id: bytes
+    marks: list[tuple[tuple[str | int | float | bool, ...], float, bool]] = []
+    """Of what, when, and whether it began."""
+    after: float | None = None
+    """From when on there is more; None if that was all."""
+    problem: str = ""
+    later: bool = False
+    """Whether to ask again."""
+
+
 class Past(msgspec.Struct, frozen=True):
     """The box around it."""
 
-    content: PageWanted | PageFound
+    content: PageWanted | PageFound | MarksWanted | MarksFound
 
 
 class PastBox(msgspec.Struct, frozen=True):

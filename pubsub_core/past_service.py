@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -22,6 +22,8 @@ from pubsub_core.history.position import Span, common
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.exchange import lock, unlock
 from pubsub_core.past import (
+    MarksFound,
+    MarksWanted,
     PageFound,
     PageWanted,
     Past,
@@ -60,23 +62,33 @@ class Pages:
         self._broker = broker
         self.keeper: Keeper | None = None
         """The history here, if there is one."""
-        self._expected: dict[bytes, asyncio.Future[PageFound]] = {}
+        self.tell_marks: Callable[[Peer, MarksWanted], MarksFound] = lambda peer, wanted: MarksFound(
+            wanted.id
+        )
+        """Answers what is asked about fluents."""
+        self._expected: dict[bytes, asyncio.Future[PageFound | MarksFound]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, name: str, wanted: PageWanted) -> tuple[PageFound, list[tuple[Event, msgspec.Raw]]]:
         """A page of what a broker has, which may be this one, and the events in it. Raises PastUnknown."""
-        found = await (
-            self._look(None, wanted) if name == self._broker.setting.name else self._ask(name, wanted)
-        )
-        if found.problem:
-            raise PastUnknown(name, found.problem)
+        own = name == self._broker.setting.name
+        found = await self._look(None, wanted) if own else await self._ask(name, wanted)
+        if not isinstance(found, PageFound) or found.problem:
+            raise PastUnknown(name, found.problem or "has answered something else")
         try:
             return found, list(self._opened(name, wanted, found))
         except (CannotOpen, AuthFabricError, msgspec.DecodeError):
             raise PastUnknown(name, "has sent what cannot be opened") from None
 
-    async def _ask(self, name: str, wanted: PageWanted) -> PageFound:
+    async def ask_marks(self, name: str, wanted: MarksWanted) -> MarksFound:
+        """When a fluent began and ended, as another broker knows it. Raises PastUnknown."""
+        found = await self._ask(name, wanted)
+        if not isinstance(found, MarksFound) or found.problem:
+            raise PastUnknown(name, found.problem or "has answered something else")
+        return found
+
+    async def _ask(self, name: str, wanted: PageWanted | MarksWanted) -> PageFound | MarksFound:
         loop = asyncio.get_running_loop()
         heard = loop.time()
         while loop.time() - heard < PATIENCE_SECONDS:
@@ -91,7 +103,7 @@ class Pages:
             await asyncio.sleep(SOON_SECONDS)
         raise PastUnknown(name, f"did not answer within {PATIENCE_SECONDS:g} s")
 
-    async def _try(self, peer: Peer, wanted: PageWanted) -> PageFound | None:
+    async def _try(self, peer: Peer, wanted: PageWanted | MarksWanted) -> PageFound | MarksFound | None:
         id_ = secrets.token_bytes(16)
         answer = self._expected[id_] = asyncio.get_running_loop().create_future()
         try:
@@ -102,10 +114,14 @@ class Pages:
         finally:
             del self._expected[id_]
 
-    def _sealed(self, wanted: PageWanted) -> PageWanted:
+    def _sealed(self, wanted: PageWanted | MarksWanted) -> PageWanted | MarksWanted:
         """The question as another broker may read it: a filter about sealed values is sealed."""
         setting = self._broker.setting
-        if wanted.type not in setting.vault.sealed or wanted.filter is None:
+        if (
+            isinstance(wanted, MarksWanted)
+            or wanted.type not in setting.vault.sealed
+            or wanted.filter is None
+        ):
             return wanted
         key = setting.identity.public.raw
         sealed = setting.vault.seal_filters(wanted.type, [wanted.filter], key, setting.now())
@@ -122,7 +138,9 @@ class Pages:
         except (CannotOpen, BadMessage):
             self._broker.counts.untrusted += 1
             return
-        if isinstance(content, PageFound):
+        if isinstance(content, MarksWanted):
+            self._send(peer, content.type, self.tell_marks(peer, content))
+        elif isinstance(content, PageFound | MarksFound):
             answer = self._expected.get(content.id)
             if answer is not None and not answer.done():
                 answer.set_result(content)
@@ -204,7 +222,9 @@ class Pages:
             if event.type == wanted.type:
                 yield event, raw
 
-    def _send(self, peer: Peer, type_: str, content: PageWanted | PageFound) -> None:
+    def _send(
+        self, peer: Peer, type_: str, content: PageWanted | PageFound | MarksWanted | MarksFound
+    ) -> None:
         box = lock(peer.secret, self._purpose(peer.name, False), pack(Past(content)))
         self._broker.ways.send(peer, "past", pack(PastBox(self._broker.setting.name, box)), type_)
 

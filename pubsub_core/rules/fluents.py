@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from authz.predicate import Scalar
@@ -84,6 +85,11 @@ class Fluents:
         self._timelines: dict[str, dict[Arguments, Timeline]] = {}
         self._since = -inf
 
+    @property
+    def since(self) -> float:
+        """Of earlier times nothing is known."""
+        return self._since
+
     def initiate(self, fluent: Fluent, at: float) -> None:
         self._note(fluent, at, begins=True)
 
@@ -117,6 +123,21 @@ class Fluents:
         for arguments, timeline in self._timelines.get(name, {}).items():
             if at >= self._since and timeline.holds_at(at):
                 yield arguments
+
+    def moments(self, name: str, since: float) -> list[tuple[float, Arguments, bool]]:
+        """When the fluent of that name began and ended, and of what, in order of time."""
+        found = [
+            (at, arguments, timeline.begins[at])
+            for arguments, timeline in self._timelines.get(name, {}).items()
+            for at in timeline.times[bisect_left(timeline.times, since) :]
+        ]
+        return sorted(found, key=itemgetter(0))
+
+    def knows(self, fluent: Fluent, at: float, begins: bool) -> bool:
+        """Whether this would be no news."""
+        timeline = self._find(fluent)
+        known = timeline.begins.get(at) if timeline is not None else None
+        return at < self._since or (known is not None and known <= begins)
 
     def forget(self, before: float) -> None:
         """Keep nothing that only concerns earlier times, and hear of nothing earlier any more."""

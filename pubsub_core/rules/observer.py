@@ -6,6 +6,7 @@ Invariant: with a log, what was heard is known again after a restart.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from authz.predicate import Predicate, Scalar
-from authz.rules import FluentRule, Scope, Trigger
+from authz.rules import FluentRule, Rule, Scope, Trigger, write_rule
 from authz.rules.terms import term_texts
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError, UnknownType
@@ -33,6 +34,15 @@ class Mark(NamedTuple):
     arguments: tuple[Scalar, ...]
     at: float
     begins: bool
+
+
+class Common(NamedTuple):
+    """A fluent that brokers share."""
+
+    types: frozenset[str]
+    """Those whose events begin or end it, by UUID."""
+    definition: bytes
+    """What tells it from another fluent of the same name."""
 
 
 class FluentLog(Protocol):
@@ -79,6 +89,8 @@ class Observer:
         self._log: FluentLog | None = None
         self.causes: Mapping[str, Sequence[_Cause]] = {}
         """By the UUIDs of the types whose events matter."""
+        self.common: Mapping[str, Common] = {}
+        """The fluents that are shared, by name."""
 
     def since(self, now: float) -> float:
         """From when on it must be known when fluents held."""
@@ -100,6 +112,7 @@ class Observer:
                     for definition in self._types(trigger):
                         causes[definition.id] += self._cause(rule, trigger, begins, definition)
         self.causes = dict(causes)
+        self.common = {each.name: self._common(each) for each in self._rules if each.scope is Scope.SHARED}
         self._context.defined = {each.name: len(each.parameters) for each in self._rules}
 
     def doubt(self) -> None:
@@ -127,10 +140,24 @@ class Observer:
                 continue
             if mark is not None:
                 marked = True
-                self._note(mark)
-                if self._log is not None:
-                    self._log.append(mark)
+                self._take(mark)
         return marked
+
+    def learn(self, mark: Mark) -> None:
+        """Note what another broker knows, if it is news."""
+        if not self._context.fluents.knows(Fluent(mark.name, mark.arguments), mark.at, mark.begins):
+            self._take(mark)
+
+    def _take(self, mark: Mark) -> None:
+        self._note(mark)
+        if self._log is not None:
+            self._log.append(mark)
+
+    def _common(self, rule: FluentRule) -> Common:
+        triggers = (*rule.initiated, *rule.terminated)
+        types = frozenset(each.id for trigger in triggers for each in self._types(trigger))
+        definition = hashlib.blake2b(write_rule(Rule(rule)).encode(), digest_size=16).digest()
+        return Common(types, definition)
 
     def _note(self, mark: Mark) -> None:
         fluents, fluent = self._context.fluents, Fluent(mark.name, mark.arguments)

@@ -1,0 +1,94 @@
+"""A broker that starts late knows the shared fluents that began before, and nobody tells them to strangers."""
+
+from __future__ import annotations
+
+from math import inf
+from time import time
+
+import pytest
+
+from authz import Identity
+from pubsub_core.history.setting import HistorySetting
+from pubsub_core.past import MarksWanted
+from pubsub_core.rules.fluents import Fluent
+from pubsub_core.trust import vouch
+from tests.pubsub_core.conftest import place
+from tests.pubsub_core.history.test_rules import AUDIT, CASE, PRESCRIBE, publish, release
+from tests.waiting import eventually
+
+__all__ = ["place"]
+
+NAME = "underInvestigation"
+
+
+def fluents(service):
+    return service.broker.setting.rules.context.fluents
+
+
+def holds(service, who: str) -> bool:
+    return fluents(service).holds_at(Fluent(NAME, (who,)), time())
+
+
+@pytest.fixture
+async def city(place, tmp_path):
+    """A broker with a history, at which investigations are opened and closed."""
+    opened, closed = [await place.define(each, *CASE) for each in ("Opened", "Closed")]
+    prescribe = await place.define("Prescribe", *PRESCRIBE)
+    service = await place.broker(
+        "city", history=HistorySetting(f"sqlite:///{tmp_path / 'city.db'}", b"h" * 32)
+    )
+    await release(place, AUDIT.format(prescribe=prescribe.name, opened=opened.name, closed=closed.name))
+    return service, opened, closed
+
+
+async def investigate(place, opened, closed):
+    """Five investigations are opened, and one is closed again; who should hold by now, and the clerk."""
+    clerk = await place.client("clerk", "city")
+    await publish(clerk, opened, *({"prescriber": f"n{number}"} for number in range(5)))
+    await publish(clerk, closed, {"prescriber": "n0"})
+    return {f"n{number}": number > 0 for number in range(5)}, clerk
+
+
+async def test_a_broker_that_starts_late_knows_what_began_before_and_hears_what_follows(
+    place, city, monkeypatch
+):
+    monkeypatch.setattr("pubsub_core.fluent_exchange_service.PAGE", 2)
+    service, opened, closed = city
+    known, clerk = await investigate(place, opened, closed)
+    late = await place.broker("late")
+    await eventually(lambda: {who: holds(late, who) for who in known} == known)
+    assert fluents(late).moments(NAME, -inf) == fluents(service).moments(NAME, -inf)
+    await publish(clerk, closed, {"prescriber": "n1"})
+    await eventually(lambda: not holds(late, "n1"))
+
+
+async def test_of_times_that_it_does_not_remember_a_broker_notes_what_still_holds(place, city, monkeypatch):
+    monkeypatch.setattr("pubsub_core.rules.observer.KEPT_SECONDS", 0.0)
+    known, _ = await investigate(place, *city[1:])
+    late = await place.broker("late")
+    await eventually(lambda: {who: holds(late, who) for who in known} == known)
+
+
+async def test_what_is_told_is_of_the_same_fluent_and_for_those_trusted_with_what_is_behind_it(place, city):
+    service, opened, _ = city
+    await publish(await place.client("clerk", "city"), opened, {"prescriber": "n1"})
+    stranger = Identity.generate()
+    word = vouch(stranger.public, [opened.id], time() + 1000, place.key)
+    await place.broker("half", identity=stranger, vouches=(word,))
+    peers = service.broker.peers
+    await eventually(lambda: any(opened.id in each.carries for each in peers.values()))
+    (half,) = peers.values()
+    definition = service.broker.observer.common[NAME].definition
+
+    def told(name: str, definition: bytes):
+        return service._exchange.tell(half, MarksWanted(b"", opened.id, name, definition, -inf))
+
+    assert "does not trust us" in told(NAME, definition).problem
+    assert "no such fluent" in told(NAME, b"another").problem
+    assert "no such fluent" in told("treating", definition).problem
+
+    def told_in_trust():
+        half.carries |= service.broker.observer.common[NAME].types
+        return [(who, begins) for who, _, begins in told(NAME, definition).marks]
+
+    await eventually(lambda: told_in_trust() == [(("n1",), True)])
