@@ -59,7 +59,7 @@ def _events(kind: EventType, numbers: range, start: float) -> Iterator[tuple[Eve
 
 
 def fetch(path: Path, secret: bytes, kind: EventType, drug: str) -> int:
-    """The same rows by SQL alone: how many there are."""
+    """The same rows by SQL alone, all at once and unopened, by the driver that the history has: how many there are."""
     attribute = next(each.id for each in kind.attributes if each.name == "drug")
     query = f"SELECT * FROM events_{kind.id} WHERE blind_{attribute} = ? ORDER BY time, id"
     with sqlite3.connect(path) as connection:

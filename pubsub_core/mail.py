@@ -108,9 +108,10 @@ class Mail:
                 return ()
             if self._setting.disclosures is not None:
                 self._disclose(session, event, shown, bool(subscription.tense))
-            if shown.events[0] is event:
-                return (raw,)
-            return list(map(msgspec.Raw, map(encode, shown.events)))
+            if len(shown.events) > 1:
+                return [msgspec.Raw(encode(each)) for each in shown.events]
+            (made,) = shown.events
+            return (raw if made is event else msgspec.Raw(encode(made)),)
         values = enforcement.deliver(event, size, now, matched)
         if values is None:
             return ()

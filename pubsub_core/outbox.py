@@ -71,9 +71,11 @@ class Outbox(Generic[T]):
 
     def acknowledge(self, number: int) -> None:
         """The client has everything up to this number."""
-        while self._sent and self.received < number:
-            self._sent.popleft()
-            self.received += 1
+        sent = self._sent
+        new = max(0, min(number - self.received, len(sent)))
+        for _ in range(new):
+            sent.popleft()
+        self.received += new
 
     def unacknowledged(self, number: int) -> tuple[int, list[T]]:
         """What to send again to a client that has everything up to this number: from which number on, and what."""

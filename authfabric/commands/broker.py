@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import gc
 import signal
 import socket
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ Types = Annotated[
     list[str] | None, typer.Option("--type", help="The UUID of a type. Default: all. Repeatable.")
 ]
 _DAY = 86_400
+NEW_OBJECTS = 10_000
+"""After so many new objects a broker looks for circles of them that nobody needs any more."""
 
 
 @app.command()
@@ -266,6 +269,9 @@ async def _serve(serving: Serving, health_port: int, json: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with serve_broker(serving) as service:
+        # What is there now stays, and of what comes most is gone before anybody need look for circles in it.
+        gc.freeze()
+        gc.set_threshold(NEW_OBJECTS)
         with serve_vitals(BrokerVitals(service), [BrokerMetrics(service)], health_port) as port:
             _say_ready(serving, service, f"http://127.0.0.1:{port}", json)
             await stop.wait()
