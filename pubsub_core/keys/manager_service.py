@@ -64,6 +64,7 @@ class KeyManager:
         self._store = StateStore(bus, KEYS)
         self._review = False
         self._signed: dict[str, tuple[Change, bytes]] = {}
+        self._introduction = b""
         self.refused = 0
         """How many requests were refused since the start."""
 
@@ -72,10 +73,10 @@ class KeyManager:
         """Answer requests and keep the schedule, for the length of the block."""
         type_id = self._office.keyed.id
         await self._save_plan()
-        introduction = pack(Told(self._office.introduce(self._secrets.public)))
+        self._introduction = self._introduce()
 
         async def introduce(_: bytes) -> bytes:
-            return introduction
+            return self._introduction
 
         busy = pack(Told(b""))
         async with contextlib.AsyncExitStack() as stack:
@@ -96,6 +97,7 @@ class KeyManager:
 
     async def tick(self) -> None:
         """Do what is due in every group, and tell the last changes again."""
+        await self._follow_plan()
         review, self._review = self._review, False
         for group in self._office.plan.groups:
             await self._change(group.id, lambda group: self._keep_up(group, review))
@@ -111,6 +113,19 @@ class KeyManager:
             _, group = await self._load(each.id, rules)
             groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
         return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
+
+    async def _follow_plan(self) -> None:
+        """Go by the plan of the replica that started last, or brokers would be told now one and now the other."""
+        state = await self._store.read(self._name("plan"))
+        if state is None:
+            return
+        plan, rules = _decode_ways(self._open("plan", state.data))
+        if (plan, rules) != (self._office.plan, self._office.rules):
+            self._office.plan, self._office.rules = plan, rules
+            self._introduction = self._introduce()
+
+    def _introduce(self) -> bytes:
+        return pack(Told(self._office.introduce(self._secrets.public)))
 
     def _keep_up(self, group: KeyGroup, review: bool) -> bool:
         now = self._clock()

@@ -258,6 +258,8 @@ class KeyClient:
             if change.group not in joined.introduction.plan.by_id:
                 self.on_doubt(joined.keyed.id)
             return
+        if not membership.epoch:
+            return  # its welcome is on the way
         try:
             membership.follow(change)
         except OutOfStep:

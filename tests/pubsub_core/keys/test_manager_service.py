@@ -318,3 +318,32 @@ async def test_a_broker_that_is_refused_does_not_go_on_to_ask_with_each_change(j
         await eventually(lambda: newest(stays, of(keyed, PLATE)) > before + 2)
         assert manager.refused == 1
         assert client.plan(keyed.id) == PLAN.of(keyed.id)
+
+
+async def test_two_replicas_admit_many_at_once_and_all_have_the_same_keys(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    rules, groups = Rules(period=0.5, lead=0.0), PLAN.of(keyed.id).by_id
+    async with (
+        managing(url, keyed.id, rules),
+        managing(url, keyed.id, rules),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        clients = [await stack.enter_async_context(broker(url)) for _ in range(8)]
+        for client in clients:
+            client._seconds = 30.0
+        await asyncio.gather(*(client.join(keyed, chain(client._identity)) for client in clients))
+        first = {group: newest(clients[0], group) for group in groups}
+        await eventually(lambda: all(newest(clients[0], group) > first[group] + 1 for group in groups))
+        for group in groups:
+            epoch = newest(clients[0], group)
+            await eventually(lambda at=(group, epoch): all(client.ring.at(*at) for client in clients))
+            assert len({client.ring.at(group, epoch).reveal() for client in clients}) == 1
+
+
+async def test_replicas_go_by_the_plan_of_the_one_that_started_last(jetstream_server):
+    keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
+    whole = Plan.whole(keyed.id, NAMES)
+    async with managing(url, keyed.id) as first, broker(url, me) as client:
+        async with managing(url, keyed.id, plan=whole):
+            await eventually(lambda: first._office.plan == whole)
+        assert await client.join(keyed, chain(me)) == whole
