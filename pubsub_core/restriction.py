@@ -10,8 +10,8 @@ looked at for each event there. What cannot be expressed exactly is pushed out i
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from authz.predicate import (
     FALSE,
@@ -117,6 +117,20 @@ class Restriction:
 
 
 UNRESTRICTED = Restriction()
+
+
+def either(several: Sequence[Restriction]) -> Restriction:
+    """What any of these grants leaves, as far as one restriction can say it.
+
+    The first counts, and with it all that show the same attributes; none of them may be bound to hours or rates.
+    """
+    first, *others = several
+    alike = [each.filter for each in others if each.visible == first.visible and not each.metered]
+    if first.metered or not alike:
+        return first
+    filters = tuple(dict.fromkeys((first.filter, *alike)))
+    one = TRUE if TRUE in filters else filters[0] if len(filters) == 1 else Or(filters)
+    return replace(first, filter=one)
 
 
 def widened(predicate: Predicate) -> Predicate:

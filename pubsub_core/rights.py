@@ -7,14 +7,15 @@ capability from that owner besides. Whatever was not answered is not granted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 from authz import AuthFabricError, Decision, Entity, Reason, Request
-from authz.spki import Owners, Right, Validity, Verifier
+from authz.spki import Capability, Grant, Owners, Right, Validity, Verifier
 from authz.spki.content import paths
 from pep import Enforcer
 from pubsub_core.catalogue import Catalogue
@@ -22,7 +23,7 @@ from pubsub_core.credential import Credential
 from pubsub_core.errors import InvalidObligation
 from pubsub_core.event_type import EventType
 from pubsub_core.obligation import Reader
-from pubsub_core.restriction import UNRESTRICTED, Restriction
+from pubsub_core.restriction import UNRESTRICTED, Restriction, either
 
 _log = logging.getLogger("authfabric.events")
 
@@ -116,6 +117,19 @@ def _end(validity: Validity, now: float) -> float | None:
     """When a capability has to be looked at again: when it ends, or when news of revocations would be too old."""
     ends = [now + each.seconds for each in validity.rechecks]
     return min(ends if validity.end is None else [*ends, validity.end], default=None)
+
+
+def _readable(reader: Reader, held: Iterable[tuple[Capability, Grant]], name: str) -> Iterator[Restriction]:
+    """What each grant leaves; those that do not fit the type leave nothing. Raises InvalidObligation if none does."""
+    problem, fits = None, False
+    for capability, grant in held:
+        try:
+            yield reader.grant(capability, grant, name)
+            fits = True
+        except InvalidObligation as error:
+            problem = error
+    if problem is not None and not fits:
+        raise problem
 
 
 class Rights:
@@ -249,16 +263,26 @@ class Rights:
         """What the owner's capability leaves; None if one is needed and there is none."""
         if self.verifier is None or not self._owns(definition, ask.right):
             return _Left(UNRESTRICTED)
-        for chain in ask.holder.chains:
-            try:
+        held = [
+            (capability, grant)
+            for capability in self._shown(ask.holder, now)
+            for grant in capability.authority.select(ask.right, definition.name)
+        ]
+        if not held:
+            return None
+        left = list(_readable(reader, held, definition.name))
+        ends = [end for capability, _ in held if (end := _end(capability.validity, now)) is not None]
+        only = ask.right is Right.PUBLISH  # what is forced on an event can be of one grant only
+        return _Left(left[0] if only else either(left), min(ends, default=None))
+
+    def _shown(self, holder: Holder, now: float) -> Iterator[Capability]:
+        """The capabilities that a client has shown, and that hold."""
+        assert self.verifier is not None
+        for chain in holder.chains:
+            with contextlib.suppress(AuthFabricError):
                 capability = self.verifier.verify(chain, now).capability
-            except AuthFabricError:
-                continue
-            grants = capability.authority.select(ask.right, definition.name)
-            if grants and str(capability.subject) == ask.holder.credential.key:
-                left = reader.grant(capability, grants[0], definition.name)
-                return _Left(left, _end(capability.validity, now))
-        return None
+                if str(capability.subject) == holder.credential.key:
+                    yield capability
 
     def _owns(self, definition: EventType, right: Right) -> bool:
         """Whether this broker knows who owns the type: then only a capability rooted there will do."""

@@ -193,6 +193,21 @@ async def test_where_the_owner_is_known_nobody_goes_without_its_capability(place
     assert await take(subscriber, 1) == [{"place": "Soho"}]
 
 
+async def test_all_grants_of_an_owner_count_for_a_subscriber(place, owned):
+    """As for a detective with two court orders."""
+    kind, client = owned
+    writer, _ = await client("ann", "action: publish")
+    orders = [f'action: subscribe\nattributes: place = "{each}", score' for each in ("Soho", "Leeds")]
+    nonsense = 'action: subscribe\nattributes: score, place, colour = "red"'
+    reader, _ = await client("bob", f"\ntype: {kind.name}\n".join((*orders, nonsense)))
+    subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+    for number, town in enumerate(("Soho", "York", "Leeds")):
+        await publisher.publish(headline="h", place=town, score=number)
+    await publisher.flush()
+    assert await take(subscriber, 2) == [{"place": "Soho", "score": 0}, {"place": "Leeds", "score": 2}]
+    assert subscriber.unread == 0
+
+
 async def test_a_capability_that_ends_or_is_taken_back_ends_what_it_gave(place, owned):
     kind, client = owned
     writer, _ = await client("ann", "action: publish")

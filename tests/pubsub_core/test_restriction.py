@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from authz.predicate import EVENT, FALSE, TRUE, And, Equal, Not, Or, Order, Regex, compile_predicate
+from authz.spki import Capability, Right, parse_authority
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
-from pubsub_core.restriction import Check, Class, Restriction, widened
+from pubsub_core.restriction import Check, Class, Metered, Restriction, either, widened
 from tests.pubsub_core.filters import NUMBER, TEXT, events, filters
+from tests.pubsub_core.kinds import MET, PITO
 
 visible = st.none() | st.frozensets(st.sampled_from(["n", "m", "t", "g"]))
 forced = st.dictionaries(st.sampled_from(["n", "t"]), st.integers(0, 2), max_size=2)
@@ -98,3 +102,17 @@ def test_generic_predicates_get_constants_and_attributes_of_the_event():
     some = Enforcement(Restriction(checks=(Check("one-in", {"count": 4}),)))
     passed = [n for n in range(400) if some.deliver(Event("T", "V", b"k", 0.0, n, {}), 1, 0.0) is not None]
     assert 50 < len(passed) < 150
+
+
+def test_what_either_grant_leaves_is_never_more_than_one_of_them_does():
+    soho, leeds = (Restriction(frozenset({"a"}), filter=Equal(TEXT, each)) for each in ("Soho", "Leeds"))
+    assert either([soho]) == either([soho, soho]) == soho
+    assert either([soho, leeds]).filter == Or((soho.filter, leeds.filter))
+    assert either([soho, Restriction(frozenset({"a"}))]) == Restriction(frozenset({"a"}))
+    other = Restriction(frozenset({"a", "b"}), filter=leeds.filter)
+    assert either([soho, other]) == soho, "it shows other attributes"
+    hours = parse_authority("type: x\naction: subscribe\nwhen: 08:00-18:00")
+    capability = Capability(PITO.public, MET.public, False, hours)
+    metered = replace(leeds, metered=(Metered(capability, Right.SUBSCRIBE, "x"),))
+    assert either([soho, metered]) == soho
+    assert either([metered, soho]) == metered
