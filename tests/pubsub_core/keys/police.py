@@ -63,8 +63,11 @@ class Network:
 
     async def begin(self) -> None:
         """Publish the type, and have its owner manage its keys."""
-        await TypeStore(self.bus, Catalogue(), NETWORK).publish(SignedType.sign(self.kind, self.pito))
+        await self.publish_type()
         await self.manage(self.plan)
+
+    async def publish_type(self) -> None:
+        await TypeStore(self.bus, Catalogue(), NETWORK).publish(SignedType.sign(self.kind, self.pito))
 
     async def manage(self, plan: Plan) -> None:
         """Have the owner manage the keys by this plan, and no other."""

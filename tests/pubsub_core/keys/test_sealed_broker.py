@@ -326,3 +326,40 @@ async def test_what_a_stranger_on_the_line_sends_once_more_is_not_taken_again(ne
     await plates.flush()
     assert [each["numberplate"] for each in await take(subscriber, 1)] == ["the next"]
     assert subscriber.unread == 0
+
+
+async def test_a_type_that_comes_to_be_sealed_while_brokers_run_is_in_clear_no_more(network):
+    await network.publish_type()
+    plain = {"network": NETWORK, "home": network._home.server.url}
+    seen: list[bytes] = []
+    async with (
+        network.town.running("met", **plain, owner_keys=(network.pito,)) as met,
+        network.town.connected("camera", "met") as camera,
+    ):
+        plates = await camera.publisher(NAME)
+        async with (
+            network.town.running("ccs", **plain) as ccs,
+            network.town.connected("billing", "ccs") as billing,
+        ):
+            await eventually(lambda: ccs._serving.name in met.broker.peers)
+            subscriber = await billing.subscriber(NAME)
+            await eventually(lambda: plates.interested)
+            await publish(plates)
+            assert [each["numberplate"] for each in await take(subscriber, 2)] == list(PLATES)
+        await eventually(lambda: not plates.interested)
+        await network.bus.listen(">", lambda subject, reply, data, head: seen.append(data))
+        await network.manage(network.plan)
+        await network.broker("ccs", "numberplate", "sighted")
+        subscriber = await (await network.town.client("billing", "ccs")).subscriber(NAME)
+        await eventually(lambda: plates.interested)
+        await plates.publish(numberplate=PLATES[0])
+        with pytest.raises(InvalidEvent, match="holds no key"):
+            await plates.flush()
+    met = await network.broker("met")
+    await eventually(lambda: met.sealing.vault.ring.groups)
+    plates = await (await network.town.client("camera", "met")).publisher(NAME)
+    await eventually(lambda: plates.interested)
+    await publish(plates)
+    assert [each["numberplate"] for each in await take(subscriber, 2)] == list(PLATES)
+    await network.bus.flush()
+    assert PLATES[0].encode() not in b"".join(seen)
