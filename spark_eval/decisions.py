@@ -83,8 +83,9 @@ class Decisions:
 
     def frame(self, spark: SparkSession, workers: int) -> DataFrame:
         """The decisions as a DataFrame."""
-        work = partial(self.bare().batches, form="bitmaps")
-        return tile_frame(spark, work, self.tiles(workers), DECISIONS)
+        tiles = self.tiles(workers)
+        work = TileWork(partial(self.bare().batches, form="bitmaps"), tiles)
+        return map_rows(spark.range(0, len(tiles), 1, len(tiles)), work, DECISIONS)
 
     def batches(self, tile: Tile, form: Form) -> Iterator[pa.RecordBatch]:
         """What comes of a tile."""
@@ -110,17 +111,6 @@ def make_tiles(subjects: int, classes: int, workers: int) -> list[Tile]:
         for part in itertools.pairwise(bounds)
         for start in starts
     ]
-
-
-def tile_frame(
-    spark: SparkSession,
-    compute: Callable[[Tile], Iterable[pa.RecordBatch]],
-    tiles: list[Tile],
-    schema: pa.Schema,
-) -> DataFrame:
-    """What comes of all tiles, each computed by a task of its own."""
-    numbers = spark.range(0, len(tiles), 1, len(tiles))
-    return map_rows(numbers, TileWork(compute, tiles), schema)
 
 
 @dataclass(frozen=True, slots=True)

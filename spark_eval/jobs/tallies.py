@@ -7,12 +7,15 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from spark_eval.decisions import Tile, make_tiles, tile_frame, workers_of
+from spark_eval.decisions import Tile, TileWork, make_tiles, workers_of
 from spark_eval.progress import Steps
 from spark_eval.session import Sessions
+from spark_eval.tasks import collect_rows
 
 HERE = 2**30
 """Up to so many decisions are looked at in this process; for more it pays to start Spark."""
+LEAST = 2**25
+"""Decisions for one task: fewer take no longer than it takes to begin and end another."""
 
 
 class Counting(Protocol):
@@ -38,9 +41,10 @@ def count_tiles(
     subjects, classes = counting.size
     if subjects * classes > here:
         spark = session()
-        tiles = make_tiles(subjects, classes, workers_of(spark))
+        tasks = min(workers_of(spark), -(-subjects * classes // LEAST))
+        tiles = make_tiles(subjects, classes, tasks)
         with steps.watch(spark, words, len(tiles)):
-            return tile_frame(spark, counting.tallies, tiles, counting.schema).toArrow()
+            return collect_rows(spark, TileWork(counting.tallies, tiles), len(tiles), counting.schema)
     tiles = make_tiles(subjects, classes, 1)
     batches: list[pa.RecordBatch] = []
     with steps.step(words, len(tiles)) as advance:

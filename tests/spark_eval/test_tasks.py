@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_eval.tasks import map_rows
+from spark_eval.tasks import collect_rows, map_rows
 
 FOUND = pa.schema(
     [pa.field("process", pa.int64()), pa.field("frozen", pa.int64()), pa.field("id", pa.int64())]
@@ -28,6 +28,12 @@ class Look:
 def test_all_rows_come_to_tasks_and_back(spark):
     found = map_rows(spark.range(0, 7, 1, 3), Look(), FOUND).toArrow()
     assert sorted(found.column("id").to_pylist()) == list(range(7))
+
+
+def test_tasks_of_numbers_hand_back_their_rows_in_order(spark):
+    found = collect_rows(spark, Look(), 5, FOUND)
+    assert found.schema.equals(FOUND)
+    assert found.column("id").to_pylist() == list(range(5))
 
 
 def test_what_a_process_has_imported_is_not_looked_through_after_each_task(spark):
