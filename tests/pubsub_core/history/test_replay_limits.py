@@ -63,7 +63,7 @@ async def test_only_so_many_subscriptions_of_a_client_begin_in_the_past_and_a_lo
     assert "3 subscriptions of this client began in the past" in refused[0]
     begun = ann.sessions_begun
     for session in list(service.broker.sessions.values()):
-        service.broker.close(session, "for a test")
+        service.broker.close(session)
     await eventually(lambda: ann.sessions_begun > begun)
     (session,) = (each for each in service.broker.sessions.values() if each.token == ann.session)
     assert len(session.subscriptions) == MOST
