@@ -51,7 +51,8 @@ def test_what_is_kept_is_shown(url):
 
 def test_what_is_old_is_forgotten_and_the_rest_verifies(url):
     assert json.loads(run("prune", "--older-than", "12h", "--json")) == {
-        "forgotten": {"nhs.Old": 10, "nhs.New": 0}
+        "forgotten": {"nhs.Old": 10, "nhs.New": 0},
+        "marks": 0,
     }
     assert "forgot 0 events" in run("prune", "--older-than", "12h", "--type", "nhs.New")
     assert json.loads(run("verify", "--json"))["holds"]
