@@ -20,6 +20,8 @@ GRAMMARS = Path(__file__).parent / "predicate"
 """Where grammars find what they import from each other."""
 
 _MOST = 8
+_LONGEST = 60
+"""So much of what was met is shown."""
 
 
 class Language(Generic[T]):
@@ -92,7 +94,8 @@ def _quoted(found: str) -> str:
     """What was met, as a message of one line can show it."""
     if not found.strip():
         return "the end of the line"
-    return f"`{found}`" if found.isprintable() else f"`{ascii(found)[1:-1]}`"
+    shown = found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
+    return f"`{shown}`" if shown.isprintable() else f"`{ascii(shown)[1:-1]}`"
 
 
 def _too_deep(source: str) -> InvalidSyntax:

@@ -105,7 +105,7 @@ class DomainFolder:
         """Raises DomainRefused if there is no domain in the folder."""
         try:
             return cls(path, msgspec.json.decode((path / "domain.json").read_bytes(), type=DomainFile))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise DomainRefused(
                 path, "holds no domain: make one with `authfabric domain init FOLDER`"
             ) from None

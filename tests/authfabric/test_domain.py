@@ -60,6 +60,12 @@ def test_a_domain_is_never_overwritten(uk):
     assert "never overwritten" in refuse(3, "init", uk, "--name", "uk", "--unencrypted")
 
 
+def test_where_there_is_no_domain_it_is_said_how_to_make_one(tmp_path):
+    (tmp_path / "file").touch()
+    for name in ("file", "missing"):
+        assert "holds no domain: make one with" in refuse(3, "status", tmp_path / name)
+
+
 def test_keys_are_closed_to_others_and_encrypted_with_what_a_file_says(tmp_path, monkeypatch):
     secret = tmp_path / "secret"
     secret.touch(0o600)

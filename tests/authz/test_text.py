@@ -71,6 +71,7 @@ def test_and_binds_closer_than_or_and_comments_are_skipped():
         ("subject.a == ", 1, 13, "the end cannot stand here"),
         ("subject.a == 1\n  android", 2, 3, "`android` cannot stand here: expected"),
         ("subject.a ~ 3", 1, 11, "`~` cannot stand here"),
+        ("subject.a == 1 " + "x" * 5000, 1, 16, "`" + "x" * 60 + "...` cannot stand here"),
         ("subject.a < true", 1, 1, "compares numbers or strings"),
         ("subject.a[1.5] == 2", 1, 11, "no position in a list"),
         ('subject.a == "\\ud800"', 1, 14, "half a character"),
