@@ -59,6 +59,8 @@ class Links:
         for owner in self._owners:
             self._web.hear(str(owner.public), beat(now, owner), now)
         self._web.forget(now)
+        # What is older than clocks may differ does not count anyway.
+        self._told = {key: at for key, at in self._told.items() if now - at <= MAX_SKEW}
         for name in [name for name, peer in peers.items() if now - peer.heard > PEER_TTL]:
             self._forget(name)
         for peer in peers.values():

@@ -138,6 +138,18 @@ def test_nobody_takes_another_brokers_name_and_no_old_hello_counts():
     assert made.brokers["a"].peers == {}
 
 
+def test_strangers_that_say_hello_are_forgotten_and_what_they_said_does_not_count_again():
+    made = net("a")
+    said = [HELLO.sign(Hello(f"x{n}", "met", made.now, 5), Identity.generate()) for n in range(5)]
+    for hello in said:
+        made.links["a"].hear_hello(hello)
+    made.pass_(MAX_SKEW + 1)
+    assert made.links["a"]._told == {}
+    for hello in said:
+        made.links["a"].hear_hello(hello)
+    assert made.brokers["a"].peers == {}
+
+
 def test_who_has_taken_a_name_first_is_not_in_the_way_of_whoever_is_trusted():
     made = net("a")
     made.publish("a", 1.0)
