@@ -61,6 +61,8 @@ class PageFound(msgspec.Struct, frozen=True, tag_field="past", tag="found"):
     """Why nothing more can be had."""
     later: bool = False
     """Whether to ask again."""
+    loose: bool = False
+    """Within a broker: whether events may be among them that the filter does not let through."""
 
 
 class MarksWanted(msgspec.Struct, frozen=True, tag_field="past", tag="marks wanted"):
@@ -88,6 +90,8 @@ class MarksFound(msgspec.Struct, frozen=True, tag_field="past", tag="marks found
     problem: str = ""
     later: bool = False
     """Whether to ask again."""
+    loose: bool = False
+    """Within a broker: whether events may be among them that the filter does not let through."""
 
 
 class Past(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from authz import PublicKey
 from authz.errors import AuthFabricError
-from authz.predicate import TRUE, Or, Predicate
+from authz.predicate import EVENT, TRUE, Or, Predicate, compile_predicate
 from bus.envelope import pack
 from bus.errors import BadMessage
 from pubsub_core.broker import Broker
@@ -217,9 +217,12 @@ class Pages:
             raise CannotOpen
         else:
             raws = found.events
+        passes = (
+            compile_predicate(wanted.filter, EVENT) if found.loose and wanted.filter is not None else None
+        )
         for raw in raws:
             event = decode(raw)
-            if event.type == wanted.type:
+            if event.type == wanted.type and (passes is None or passes(event.attributes)):
                 yield event, raw
 
     def _send(

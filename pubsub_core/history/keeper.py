@@ -22,6 +22,6 @@ class Keeper(Protocol):
     ) -> PageFound:
         """The page that is asked for, by this filter and of these times. Raises HistoryUnavailable.
 
-        One that stays `near`, with the broker itself, may be larger.
+        One that stays `near`, with the broker itself, may be larger, and hold what the filter does not let through.
         """
         ...

@@ -211,9 +211,11 @@ class Recorder:
 def _page(store: HistoryStore, wanted: PageWanted, reading: Reading, near: bool) -> PageFound:
     mark = store.newest(wanted.type) if wanted.mark is None else wanted.mark
     reading = replace(reading, rows=(wanted.beyond, mark))
-    page = store.read(reading, wanted.after, NEAR_PAGE if near else PAGE)
+    # Whoever is near decodes every event anyhow: it need not be done twice.
+    page = store.read(reading, wanted.after, NEAR_PAGE if near else PAGE, exactly=not near)
     events = [msgspec.Raw(each) for each in page.bodies]
-    return PageFound(wanted.id, events, after=page.after, mark=mark, damaged=len(page.damaged))
+    damaged = len(page.damaged)
+    return PageFound(wanted.id, events, after=page.after, mark=mark, damaged=damaged, loose=page.loose)
 
 
 @contextlib.asynccontextmanager

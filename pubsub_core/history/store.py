@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -85,6 +85,8 @@ class Page:
     after: Position | None
     damaged: Sequence[int] = ()
     """The rows of events that do not open."""
+    loose: bool = False
+    """Whether events may be among them that the filter does not let through."""
 
     @property
     def events(self) -> list[Event]:
@@ -231,11 +233,13 @@ class HistoryStore:
         with self._database.reading() as connection:
             return int(connection.execute(select(func.max(kept.table.c.id))).scalar() or 0)
 
-    def read(self, reading: Reading, after: Position | None = None, limit: int = PAGE) -> Page:
+    def read(
+        self, reading: Reading, after: Position | None = None, limit: int = PAGE, exactly: bool = True
+    ) -> Page:
         """The next events that are wanted. Raises HistoryUnavailable.
 
         A page may hold fewer events than `limit`, even none, while there is a next. Nothing is kept of a type that was
-        never stored.
+        never stored. Unless `exactly` these are asked for, a page may be loose.
         """
         kept = self._tables.get(reading.type)
         if kept is None:
@@ -246,6 +250,8 @@ class HistoryStore:
         query = query.where(*_within(columns, reading), *_beyond(columns, after), condition.sql)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(columns.time, columns.id).limit(limit)).all()
+        if not exactly and not condition.exact:
+            return replace(self._page(reading.type, rows, limit, None), loose=True)
         passes = None if condition.exact else compile_predicate(reading.filter, EVENT)
         return self._page(reading.type, rows, limit, passes)
 

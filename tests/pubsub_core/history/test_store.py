@@ -92,6 +92,18 @@ def test_what_was_stored_is_read_in_order_of_time_page_by_page(url):
         assert history.read(Reading(TYPE), Position(3.0, 10**9)).events == in_order[3:]
 
 
+def test_a_loose_page_says_so_and_leaves_nothing_out(url):
+    events = [event(n, drug=("morphine", "aspirin")[n % 2], who=f"nurse{n % 3}") for n in range(12)]
+    morphine, nurse = Equal(Path("event", (DRUG,)), "morphine"), Equal(Path("event", (WHO,)), "nurse1")
+    with HistoryStore(url, VAULT) as history:
+        keep(history)
+        add(history, events)
+        page = history.read(Reading(TYPE, filter=And((morphine, nurse))), exactly=False)
+        assert page.loose
+        assert page.events == events[::2]  # the database tells the drug, and not who gave it
+        assert not history.read(Reading(TYPE, filter=morphine), exactly=False).loose
+
+
 def test_what_is_stored_twice_is_kept_once(url):
     with HistoryStore(url, VAULT) as history:
         keep(history)
