@@ -23,7 +23,8 @@ all: ALLOW SUBSCRIPTION TO {reading}
 before: AUTO REPLAY EVENT TYPE {reading} FILTER patient = 'p1' ON {emergency} WHERE patient = 'p1'
 after: AUTO REPLAY EVENT TYPE {reading} FILTER patient = 'p2' ON {emergency} WHERE patient = 'p1'
 """
-COUNT = 3_000
+COUNT = 6_000
+"""Half of it is more than may be on its way when 500 were read: so neither replay is over by then."""
 
 
 async def read(subscriber, count: int) -> list[tuple[object, object]]:
