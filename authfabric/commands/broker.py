@@ -18,6 +18,7 @@ import msgspec
 import typer
 
 from authfabric import passphrase
+from authfabric.allocation import keep_freed_memory
 from authfabric.capability_files import FileRefused, read, read_owners, write_new
 from authfabric.history_files import Database, HistoryKey, KeepFile, history_setting
 from authfabric.network_key import NetworkKey, read_network_key
@@ -268,6 +269,7 @@ async def _serve(serving: Serving, health_port: int, json: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    keep_freed_memory()
     async with serve_broker(serving) as service:
         # What is there now stays, and of what comes most is gone before anybody need look for circles in it.
         gc.freeze()

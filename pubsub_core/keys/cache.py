@@ -32,7 +32,8 @@ class Cached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The groups whose keys it takes, and the epochs of the keys."""
     salt: bytes
     number: int
-    data: bytes
+    data: memoryview
+    """In the message that it came with: it may be large, and is read once."""
 
 
 class CacheSealer:
@@ -55,7 +56,7 @@ class CacheSealer:
         if span is None or self._prepared != (self._ring.revision, salt) or not span.at(at):
             span = self._span = self._prepare(at, salt)
         data = span.cipher.encrypt(nonce(number), batch, bound)
-        return Cached(at, self._epochs, salt, number, data)
+        return Cached(at, self._epochs, salt, number, memoryview(data))
 
     def _prepare(self, at: float, salt: bytes) -> _Span:
         """The cipher for this time, and how long its keys last."""
