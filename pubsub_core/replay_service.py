@@ -170,8 +170,9 @@ class Replays:
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
                 sent = session.past_sent[playback.number]
                 self.rules.announce(session, playback)
-                wanted = (each for each in taken if playback.passes(each[0], now))
-                session.outbox.put(*(Item(playback, event, raw) for event, raw in wanted))
+                passes = playback.passes
+                wanted = [Item(playback, event, raw) for event, raw in taken if passes(event, now)]
+                session.outbox.put(*wanted)
                 self._broker.flush(session)
                 for rule in playback.rates:
                     self._pace(session, rule).send(session.past_sent[playback.number] - sent, now)
