@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,10 +34,13 @@ from spark_eval.gathered import Gathered, InvalidEntities, gather
 from spark_eval.schemas import ATTRIBUTES, MASKS, ROLES
 from spark_eval.session import Sessions
 from spark_eval.store import absolute
-from spark_eval.table import ID
+from spark_eval.table import ID, UnreadableColumn
 from spark_eval.tasks import map_rows
 
 SPARK_ERRORS = (PySparkException, Py4JError)
+PARQUET = b"PAR1"
+"""How a Parquet file begins and ends."""
+_NAMED = re.compile(r"\[([A-Z][A-Z_.]+)\] (.+)")
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
@@ -47,7 +51,7 @@ class Entities(Protocol):
     def source(self) -> str: ...
 
     def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
-        """The entities under a plan. Raises InvalidEntities and UnreadableColumn."""
+        """The entities under a plan. Raises InvalidEntities."""
         ...
 
     def roles(self) -> frozenset[str]:
@@ -99,7 +103,7 @@ class StoredEntities:
     def masks(self, work: MaskWork, may_lack: Sequence[str] = ()) -> Gathered:
         opened = open_entities(self.session(), self.source)
         if opened.form == "columns":
-            work.check(to_arrow_schema(opened.frame.schema))
+            _check_types(opened, work)
         found = opened.gather(replace(work, form=opened.form), MASKS)
         return gather(found, work, self.source, may_lack)
 
@@ -175,10 +179,26 @@ def _suffix(source: str) -> str:
     if path.suffix and not path.exists():
         raise InvalidEntities(source, 0, "there is no such file")
     if path.suffix == ".parquet" and path.is_file():
-        with path.open("rb") as file:
-            if file.read(4) != b"PAR1":  # Spark would say so in two hundred lines
-                raise InvalidEntities(source, 0, "that is no Parquet file")
+        _check_parquet(path)
     return path.suffix
+
+
+def _check_parquet(path: Path) -> None:
+    """Spark would say so in two hundred lines."""
+    with path.open("rb") as file:
+        if file.read(4) != PARQUET:
+            raise InvalidEntities(str(path), 0, "that is no Parquet file")
+        file.seek(max(0, path.stat().st_size - len(PARQUET)))
+        if file.read() != PARQUET:
+            raise InvalidEntities(str(path), 0, "that is the beginning of a Parquet file, without its end")
+
+
+def _check_types(opened: EntityFrame, work: MaskWork) -> None:
+    try:
+        work.check(to_arrow_schema(opened.frame.schema))
+    except UnreadableColumn as error:
+        problem = f"its type is {error.type}: write it as text or numbers"
+        raise InvalidEntities(opened.source, opened.frame.count(), problem, error.column) from None
 
 
 def _read_csv(spark: SparkSession, source: str) -> DataFrame:
@@ -202,6 +222,8 @@ def _check_columns(found: EntityFrame) -> None:
         if kind and kind not in CSV_KINDS:
             problem = f"`{kind}` is no type: write one of {', '.join(CSV_KINDS)} after the colon"
             raise InvalidEntities(found.source, found.frame.count(), problem, name)
+    if not names:
+        raise InvalidEntities(found.source, 0, "there is nobody and nothing in it")
     if ID not in [name for name, _ in names]:
         problem = f"there is no such column among {', '.join(f'`{name}`' for name, _ in names)}"
         raise InvalidEntities(found.source, found.frame.count(), problem, ID)
@@ -211,6 +233,9 @@ def _check_columns(found: EntityFrame) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What Spark says, without its stack."""
+    """What Spark says, without its stack: the line with its word for the error, or else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = next(filter(None, map(_NAMED.search, lines)), None)
+    if named is not None:
+        return f"{named[1]}: {named[2]}"
     return lines[0].removeprefix("[").replace("] ", ": ", 1) if lines else type(error).__name__

@@ -24,7 +24,7 @@ class InvalidEntities(EvaluationError):
 
     def __init__(self, source: str, rows: int, problem: str, column: str = "") -> None:
         place = f"`{source}`, column `{column}`" if column else f"`{source}`"
-        super().__init__(f"{place}: {problem} ({rows:,} rows read)")
+        super().__init__(f"{place}: {problem} ({_count(rows, 'row')} read)")
         self.source = source
         self.rows = rows
         self.problem = problem
@@ -58,7 +58,10 @@ def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str]
     names: list[str] = found.column("id").combine_chunks()[::each].to_pylist()
     if len(set(names)) < len(names):
         twice = next(name for name, after in itertools.pairwise(names) if name == after)
-        problem = f"{_count(len(names) - len(set(names)), 'name')} stand there twice, such as `{twice}`"
+        more = len(names) - len(set(names))
+        problem = (
+            f"{_count(more, 'name')} {'stands' if more == 1 else 'stand'} there twice, such as `{twice}`"
+        )
         raise InvalidEntities(source, rows, problem, "id")
     return Gathered(names, decode(found, len(work.plan.joins)))
 
@@ -113,4 +116,4 @@ def _distinct(values: list[list[object]], rows: Codes) -> Keys:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number > 1 else ''}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

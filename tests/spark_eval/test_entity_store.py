@@ -19,7 +19,6 @@ from spark_eval.entity_store import BundledEntities, StoredEntities
 from spark_eval.gathered import InvalidEntities
 from spark_eval.plan import Rules, make_plan
 from spark_eval.split import Part
-from spark_eval.table import UnreadableColumn
 
 LEVEL, ROLES, DEPT = (Path("subject", (name,)) for name in ("level", "roles", "dept"))
 PLAN = make_plan(
@@ -127,18 +126,19 @@ BAD = [
     (
         "p.jsonl",
         '{"id": "a", "level": 3, "dept": 1}\n',
-        "p.jsonl`, column `roles`: no row has this attribute, which the policy `clerks` looks at (1 rows read)",
+        "p.jsonl`, column `roles`: no row has this attribute, which the policy `clerks` looks at (1 row read)",
     ),
+    ("p.csv", "", "p.csv`: there is nobody and nothing in it (0 rows read)"),
     ("p.jsonl", "", "p.jsonl`: there is nobody and nothing in it (0 rows read)"),
     (
         "p.csv",
         "name,level:number\nann,3\n",
-        "p.csv`, column `id`: there is no such column among `name`, `level` (1 rows read)",
+        "p.csv`, column `id`: there is no such column among `name`, `level` (1 row read)",
     ),
     (
         "p.csv",
         f"{HEAD}\nann,high,[],x\n",
-        "p.csv`: 1 row cannot be read, such as no number in `level`: `high` (1 rows read)",
+        "p.csv`: 1 row cannot be read, such as no number in `level`: `high` (1 row read)",
     ),
     (
         "p.csv",
@@ -178,12 +178,23 @@ def test_a_file_that_is_not_there_or_not_what_its_name_says_is_refused(spark, tm
     (tmp_path / "x.parquet").write_text("no parquet at all")
     with pytest.raises(InvalidEntities, match=r"x.parquet`: that is no Parquet file \(0 rows"):
         masks(stored(spark, tmp_path / "x.parquet"))
+    (tmp_path / "x.parquet").write_text("PAR1 and no more")
+    with pytest.raises(InvalidEntities, match=r"x.parquet`: that is the beginning of a Parquet file"):
+        masks(stored(spark, tmp_path / "x.parquet"))
+    (tmp_path / "several").mkdir()
+    (tmp_path / "several" / "x.parquet").write_text("PAR1 and no more")
+    with pytest.raises(
+        InvalidEntities, match=r"several`: FAILED_READ_FILE.*: Encountered error while reading file"
+    ):
+        masks(stored(spark, tmp_path / "several"))
 
 
 def test_columns_of_a_wrong_type_are_refused(spark, tmp_path):
     born = pa.table({"id": ["a"], "level": pa.array([0], pa.timestamp("us"))})
     pa.parquet.write_table(born, tmp_path / "a.parquet")
-    with pytest.raises(UnreadableColumn, match="`level` is of the type timestamp"):
+    with pytest.raises(
+        InvalidEntities, match=r"a.parquet`, column `level`: its type is timestamp.* \(1 row read\)"
+    ):
         masks(stored(spark, tmp_path / "a.parquet"))
     pa.parquet.write_table(pa.table({"id": [1, 2]}), tmp_path / "b.parquet")
     with pytest.raises(InvalidEntities, match=r"column `id`: names are text, not bigint \(2 rows read\)"):
