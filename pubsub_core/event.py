@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -18,6 +19,8 @@ from pubsub_core.keys.sealing import Sealed
 MAX_EVENT_BYTES = 64 * 1024
 _INTEGERS = range(-(2**63), 2**63)
 _LEAST, _MOST = -(2.0**63), 2.0**63  # exact, and quick to compare with either kind of number
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=_INTEGERS[0], le=_INTEGERS[-1])]
+"""As large as databases have them, and no larger: what is sent could be twice that."""
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -31,7 +34,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The publisher's public key."""
     time: float
     """When it was published, by the publisher's clock."""
-    sequence: int
+    sequence: Number
     """Its number among all events of this publisher's session: it tells one event from another."""
     attributes: dict[str, object]
     """Values by the attributes' UUIDs."""

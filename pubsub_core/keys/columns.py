@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pubsub_core.event import Event
+from pubsub_core.event import Event, Number
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.opening import Opener
 from pubsub_core.keys.plan import Plan
@@ -27,7 +27,7 @@ class Columns(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Events of one type: their headings, what of them is in clear, and the rest in columns."""
 
     type: str
-    headings: list[tuple[str, bytes, float, int]]
+    headings: list[tuple[str, bytes, float, Number]]
     """Version, publisher, time and sequence of each."""
     clear: list[dict[str, object]]
     sealed: Sealed

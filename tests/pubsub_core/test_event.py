@@ -63,3 +63,11 @@ def test_an_event_travels_without_loss_and_without_names():
 def test_bytes_that_are_no_event_are_refused(data):
     with pytest.raises(InvalidEvent):
         decode(data)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1])
+def test_a_number_that_no_database_can_keep_is_refused(number):
+    with pytest.raises(InvalidEvent):
+        decode(encode(Event("t", "v", b"p", 1.0, number, {})))
+    largest = Event("t", "v", b"p", 1.0, 2**63 - 1, {})
+    assert decode(encode(largest)) == largest

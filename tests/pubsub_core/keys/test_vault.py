@@ -82,6 +82,12 @@ def test_no_change_of_what_is_sealed_together_makes_it_say_something_else(rows, 
             )
 
 
+def test_a_number_that_is_none_of_an_event_is_not_taken_in_columns_either():
+    sealing, opening = vault(PLANS["each"]), vault(PLANS["each"])
+    with pytest.raises(CannotOpen):
+        opening.open_many(sealing.seal_many([event({A: 1}, 2**63)]))
+
+
 def test_rows_and_headings_do_not_change_places():
     made = decode(vault(PLANS["each"]).seal_many([event({A: 1}, 1), event({A: 2}, 2)]))
     swapped = msgspec.structs.replace(made, headings=made.headings[::-1])
