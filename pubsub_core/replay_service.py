@@ -27,13 +27,16 @@ from pubsub_core.past_service import Pages, PastUnknown
 from pubsub_core.playback import WINDOW, Merge, Playback, Query, Source, Waiting
 from pubsub_core.rule_sending import RuleSending
 from pubsub_core.seen import LOOKBACK
-from pubsub_core.session import Item, Session
+from pubsub_core.session import Item, Peer, Session
 from pubsub_core.switchboard import Subscription
 
 AWAY_SECONDS = 3600.0
 """A broker that has been away for longer is not missed any more."""
 SETTLE_SECONDS = 2.5
 """So long after the start of a broker, others that it does not know of have made themselves known to it."""
+VOUCHED_SECONDS = 60.0
+"""A broker that is new may be heard before it is vouched for: so long it counts for the types that it had before."""
+NOTHING: frozenset[str] = frozenset()
 CHUNK = 512
 """So many events are handed on before others have their turn."""
 
@@ -53,6 +56,8 @@ class Replays:
         self._known, now = known, broker.setting.now()
         self._met = {name: (now, types) for name, types in known.load(AWAY_SECONDS).items()}
         """Other brokers, when each was last there, and the types that it is trusted with."""
+        self._since: dict[tuple[str, int], float] = {}
+        """Since when each other broker is there, as often as it has started."""
         self._started = asyncio.get_running_loop().time()
         self._boots: dict[str, tuple[int, float]] = {}
         """When each other broker started, and when it was last there."""
@@ -116,8 +121,16 @@ class Replays:
     def _meet(self) -> None:
         """Remember who is there: of somebody who is away for a while, the past is waited for, and missed by name."""
         now = self._broker.setting.now()
-        met = {each.name: (now, frozenset(each.carries)) for each in self._broker.peers.values()}
         recent = {name: each for name, each in self._met.items() if each[0] > now - AWAY_SECONDS}
+        peers = self._broker.peers.values()
+        self._since = {
+            (name, boot): self._since.get((name, boot), now) for name, boot in map(_start_of, peers)
+        }
+        met = {}
+        for peer in peers:
+            _, before = recent.get(peer.name, (now, NOTHING))
+            new = now - self._since[_start_of(peer)] < VOUCHED_SECONDS
+            met[peer.name] = now, (before | peer.carries if new else frozenset(peer.carries))
         self._met = {**recent, **met}
         self._known.save(self._met, now)
 
@@ -266,3 +279,7 @@ class Replays:
         finally:
             for task in tuple(self._tasks):
                 task.cancel()
+
+
+def _start_of(peer: Peer) -> tuple[str, int]:
+    return peer.name, peer.incoming.boot

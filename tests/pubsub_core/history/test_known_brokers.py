@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from time import time
 
 import pytest
 
 from pubsub_core.errors import ReplayIncomplete
 from pubsub_core.known_store import KnownBrokers
+from pubsub_core.past_service import Pages
+from pubsub_core.trust import Web
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_replay import ATTRIBUTES, publish, setting
 from tests.waiting import eventually
@@ -37,6 +40,31 @@ async def test_a_broker_that_is_slow_to_come_back_is_waited_for_and_missed_by_na
     monkeypatch.setattr("pubsub_core.past_service.PATIENCE_SECONDS", 60.0)
     replayed = await auditor.replay(kind.name)
     await place.broker("met", history=kept)
+    assert [each["amount"] async for each in replayed] == list(range(10))
+
+
+async def test_a_broker_that_is_heard_before_it_is_vouched_for_is_waited_for(place, tmp_path, monkeypatch):
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    kept, known = setting(f"sqlite:///{tmp_path / 'met.db'}"), tmp_path / "auditor.known"
+    met = f"met-{place.domain}"
+    KnownBrokers(known).save({met: (time(), frozenset({kind.id}))}, time())
+    await place.broker("met", history=kept)
+    nurse = await place.client("nurse", "met")
+    await publish(nurse, kind, range(10))
+    asked, ask = asyncio.Event(), Pages._ask
+
+    async def tell(self, name, wanted):
+        asked.set()
+        return await ask(self, name, wanted)
+
+    monkeypatch.setattr(Pages, "_ask", tell)
+    with monkeypatch.context() as unknown:
+        unknown.setattr(Web, "trusts", lambda *_: False)
+        service = await place.broker("auditor", known=known)
+        await eventually(lambda: met in service.broker.peers)
+        auditor = await place.client("auditor", "auditor")
+        replayed = await auditor.replay(kind.name)
+        await asyncio.wait_for(asked.wait(), 60)
     assert [each["amount"] async for each in replayed] == list(range(10))
 
 
