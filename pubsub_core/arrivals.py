@@ -57,14 +57,19 @@ class Arrivals:
     def late(self) -> Iterator[tuple[msgspec.Raw, Event]]:
         """What can be delivered now of what was waiting for keys."""
         waiting, self._late = self._late, deque()
+        blocked = set[str]()
         for each in waiting:
-            if self._setting.now() > each.until:
-                self._counts.withheld += 1
+            if each.sender in blocked:
+                self._late.append(each)
                 continue
             try:
                 yield from each.open()
             except KeyAwaited:
-                self._late.append(each)
+                if self._setting.now() > each.until:
+                    self._counts.withheld += 1
+                else:
+                    self._late.append(each)
+                    blocked.add(each.sender)
 
     def _keep(self, sender: str, type_: str, open_: Callable[[], Arrived]) -> None:
         """Have something wait for its keys."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import msgspec
@@ -21,7 +21,7 @@ from pubsub_core.keys.errors import KeyMissing
 from pubsub_core.keys.steady import Message, boxfuls, seal_box
 from pubsub_core.line import Kind, Numbered
 from pubsub_core.messages import CachedParcel, Parcel
-from pubsub_core.proof import DIGEST_BYTES, Proof, all_digests, digest
+from pubsub_core.proof import DIGEST_BYTES, WINDOW, Proof, all_digests, digest
 from pubsub_core.session import Counts, Peer, Setting
 from pubsub_core.switchboard import Switchboard
 from pubsub_core.ways import Ways
@@ -105,7 +105,7 @@ class Forwarding:
                 events = [event for _, _, event in each.items]
                 self._send_sealed(peer, each.type, events, each.admitted.proof)
             else:
-                self.send_parcel(peer, each.type, self._parcel(each.items, each.admitted))
+                self.send_parcel(peer, each.type, self._parcel(*self._vouched(each)))
         except KeyMissing:
             self._wait(each)
 
@@ -113,6 +113,16 @@ class Forwarding:
         if len(self._unsealed) >= MAX_UNSEALED:
             self._counts.overflowed += len(self._unsealed.popleft().items)
         self._unsealed.append(each)
+
+    def _vouched(self, each: _Unsealed) -> tuple[list[Place], Admitted]:
+        """What has waited, under a proof of our own: nobody takes what its publisher signed so long ago."""
+        items, admitted = each.items, each.admitted
+        if self._setting.now() - admitted.proof.time < WINDOW / 2:
+            return items, admitted
+        digests = all_digests(raw for _, raw, _ in items)
+        proof = self._setting.vouch(admitted.proof, digests)
+        places = [(place, raw, event) for place, (_, raw, event) in enumerate(items)]
+        return places, replace(admitted, proof=proof, digests=digests)
 
     def _parcel(self, items: list[Place], admitted: Admitted) -> Parcel:
         parcel = Parcel(self._setting.name, admitted.proof, [raw for _, raw, _ in items])

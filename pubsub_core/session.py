@@ -173,6 +173,6 @@ class Setting:
         self.rules = Rulebook(self.catalogue, self.identity.derive("rules"))
 
     def vouch(self, proof: Proof, digests: bytes) -> Proof:
-        """A proof of this broker's own for what it has changed."""
-        own = Proof(proof.credential, proof.time, self.nonce(), b"", self.identity.public.raw)
+        """A proof of this broker's own, as of now, for what it has changed or had to keep."""
+        own = Proof(proof.credential, self.now(), self.nonce(), b"", self.identity.public.raw)
         return own.sign(self.identity, digests)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from authz.predicate import TRUE
 from pubsub_core import arrivals, forwarding
 from pubsub_core.keys import DataKey, Plan
-from pubsub_core.messages import Taken
+from pubsub_core.keys.errors import KeyAwaited
+from pubsub_core.messages import Taken, unpack_cached_parcel, unpack_numbered
+from pubsub_core.proof import WINDOW
 from tests.pubsub_core.pair import KIND, Pair
 
 PLAN = Plan.each(each.id for each in KIND.attributes).of(KIND.id)
@@ -70,6 +74,25 @@ def test_what_was_kept_while_the_keys_went_is_passed_on_when_they_are_back(pair)
     assert speeds(pair) == SPEEDS[:2]
 
 
+@pytest.mark.parametrize("equals", [False, True])
+def test_what_has_waited_for_longer_than_proofs_count_is_taken_all_the_same(pair, equals):
+    recorder = pair.home.setting.recorder = Slow()
+    if equals:
+        pair.home.peers["away"].groups = frozenset(PLAN.by_id)
+    pair.home.publish(pair.bundle({"speed": 1.0}, {"speed": 2.0}), lambda taken: None)
+    take_away(pair.home)
+    recorder.waiting[0]("")
+    pair.now += 2 * WINDOW
+    give(pair.home)
+    pair.home.try_again()
+    if equals:
+        ((_, line),) = [each for each in pair.sent if each[0] == "cached"]
+        pair.away.receive_cached(unpack_cached_parcel(unpack_numbered(line).data))
+    else:
+        pair.carry()
+    assert speeds(pair) == [1.0, 2.0]
+
+
 def test_what_waits_for_keys_to_be_sealed_with_is_given_up_at_last_and_counted(pair):
     recorder = pair.home.setting.recorder = Slow()
     pair.home.publish(pair.bundle({"speed": 1.0}), lambda taken: None)
@@ -99,6 +122,24 @@ def test_what_is_sealed_under_a_key_that_has_not_come_waits_for_it_and_nothing_o
     assert speeds(pair) == SPEEDS[:1]
     pair.away.try_again()
     assert speeds(pair) == SPEEDS
+
+
+@pytest.mark.parametrize(("seconds", "first"), [(1.0, []), (arrivals.PATIENCE + 1, ["two"])])
+def test_what_can_be_opened_does_not_overtake_what_cannot_until_that_is_given_up(pair, seconds, first):
+    """They may be of two types, the one beginning what the other ends."""
+    waiting, ready = pair.away.arrivals, {"two"}
+
+    def opened(name):
+        if name not in ready:
+            raise KeyAwaited
+        return [name]
+
+    for name in ("one", "two"):
+        assert not waiting._opened_in_turn("home", partial(opened, name))
+    pair.now += seconds
+    assert list(waiting.late()) == first
+    ready.add("one")
+    assert list(waiting.late()) == ([] if first else ["one", "two"])
 
 
 def test_what_keys_never_come_for_is_not_delivered_empty(pair):
