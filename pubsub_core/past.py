@@ -90,8 +90,6 @@ class MarksFound(msgspec.Struct, frozen=True, tag_field="past", tag="marks found
     problem: str = ""
     later: bool = False
     """Whether to ask again."""
-    loose: bool = False
-    """Within a broker: whether events may be among them that the filter does not let through."""
 
 
 class Past(msgspec.Struct, frozen=True):
