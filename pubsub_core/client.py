@@ -141,6 +141,7 @@ class EventClient:
                 bus.on_ready.remove(client._reconnect)
                 for task in client._tasks:
                     task.cancel()
+                client._outgoing.hurry()
                 with contextlib.suppress(BusError, Refused, SessionLost):
                     await client._call(Disconnect())
 

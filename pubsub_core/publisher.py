@@ -89,13 +89,13 @@ class Outgoing:
         event = Event(definition.id, definition.version, self._key, time(), self._sequence, values)
         data = encode(event)
         if self._filling and self._filling_bytes + len(data) > MAX_BUNDLE_BYTES:
-            self._send_filling()
+            self.hurry()
         self._filling.append(data)
         self._filling_bytes += len(data)
         if len(self._filling) == 1:
             asyncio.get_running_loop().call_soon(self._send_early)
         elif len(self._filling) == MAX_BUNDLE:
-            self._send_filling()
+            self.hurry()
 
     @property
     def crowded(self) -> bool:
@@ -109,8 +109,14 @@ class Outgoing:
             await self._changed.wait()
         self._check()
 
+    def hurry(self) -> None:
+        """Send what there is, in company or not."""
+        if self._filling:
+            events, self._filling, self._filling_bytes = self._filling, [], 0
+            self._bundle(events)
+
     async def flush(self) -> None:
-        self._send_filling()
+        self.hurry()
         while self._in_flight and not self._ended:
             self._changed.clear()
             await self._changed.wait()
@@ -149,12 +155,7 @@ class Outgoing:
     def _send_early(self) -> None:
         """Send what there is, unless so much is on its way that more may as well come together first."""
         if len(self._in_flight) < EAGER:
-            self._send_filling()
-
-    def _send_filling(self) -> None:
-        if self._filling:
-            events, self._filling, self._filling_bytes = self._filling, [], 0
-            self._bundle(events)
+            self.hurry()
 
     def _bundle(self, events: list[bytes]) -> None:
         self._number += 1

@@ -59,6 +59,19 @@ async def test_events_wait_for_company_while_others_are_on_their_way(place):
     assert session.published == 3
 
 
+async def test_what_waits_for_company_is_sent_when_its_client_leaves(place, monkeypatch):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    subscriber = await (await place.client("bob", "north")).subscriber(kind.name)
+    async with place.connected("ann", "north") as writer:
+        publisher = await writer.publisher(kind.name)
+        await publisher.publish(score=1)
+        await publisher.flush()
+        monkeypatch.setattr("pubsub_core.publisher.EAGER", 0)
+        await publisher.publish(score=2)
+    assert [each["score"] for each in await take(subscriber, 2)] == [1, 2]
+
+
 async def test_events_between_brokers_survive_lost_connections(place):
     """Neither lost nor delivered twice, though the brokers' own connections end again and again."""
     kind = await place.define("News", *NEWS)
