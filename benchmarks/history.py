@@ -21,6 +21,7 @@ from pdp.bundle import File
 from pubsub_core.client import EventClient
 from pubsub_core.event import Event
 from pubsub_core.event_type import EventType
+from pubsub_core.history.database import MAPPED_BYTES
 from pubsub_core.rules.judge import Judge
 from pubsub_core.type_signature import SignedType
 
@@ -117,17 +118,19 @@ async def _replaying(domain: Domain, kind: EventType) -> dict[str, float]:
     keep.write_text("- {type: bench.*, search: {drug: blind}}\n")
     words = ["--history", f"sqlite:///{path}", "--history-key", str(key), "--keep", str(keep)]
     await domain.start_broker([domain], domain.key, words, name="past")
-    replayed, plain = [], []
+    replayed, plain, mapped = [], [], []
     async with domain.client("auditor", {"roles": ["auditor"]}, broker="past") as auditor:
         await _replay(auditor, kind, REPLAYS)  # a broker that has just started waits for others to say hello
         for number in range(REPLAYS):
             plain.append(_plain(path, secret, kind, f"drug{number}"))
+            mapped.append(_plain(path, secret, kind, f"drug{number}", MAPPED_BYTES))
             replayed.append(await _replay(auditor, kind, number))
     return {
         "fill_seconds": seconds,
         "replayed_per_second": max(replayed),
         "fetched_per_second": max(plain),
         "replay_ratio": max(replayed) / max(plain),
+        "replay_ratio_mapped": max(replayed) / max(mapped),
     }
 
 
@@ -138,9 +141,9 @@ async def _replay(auditor: EventClient, kind: EventType, number: int) -> float:
     return len(found) / (perf_counter() - start)
 
 
-def _plain(path: Path, secret: bytes, kind: EventType, drug: str) -> float:
+def _plain(path: Path, secret: bytes, kind: EventType, drug: str, mapped: int = 0) -> float:
     start = perf_counter()
-    return fetch(path, secret, kind, drug) / (perf_counter() - start)
+    return fetch(path, secret, kind, drug, mapped) / (perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -58,11 +58,15 @@ def _events(kind: EventType, numbers: range, start: float) -> Iterator[tuple[Eve
         yield event, encode(event)
 
 
-def fetch(path: Path, secret: bytes, kind: EventType, drug: str) -> int:
-    """The same rows by SQL alone, all at once and unopened, by the driver that the history has: how many there are."""
+def fetch(path: Path, secret: bytes, kind: EventType, drug: str, mapped: int = 0) -> int:
+    """The same rows by SQL alone, all at once and unopened, by the driver that the history has: how many there are.
+
+    The history reads its file through memory too; `mapped` bytes let this do so as well.
+    """
     attribute = next(each.id for each in kind.attributes if each.name == "drug")
     query = f"SELECT * FROM events_{kind.id} WHERE blind_{attribute} = ? ORDER BY time, id"
     with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA mmap_size = {mapped}")
         return len(connection.execute(query, [Vault(secret).blind(attribute, drug)]).fetchall())
 
 
