@@ -40,10 +40,12 @@ class KnownBrokers:
 
     def load(self, away: float) -> dict[str, frozenset[str]]:
         """Who was there in the last `away` seconds before the file was written, and the types of each."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return {}
         try:
             known = _decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             _log.warning("`%s`, with the brokers that were known, cannot be read: %s", self._path, error)
             return {}
