@@ -31,4 +31,6 @@ def faults(how: str) -> int:
 
 
 def test_large_messages_that_come_and_go_take_no_new_pages():
-    assert faults("kept") < 1000 < faults("as ever")
+    if faults("as ever") < 1000:
+        pytest.skip("this C library keeps it anyhow")
+    assert faults("kept") < 1000

@@ -20,9 +20,10 @@ async def answer(pdp: Connection) -> None:
     await pdp.flush()
 
 
-async def test_no_request_is_lost_when_both_ends_are_renewed(tmp_path):
+async def test_no_request_is_lost_when_both_ends_are_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr("bus.renewal.SHARE", 0.1)  # soon, with time to spare on a slow machine
     async with (
-        secured(tmp_path, rules=SHORT) as (world, _),
+        secured(tmp_path, rules=AccessRules(session_seconds=20.0)) as (world, _),
         world.connect(PEP) as pep,
         world.connect(PDP) as pdp,
     ):

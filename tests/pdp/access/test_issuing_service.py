@@ -186,9 +186,10 @@ async def test_a_replica_that_starts_leaves_what_its_session_still_gives(tmp_pat
         assert (police.ready, police.reconnects) == (True, 0)
 
 
-async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_lost(tmp_path):
+async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr("bus.renewal.SHARE", 0.1)  # soon, with time to spare on a slow machine
     members = {}
-    async with secured(tmp_path, rules=AccessRules(session_seconds=3.0)) as (world, access):
+    async with secured(tmp_path, rules=AccessRules(session_seconds=20.0)) as (world, access):
 
         def certify(key, lifetime):
             return certify_for(Subject("member", key), world.domain, "domain", lifetime)
@@ -200,7 +201,7 @@ async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_los
             await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
             await pdp.flush()
             members["pep"] = world.grant(holder := Identity.generate(), PEP)
-            short = certify_for(Subject("member", holder.public), world.domain, "domain", Lifetime(time(), 4))
+            short = certify_for(Subject("member", holder.public), world.domain, "domain", Lifetime(time(), 8))
             given = replace(
                 world.credentials(PEP, holder), tls=client_context(holder, short, world.authority)
             )
@@ -217,15 +218,16 @@ async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_los
                     pass
 
 
-async def test_what_is_renewed_is_kept_in_the_file_it_came_from(tmp_path):
+async def test_what_is_renewed_is_kept_in_the_file_it_came_from(tmp_path, monkeypatch):
     """So whoever starts from the file when the first certificate has ended is let in."""
+    monkeypatch.setattr("bus.renewal.SHARE", 0.01)  # soon, with all the time that a slow machine may take
     members = {}
-    async with secured(tmp_path, rules=AccessRules(session_seconds=3.0)) as (world, access):
+    async with secured(tmp_path, rules=AccessRules(session_seconds=100.0)) as (world, access):
         certify = lambda key, life: certify_for(Subject("member", key), world.domain, "domain", life)  # noqa: E731
         issuer = Issuer("domain", world.service)
         async with IssuingService(access.member, issuer, time, Enrolment(lambda: members), certify=certify):
             members["pep"] = granted = world.grant(holder := Identity.generate(), PEP)
-            short = certify(holder.public, Lifetime(time(), 8))
+            short = certify(holder.public, Lifetime(time(), 100))
             capability = unparse_chain([granted])
             given = CredentialsFile(world.url, holder.to_pem().decode(), capability, short, world.authority)
             write_credentials(file := tmp_path / "pep.json", given)
