@@ -44,6 +44,8 @@ from pubsub_core.trust import Web
 from pubsub_core.type_store import TypeStore
 
 TICK_SECONDS = 1.0
+PDP_SECONDS = 3.0
+"""How long PDPs may take. A client waits longer, and would have to ask again if refused for want of an answer."""
 SESSION_TTL = 30.0
 """Seconds without a word from a client after which its session is over."""
 MAX_UNSENT = 10_000
@@ -284,6 +286,7 @@ async def serve_broker(serving: Serving) -> AsyncIterator[BrokerService]:
             name=serving.name,
             trust=tuple(map(str, serving.policies)),
             credentials=serving.home_access,
+            deadline=PDP_SECONDS,
         ) as pep,
         connect(serving.url, name=serving.name) as bus,
         contextlib.AsyncExitStack() as stack,

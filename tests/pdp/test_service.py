@@ -79,6 +79,7 @@ class TestDrain:
             await eventually(lambda: running.queued == 5)
             draining = asyncio.create_task(running.drain())
             await eventually(lambda: not connection._client._subs.keys() - {1})
+            await connection.flush()  # so that the server knows too
             with pytest.raises(NoResponders):
                 await ask(bus, READ)
             assert not draining.done()
