@@ -5,6 +5,7 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -13,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bus.envelope import pack
+from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Closed, Delivery, Interest, Post, Tense
 from pubsub_core.rules.judge import Shown
@@ -20,6 +22,8 @@ from pubsub_core.session import Counts, Item, Session, Setting
 
 MAX_ITEMS = 512
 MAX_POST_BYTES = 256 * 1024
+
+_log = logging.getLogger("authfabric.events")
 
 
 class Mail:
@@ -98,9 +102,19 @@ class Mail:
         enforcement = subscription.granted.get(event.type)
         if enforcement is None:
             return ()
-        matched = item.matched is enforcement
-        if enforcement.open and matched and not subscription.tense:
+        if enforcement.open and item.matched is enforcement and not subscription.tense:
             return (raw,)
+        try:
+            return self._restricted(session, item, event, enforcement, now)
+        except Exception:  # what one has published must not be in the way of what others have
+            _log.exception("an event that cannot be looked at is withheld")
+            return ()
+
+    def _restricted(
+        self, session: Session, item: Item, event: Event, enforcement: Enforcement, now: float
+    ) -> Sequence[msgspec.Raw]:
+        """What is left of an event after everything that may be said against it."""
+        subscription, raw, matched = item.subscription, item.raw, item.matched is enforcement
         size = len(memoryview(raw)) if enforcement.measures else 0
         if enforcement.judge is not None:
             shown = enforcement.show(event, size, now, matched)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz.predicate import Equal, Order, Path
+from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import MAX_EVENT_BYTES, decode, encode
 from pubsub_core.keys.sealing import Sealed
 from pubsub_core.messages import Taken
@@ -229,6 +230,22 @@ def test_while_a_broker_is_held_nothing_is_delivered_and_nothing_is_lost(pair):
     pair.grant(subscription, Restriction(filter=Order(attribute("speed"), ">", 50)))
     pair.away.release()
     assert pair.seen() == [(1, FAST)]
+
+
+def test_an_event_that_cannot_be_looked_at_is_withheld_and_in_the_way_of_no_other(pair, monkeypatch):
+    pair.subscribe(restriction=Restriction(visible=frozenset([ID["speed"]])))
+    look = Enforcement.deliver
+
+    def deliver(self, event, *about):
+        if event.attributes[ID["speed"]] == CAR["speed"]:
+            raise RecursionError
+        return look(self, event, *about)
+
+    monkeypatch.setattr(Enforcement, "deliver", deliver)
+    pair.publish(pair.bundle(CAR, FAST))
+    pair.carry()
+    assert pair.seen() == [(1, {"speed": FAST["speed"]})]
+    assert pair.away.counts.withheld == 1
 
 
 def test_what_waits_for_a_slow_client_is_shown_as_policies_allow_when_it_is_sent(pair):
