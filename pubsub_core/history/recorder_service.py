@@ -155,6 +155,9 @@ class Recorder:
             except HistoryUnavailable as error:
                 if attempt:
                     return str(error)
+            except Exception:  # nobody else would store anything, if this were the end of the thread
+                _log.exception("events cannot be kept")
+                return "events cannot be kept: the broker's log says why"
         return ""
 
     def _finish(self, jobs: Sequence[_Job], problem: str) -> None:

@@ -77,6 +77,25 @@ async def test_what_cannot_be_kept_is_not_passed_on_and_its_publisher_is_told(ur
     assert [list(each.attributes.values())[1] for each in kept(url, kind.id)] == [1, 3]
 
 
+async def test_whatever_goes_wrong_those_who_publish_are_told_and_what_comes_next_is_kept(
+    place, tmp_path, monkeypatch
+):
+    kind, url = await place.define("Prescribe", *ATTRIBUTES), f"sqlite:///{tmp_path / 'met.db'}"
+    await place.broker("met", history=setting(url))
+    async with place.connected("nurse", "met") as nurse:
+        publisher = await nurse.publisher(kind.name)
+        with monkeypatch.context() as broken:
+            broken.setattr(HistoryStore, "append", lambda self, events, marks: 1 // 0)
+            await publisher.publish(drug="morphine", amount=1)
+            with pytest.raises(NotKept, match="cannot be kept"):
+                await publisher.flush()
+        await publisher.publish(drug="morphine", amount=2)
+        await publisher.flush()
+    assert [each.attributes for each in kept(url, kind.id)] == [
+        dict(zip((each.id for each in kind.attributes), ("morphine", 2), strict=True))
+    ]
+
+
 async def test_what_has_been_kept_long_enough_is_forgotten(url, place, monkeypatch):
     monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_SECONDS", 0.0)
     monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_ROWS", 7)
