@@ -16,6 +16,7 @@ from math import inf, isnan, nextafter
 from typing import TypeAlias
 
 from pubsub_core.broker import Broker
+from pubsub_core.event import encode
 from pubsub_core.past import MarksFound, MarksWanted
 from pubsub_core.past_service import Pages, PastUnknown
 from pubsub_core.rules.fluents import Arguments
@@ -23,6 +24,8 @@ from pubsub_core.rules.observer import Common, Mark
 from pubsub_core.session import Peer
 
 PAGE = 1024
+MOST_BYTES = 256 * 1024
+"""So large a page may be: twice that is no message any more."""
 AGAIN_SECONDS = 10.0
 """After so long a broker that could not tell is asked again."""
 
@@ -97,11 +100,11 @@ class FluentExchange:
         if wanted.wants > peer.version or not all(broker.ways.reaches(peer, each) for each in shared.types):
             return MarksFound(wanted.id, later=True)
         moments = broker.setting.rules.context.fluents.moments(wanted.fluent, wanted.since)
-        page = moments[:PAGE]
-        if len(moments) > PAGE:  # those of one moment are not parted
-            page += [each for each in moments[PAGE:] if each[0] == page[-1][0]]
-        after = nextafter(page[-1][0], inf) if len(page) < len(moments) else None
-        return MarksFound(wanted.id, [(arguments, at, begins) for at, arguments, begins in page], after)
+        for most in (PAGE, 32, 1):  # names may be long
+            found = _page(wanted.id, moments, most)
+            if len(encode(found)) <= MOST_BYTES:
+                return found
+        return MarksFound(wanted.id, problem="knows more of one moment than goes into a message")
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -111,3 +114,12 @@ class FluentExchange:
         finally:
             for task in self._asked.values():
                 task.cancel()
+
+
+def _page(id_: bytes, moments: list[tuple[float, Arguments, bool]], most: int) -> MarksFound:
+    """The first of them, so many or a few more: those of one moment are not parted."""
+    page = moments[:most]
+    if len(moments) > most:
+        page += [each for each in moments[most:] if each[0] == page[-1][0]]
+    after = nextafter(page[-1][0], inf) if len(page) < len(moments) else None
+    return MarksFound(id_, [(arguments, at, begins) for at, arguments, begins in page], after)

@@ -8,12 +8,17 @@ from time import time
 import pytest
 
 from authz import Identity
+from bus.envelope import pack
+from pubsub_core.fluent_exchange_service import FluentExchange
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.past import MarksWanted
-from pubsub_core.rules.fluents import Fluent
+from pubsub_core.past import MarksWanted, Past
+from pubsub_core.past_service import Pages
+from pubsub_core.rules.fluents import Fluent, Fluents
+from pubsub_core.rules.observer import Common
 from pubsub_core.trust import vouch
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import AUDIT, CASE, PRESCRIBE, publish, release
+from tests.pubsub_core.pair import Pair
 from tests.waiting import eventually
 
 __all__ = ["place"]
@@ -92,3 +97,22 @@ async def test_what_is_told_is_of_the_same_fluent_and_for_those_trusted_with_wha
         return [(who, begins) for who, _, begins in told(NAME, definition).marks]
 
     await eventually(lambda: told_in_trust() == [(("n1",), True)])
+
+
+@pytest.mark.parametrize(("apart", "problem"), [(1.0, ""), (0.0, "knows more of one moment")])
+def test_no_more_is_told_at_once_than_goes_into_a_message(monkeypatch, apart, problem):
+    rule, long = Common(frozenset("t"), b"d"), "x" * 1000
+    moments = Fluents()
+    for number in range(1500):
+        moments.initiate(Fluent(NAME, (f"{long}{number}",)), 1.0 + number * apart)
+    pair = Pair()
+    pair.home.observer.common = {NAME: rule}
+    pair.home.setting.rules.context.fluents = moments
+    peer = pair.home.peers["away"]
+    peer.carries, peer.version = {"t"}, 1
+    monkeypatch.setattr(pair.home.ways, "reaches", lambda *_: True)
+    exchange = FluentExchange(pair.home, Pages(pair.home))
+    found = exchange.tell(peer, MarksWanted(b"", "t", NAME, b"d"))
+    assert pack(Past(found))
+    assert found.problem.startswith(problem)
+    assert bool(found.marks) == (found.after is not None) == (not problem)
