@@ -6,9 +6,10 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,9 @@ MAX_ITEMS = 512
 MAX_POST_BYTES = 256 * 1024
 
 _log = logging.getLogger("authfabric.events")
+
+_Sent: TypeAlias = tuple[int, msgspec.Raw] | None
+"""An event with the number of its subscription, or the gap that it has left."""
 
 
 class Mail:
@@ -52,13 +56,11 @@ class Mail:
         session.outbox.acknowledge(received)
         first, again = session.outbox.unacknowledged(received)
         for tense, run in groupby(again, lambda item: item.subscription.tense):
-            alike = list(run)
-            for start in range(0, len(alike), MAX_ITEMS):
-                items = [self._again(session, item) for item in alike[start : start + MAX_ITEMS]]
+            for items in _postfuls(self._again(session, item) for item in run):
                 self.post(session, Delivery(first, items, tense))
                 first += len(items)
 
-    def _again(self, session: Session, item: Item) -> tuple[int, msgspec.Raw] | None:
+    def _again(self, session: Session, item: Item) -> _Sent:
         shown = self._shown(session, item, self._setting.now())
         return (item.subscription.number, shown[item.part]) if item.part < len(shown) else None
 
@@ -147,8 +149,21 @@ class _Message:
     """The next message to a client, in the making."""
 
     tense: Tense
-    items: list[tuple[int, msgspec.Raw] | None] = field(default_factory=list)
+    items: list[_Sent] = field(default_factory=list)
     sent: list[Item] = field(default_factory=list)
     """What the client may have to be sent again."""
     looked_at: int = 0
     """How many of those that were to come next have been sent or withheld."""
+
+
+def _postfuls(items: Iterable[_Sent]) -> Iterator[list[_Sent]]:
+    """What is sent, in parts that each fit a message."""
+    part, size = list[_Sent](), 0
+    for item in items:
+        part.append(item)
+        size += 0 if item is None else len(memoryview(item[1]))
+        if len(part) >= MAX_ITEMS or size >= MAX_POST_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part

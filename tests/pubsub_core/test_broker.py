@@ -232,6 +232,17 @@ def test_while_a_broker_is_held_nothing_is_delivered_and_nothing_is_lost(pair):
     assert pair.seen() == [(1, FAST)]
 
 
+def test_however_large_events_are_all_that_was_not_received_is_sent_again(pair):
+    pair.subscribe()
+    large = [{**CAR, "numberplate": f"{number:050000}"} for number in range(20)]
+    for each in large:
+        pair.publish(pair.bundle(each))
+    pair.carry()
+    pair.sent.clear()
+    pair.away.resend(pair.away.sessions["sub"], 2)
+    assert pair.seen() == [(1, each) for each in large[2:]]
+
+
 def test_an_event_that_cannot_be_looked_at_is_withheld_and_in_the_way_of_no_other(pair, monkeypatch):
     pair.subscribe(restriction=Restriction(visible=frozenset([ID["speed"]])))
     look = Enforcement.deliver
