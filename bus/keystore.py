@@ -45,6 +45,10 @@ def load_key(path: Path, passphrase: Callable[[], str]) -> Identity:
 
     Raises KeyFileRefused if others could read the file too, InvalidKey if the passphrase does not fit.
     """
+    if path.suffix == ".pub":
+        raise KeyFileRefused(
+            path, f"is for public keys: give the private one, such as `{path.with_suffix('.key')}`"
+        )
     return unlock(path, read_private(path), passphrase)
 
 
@@ -94,13 +98,19 @@ def configured_passphrase() -> str | None:
 
 
 def load_public_key(text_or_path: str) -> PublicKey:
-    """A public key given as itself, or as the file that holds it."""
+    """A public key given as itself, or as the file that holds it. Raises InvalidKey, KeyFileRefused."""
     path = Path(text_or_path)
     try:
-        text = path.read_text(encoding="ascii") if path.is_file() else text_or_path
+        is_file = path.is_file()
+        text = path.read_text(encoding="ascii") if is_file else text_or_path
     except (OSError, ValueError) as error:
         raise KeyFileRefused(path, "must be a file with one public key in it") from error
-    return PublicKey.parse(text.strip())
+    try:
+        return PublicKey.parse(text.strip())
+    except InvalidKey as error:
+        if is_file:  # whose content, perhaps a private key, is not for the terminal
+            raise KeyFileRefused(path, "must be a file with one public key in it") from None
+        raise InvalidKey(f"{error}, or a file that holds one") from None
 
 
 def read_private(path: Path) -> bytes:

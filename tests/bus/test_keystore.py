@@ -92,5 +92,19 @@ def test_a_public_key_is_given_as_itself_or_in_a_file(tmp_path):
     file = tmp_path / "met.pub"
     file.write_text(f"{KEY.public}\n")
     assert load_public_key(str(KEY.public)) == load_public_key(str(file)) == KEY.public
-    with pytest.raises(InvalidKey):
+    with pytest.raises(InvalidKey, match=r"`PITO` is not a public key: .*, or a file that holds one"):
         load_public_key("PITO")
+
+
+def test_a_private_key_in_place_of_a_public_one_is_not_shown(path):
+    create_key(path, KEY, None)
+    with pytest.raises(KeyFileRefused) as refused:
+        load_public_key(str(path))
+    assert str(refused.value) == f"`{path}` must be a file with one public key in it"
+
+
+def test_a_public_key_in_place_of_a_private_one_is_refused_with_what_would_be_right(tmp_path):
+    file = tmp_path / "met.pub"
+    file.write_text(f"{KEY.public}\n")
+    with pytest.raises(KeyFileRefused, match=r"is for public keys: .*met\.key"):
+        load_key(file, unasked)
