@@ -96,4 +96,4 @@ def _say_ready(serving: Serving, address: str) -> None:
     if serving.json:
         print_json({"ready": True, "domain": serving.folder.file.name, "url": address})
     else:
-        err.print(f"[green]ready[/]: decides who connects to {address}", highlight=False)
+        err.print(f"[green]ready[/]: decides who connects to {address}", highlight=False, soft_wrap=True)

@@ -188,4 +188,8 @@ def _say_ready(serving: Serving, replica: Replica, port: int) -> None:
         print_json({"ready": True, "url": serving.url, "serves": scopes, "health": health})
     else:
         shown = ", ".join(scopes[:5]) + (f" and {len(scopes) - 5} more" if len(scopes) > 5 else "")
-        err.print(f"[green]ready[/]: serves {shown} on {serving.url}; health on {health}", highlight=False)
+        err.print(
+            f"[green]ready[/]: serves {shown} on {serving.url}; health on {health}",
+            highlight=False,
+            soft_wrap=True,
+        )

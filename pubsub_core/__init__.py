@@ -4,6 +4,7 @@ from pubsub_core.client import Delivered, EventClient, Publisher, Replayed, Subs
 from pubsub_core.errors import (
     InvalidEvent,
     InvalidFilter,
+    NoBroker,
     NotKept,
     Refused,
     ReplayIncomplete,
@@ -20,6 +21,7 @@ __all__ = [
     "EventType",
     "InvalidEvent",
     "InvalidFilter",
+    "NoBroker",
     "NotKept",
     "Publisher",
     "Refused",

@@ -25,12 +25,12 @@ from authz.errors import InvalidSignature
 from bus.connection import Connection
 from bus.credentials import Credentials as BusCredentials
 from bus.envelope import pack
-from bus.errors import BusError, NotConnected
+from bus.errors import BusError, NoResponders, NotConnected
 from bus.link import connect
 from bus.subjects import broker as broker_subject
 from bus.subjects import mailbox, place
 from pubsub_core.catalogue import Catalogue
-from pubsub_core.errors import CallRefused, Refused, SessionLost, UnknownType
+from pubsub_core.errors import CallRefused, NoBroker, Refused, SessionLost, UnknownType
 from pubsub_core.event_type import EventType
 from pubsub_core.inbox import Inbox
 from pubsub_core.keys.channel import Channel
@@ -124,7 +124,7 @@ class EventClient:
         brokers: Collection[PublicKey] | None = None,
         access: BusCredentials | None = None,
     ) -> AsyncIterator[EventClient]:
-        """Begin a session for the length of a block. Raises Refused.
+        """Begin a session for the length of a block. Raises Refused, NoBroker.
 
         `brokers` are the keys that the broker may have, None if any will do. `access` lets the client connect to a bus
         that refuses strangers; without it, credentials are found as an Enforcer finds them.
@@ -132,7 +132,10 @@ class EventClient:
         async with connect(url, name="event-client", credentials=access) as bus:
             client = cls(bus, broker, domain, identity, credential, chains, brokers)
             await bus.listen(client._mailbox, lambda subject, reply, data, headers: client._on_post(data))
-            await client._connect()
+            try:
+                await client._connect()
+            except NoResponders:
+                raise NoBroker(broker, domain) from None
             bus.on_ready.append(client._reconnect)
             client._start(client._keep_alive())
             try:

@@ -89,6 +89,17 @@ class ReplayIncomplete(EventError):
         self.missing = missing
 
 
+class NoBroker(EventError):
+    """No broker of this name is up in the domain: `broker` and `domain` say which was looked for."""
+
+    def __init__(self, broker: str, domain: str) -> None:
+        super().__init__(
+            f"no broker `{broker}` is up in the domain `{domain}`: give both as `broker serve` has them"
+        )
+        self.broker = broker
+        self.domain = domain
+
+
 class SessionLost(EventError):
     """The broker has ended a client's session: `problem` says why."""
 

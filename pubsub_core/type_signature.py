@@ -32,6 +32,8 @@ from pubsub_core.errors import TypeRefused
 from pubsub_core.event_type import EventType
 from pubsub_core.type_edit import RIGHTS, Added, edits
 
+UNREAD = "?"
+"""What a definition is called that cannot be read."""
 DOMAIN = b"authfabric event type 1\0"
 """Goes before what is signed, so that no signature made for another purpose serves as one of these."""
 MAX_BYTES = 256 * 1024
@@ -77,7 +79,7 @@ class SignedType(msgspec.Struct, frozen=True):
     def decode(cls, data: bytes) -> SignedType:
         """Read what `encode` wrote. Raises TypeRefused."""
         if len(data) > MAX_BYTES:
-            raise TypeRefused("?", f"it has {len(data)} bytes, and at most {MAX_BYTES} are read")
+            raise TypeRefused(UNREAD, f"it has {len(data)} bytes, and at most {MAX_BYTES} are read")
         try:
             return msgspec.msgpack.decode(data, type=cls)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, AuthFabricError) as error:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from time import time
 
+from authz import AuthFabricError
 from authz.errors import InvalidSignature
 from bus.connection import Connection, Subscription
 from bus.record_store import Record, RecordStore
@@ -15,7 +16,7 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused, UnknownType
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.exchange import lock, unlock
-from pubsub_core.type_signature import REMOVAL, SignedType
+from pubsub_core.type_signature import REMOVAL, UNREAD, SignedType
 
 _log = logging.getLogger("authfabric.events")
 _REMOVED = "removed-"
@@ -81,7 +82,14 @@ class TypeStore:
         except UnknownType:  # it is gone already
             return
         except (TypeRefused, InvalidSignature, CannotOpen) as error:
-            _log.warning("a definition in the store is left out: %s", error)
+            _log.warning("a definition in the store is left out: %s", self._problem(error))
+
+    def _problem(self, error: AuthFabricError) -> str:
+        if isinstance(error, CannotOpen):
+            return "it is not kept under the network key given"
+        if isinstance(error, TypeRefused) and error.name == UNREAD and not self._network:
+            return "it cannot be read: if it is kept under a network key, give that"
+        return str(error)
 
     def _taken_out(self, word: bytes) -> str:
         """The type that its owner's word takes out, by UUID. Raises UnknownType, InvalidSignature."""

@@ -222,12 +222,18 @@ def credential(
         list[str] | None,
         typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="JSON, or text. Repeatable."),
     ] = None,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", help="A role, as rules ask for it by `credentials(user, ROLE)`. Repeatable."),
+    ] = None,
     domain: Annotated[str, typer.Option(help="The domain that gives it.")] = DEFAULT_DOMAIN,
     days: Days = 90.0,
 ) -> None:
     """Give a client its name and attributes, in the word of your domain."""
     with _errors():
         pairs = dict(_pair(each) for each in attributes or [])
+        if roles:
+            pairs["roles"] = roles
         public = str(load_public_key(client))
         given = Credential(public, name, domain, time() + days * _DAY, pairs)
         write_signed(output, issue(given, load_key(key, passphrase.known)))
@@ -290,9 +296,9 @@ def _say_ready(serving: Serving, service: BrokerService, health: str, json: bool
         ready = {"ready": True, "url": serving.url, "broker": serving.name, "types": types}
         print_json({**ready, "health": health})
     else:
-        shown = f"{len(types)} types" if types else "no types yet"
+        shown = f"{len(types)} type{'s' * (len(types) > 1)}" if types else "no types yet"
         where = f"on {serving.url}; {shown}; health on {health}"
-        err.print(f"[green]ready[/]: broker {serving.name} {where}", highlight=False)
+        err.print(f"[green]ready[/]: broker {serving.name} {where}", highlight=False, soft_wrap=True)
 
 
 def _pair(text: str) -> tuple[str, object]:

@@ -23,7 +23,7 @@ from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authfabric.type_files import read_signed
 from authz import AuthFabricError, Identity
-from authz.errors import InvalidKey
+from authz.errors import InvalidKey, InvalidSignature
 from authz.spki import InvalidCapability
 from authz.spki.text import format_time, parse_notice
 from bus.connection import Connection
@@ -32,6 +32,7 @@ from bus.link import connect
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused
 from pubsub_core.keys import InvalidPlan, Plan
+from pubsub_core.keys.errors import ManagerUntrusted
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager import KeyOffice
@@ -125,6 +126,7 @@ def serve(
                 keyed = await _find(bus, type_, secret)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
+                    _check_manager(keyed, identity, word)
                 office = KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word)
                 manager = KeyManager(bus, office)
                 for notice in notices:
@@ -151,7 +153,13 @@ def status(
         async with connect(find_url(url), name="keys") as bus:
             keyed = await _find(bus, type_, secret)
             office = KeyOffice(identity, keyed, Plan(()), keyed.verifier())
-            return await KeyManager(bus, office).status()
+            found = await KeyManager(bus, office).status()
+            with _errors():
+                if not found.groups:
+                    raise ManagerUntrusted(
+                        type_, f"`{identity.public}` manages no keys of it: give the key file of `keys serve`"
+                    )
+            return found
 
     with _errors():
         identity, secret = load_key(key, passphrase.known), read_network_key(network_key)
@@ -173,6 +181,24 @@ async def _find(bus: Connection, name: str, network: bytes) -> KeyedType:
     catalogue = Catalogue()
     await TypeStore(bus, catalogue, network).refresh()
     return KeyedType.of(catalogue, name)
+
+
+def _check_manager(keyed: KeyedType, identity: Identity, word: bytes) -> None:
+    """Raises ManagerUntrusted if no broker would take keys from this manager."""
+    if not word:
+        if identity.public != keyed.owner:
+            raise ManagerUntrusted(
+                keyed.name, f"its owner is `{keyed.owner}`: give what that has signed by --appointment"
+            )
+        return
+    try:
+        appointed = appointments.open(word, {keyed.owner}).value
+    except InvalidSignature:
+        raise ManagerUntrusted(keyed.name, f"the appointment must be signed by `{keyed.owner}`") from None
+    if appointed.type != keyed.id or appointed.until <= time.time():
+        raise ManagerUntrusted(keyed.name, "its appointment is for another type, or has ended")
+    if appointed.manager != str(identity.public):
+        raise ManagerUntrusted(keyed.name, f"the appointment is for the key `{appointed.manager}`")
 
 
 def _plan(
@@ -222,14 +248,18 @@ def _say_ready(keyed: KeyedType, identity: Identity, plan: Plan, json: bool) -> 
         print_json({"ready": True, "type": keyed.name, "manager": str(identity.public), "groups": groups})
     else:
         count = len(plan.groups)
-        err.print(f"[green]ready[/]: {keyed.name}, {count} key groups", highlight=False)
+        err.print(
+            f"[green]ready[/]: {keyed.name}, {count} key group{'s' * (count != 1)}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _show(found: KeyStatus) -> None:
     table = Table(title=f"{found.type}, keys managed by {found.manager}", title_justify="left")
     for heading in ("attributes", "epoch", "since", "next refresh", "members"):
         table.add_column(heading)
-    for group in found.groups:
+    for group in sorted(found.groups, key=lambda group: group.attributes):
         members = sum(not member.leaving for member in group.members)
         leaving = len(group.members) - members
         table.add_row(
@@ -251,7 +281,7 @@ def _errors() -> Iterator[None]:
     """End with one line and the exit code that says whose fault it is."""
     try:
         yield
-    except TypeRefused as error:
+    except (TypeRefused, ManagerUntrusted) as error:
         fail(error, Exit.DENIED)
     except (InvalidPlan, InvalidCapability, InvalidKey) as error:
         fail(error, Exit.USAGE)

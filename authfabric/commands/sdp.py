@@ -131,4 +131,6 @@ def _say_ready(url: str, scope: Scope, port: int, json: bool) -> None:
     if json:
         print_json({"ready": True, "url": url, "serves": [str(scope)], "health": health})
     else:
-        err.print(f"[green]ready[/]: serves {scope} on {url}; health on {health}", highlight=False)
+        err.print(
+            f"[green]ready[/]: serves {scope} on {url}; health on {health}", highlight=False, soft_wrap=True
+        )

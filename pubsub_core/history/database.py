@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from pubsub_core.history.errors import HistoryUnavailable
 
@@ -50,6 +50,9 @@ class Database:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        except NoSuchModuleError as error:
+            problem = "it must be `default`, sqlite:///FILE or postgresql://HOST/NAME"
+            raise HistoryUnavailable(self.name, problem) from error
         except (SQLAlchemyError, OSError, ImportError) as error:
             raise HistoryUnavailable(self.name, str(error).partition("\n")[0]) from error
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from authz import Identity
 from pubsub_core import outbox
-from pubsub_core.errors import Refused, SessionLost
+from pubsub_core.errors import NoBroker, Refused, SessionLost
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Inspect
 from tests.pubsub_core.town import NEWS, cut, take, wanted
@@ -41,6 +41,12 @@ async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own
     await task
     assert reader.sessions_begun == writer.sessions_begun == 1
     assert reader.bus.reconnects >= 1
+
+
+async def test_whoever_looks_for_a_broker_that_is_not_up_is_told_which(place):
+    with pytest.raises(NoBroker, match=f"no broker `south-{place.domain}` is up in the domain") as refused:
+        await place.client("ann", "south")
+    assert refused.value.domain == place.domain
 
 
 async def test_events_wait_for_company_while_others_are_on_their_way(place):

@@ -62,6 +62,9 @@ def test_a_credential_says_who_its_holder_is_in_the_word_of_the_domain():
     assert credential.attributes == {"role": "camera", "zone": 3}
     assert holder == key("camera")
     assert "NAME=VALUE" in run("broker", "credential", *words, "-a", "role", "--out", "x", code=2)
+    run("broker", "credential", *words, "--role", "nurse(7)", "--role", "crew", "--out", "crew.credential")
+    credential, _ = Credentials({key("met")}).open(read_signed(Path("crew.credential")), time())
+    assert credential.attributes == {"role": "camera", "zone": 3, "roles": ["nurse(7)", "crew"]}
 
 
 def test_a_vouch_lets_a_broker_be_trusted():

@@ -75,3 +75,4 @@ def test_what_is_wrong_is_said(url, tmp_path):
     assert "nothing is kept of a type `x`" in run("verify", "--type", "x", code=2)
     assert "cannot be read" in run("stats", "--history-key", tmp_path / "none.key", code=3)
     assert "cannot be used" in run("stats", "--history", "sqlite:////proc/nowhere/x.db", code=3)
+    assert "must be `default`, sqlite:///FILE" in run("stats", "--history", "nosql://x", code=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -86,6 +87,18 @@ def test_an_attribute_that_the_type_does_not_have_is_refused(folder):
     assert "`colour` is none" in run(*words, code=2)
 
 
+def test_nobody_serves_or_sees_keys_of_a_type_without_being_appointed(folder):
+    for manager in ("manager", "broker"):
+        run("keys", "appoint", "one.type", "--key", "pito.key", "--to", f"{manager}.pub", "--out", manager)
+    forged = base64.b64encode(base64.b64decode(Path("manager").read_text())[:-1] + b"?").decode()
+    Path("forged").write_text(forged)
+    serve = ("keys", "serve", folder, "--key", "manager.key", *NETWORK)
+    assert "--appointment" in run(*serve, code=1)
+    assert "is for the key" in run(*serve, "--appointment", "broker", code=1)
+    assert "must be signed by" in run(*serve, "--appointment", "forged", code=1)
+    assert "manages no keys" in run("keys", "status", folder, "--key", "broker.key", *NETWORK, code=1)
+
+
 async def join(name: str, url: str, chain: bytes) -> None:
     """A broker joins all groups of the type."""
     async with Connection(url) as bus:
@@ -120,8 +133,9 @@ def test_a_manager_serves_and_its_status_shows_members_and_epochs(folder, jetstr
     assert "place" in run("keys", "status", folder, "--key", "manager.key", *NETWORK)
 
 
-def test_definitions_under_a_network_key_are_read_by_whoever_has_it_only(folder):
+def test_definitions_under_a_network_key_are_read_by_whoever_has_it_only(folder, caplog):
     assert "no event type" in run("keys", "status", folder, "--key", "manager.key", code=3)
+    assert "if it is kept under a network key, give that" in caplog.text
     Path("network.key").chmod(0o644)
     assert "chmod 600" in run("keys", "status", folder, "--key", "manager.key", *NETWORK, code=3)
     run("keys", "network", "network.key", code=3)
