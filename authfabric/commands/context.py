@@ -135,6 +135,8 @@ def list_tables(
     if json:
         print_json({name: len(rows) for name, rows in sorted(tables.items())})
         return
+    if not tables:
+        say(f"the domain `{printable(domain)}` has no tables that are rightly signed")
     for name, rows in sorted(tables.items()):
         say(f"{printable(name)}  {len(rows)}")
 

@@ -40,6 +40,7 @@ def test_rows_are_set_shown_and_listed(where, tmp_path):
     assert json.loads(run("context", "list", *read)) == {"staff": 1, "wards": 2}
     assert "Oak" in run("context", "get", "wards", "--trust", "owner.pub", *where)
     assert json.loads(run("context", "list", "--trust", "thief.pub", "--json", *where)) == {}
+    assert "no tables that are rightly signed" in run("context", "list", "--trust", "thief.pub", *where)
 
 
 def test_what_is_wrong_is_said(where, tmp_path):
