@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -104,26 +104,26 @@ def police_(
     json: Json = False,
 ) -> None:
     """Three domains, one type: what a detective, a billing office and a statistician see of one camera's events."""
-    _show(run(police.play(accounts=accounts)), json)
+    _play(police.play(accounts=accounts), json)
 
 
 @app.command("sports")
 def sports_(json: Json = False) -> None:
     """News by package: what readers get of what is published, before and after a change of policy."""
-    _show(run(sports.play()), json)
+    _play(sports.play(), json)
 
 
 @app.command("prescribe")
 def prescribe_(json: Json = False) -> None:
     """One prescription, by rules: what doctors, a pharmacy and an auditor hear of it, before and after a hand-over."""
-    _show(run(prescribe.play()), json)
+    _play(prescribe.play(), json)
 
 
 @app.command("drugs")
 def drugs_(json: Json = False) -> None:
     """An auditor and three surgeries: what is seen, also of the past, as an investigation is opened and closed."""
     _need_history()
-    _show(run(drugs.play()), json)
+    _play(drugs.play(), json)
 
 
 @app.command("homecare")
@@ -131,7 +131,7 @@ def homecare_(json: Json = False) -> None:
     """Sensors at home: a dashboard without details, until an emergency shows them, and those of two hours before."""
     _need_history()
     homecare = import_module("authfabric.scenarios.homecare")
-    _show(run(homecare.play()), json)
+    _play(homecare.play(), json)
 
 
 def _need_history() -> None:
@@ -140,7 +140,11 @@ def _need_history() -> None:
         fail(f"the brokers of this scenario keep a history: {INSTALL}")
 
 
-def _show(outcomes: Iterable[Outcome], json: bool) -> None:
+def _play(scenario: Coroutine[object, object, Iterable[Outcome]], json: bool) -> None:
+    """Run a scenario, and show who saw what."""
+    if not json:
+        err.print("starting a NATS server, PDPs and brokers, and playing the scenario …", highlight=False)
+    outcomes = run(scenario)
     if json:
         print_json(
             [{"title": o.title, "published": o.published, "seen": o.seen, "note": o.note} for o in outcomes]
