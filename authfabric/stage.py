@@ -176,11 +176,15 @@ class Ground(enum.Enum):
 
 @contextlib.asynccontextmanager
 async def stage(
-    names: Sequence[str], ground: Ground = Ground.SECURED, apart: Collection[tuple[str, str]] = ()
+    names: Sequence[str],
+    ground: Ground = Ground.SECURED,
+    apart: Collection[tuple[str, str]] = (),
+    audit: bool = False,
 ) -> AsyncIterator[tuple[Domain, ...]]:
     """Domains with nothing running in them yet, on a server of their own.
 
-    `apart` are pairs of domains whose accounts import nothing from each other.
+    `apart` are pairs of domains whose accounts import nothing from each other; with `audit` what is decided and shown
+    on secured ground is recorded.
     """
     passwords = {name: secrets.token_hex(8) for name in names}
     async with contextlib.AsyncExitStack() as stack:
@@ -191,7 +195,7 @@ async def stage(
         url = (await stack.enter_async_context(NatsServer(jetstream=True, extra=extra))).url
         if local is not None:
             local = local.at_url(url)
-            await stack.enter_async_context(local.serving())
+            await stack.enter_async_context(local.serving(audit))
         domains = tuple(
             Domain(name, _url(url, name, word) if ground is Ground.ACCOUNTS else url, folder, local)
             for name, word in passwords.items()

@@ -12,7 +12,7 @@ from spark_eval.audit_store import AuditReader, PageRange, look
 
 
 async def test_pages_are_read_with_the_credentials_that_the_environment_names(monkeypatch):
-    async with stage(["met"]) as (met,):
+    async with stage(["met"], audit=True) as (met,):
         async with met.connect("writer") as bus:
             for number in range(3):
                 await AuditStore(bus, "met").append("pep", [b"%d" % number], str(number))
