@@ -29,9 +29,9 @@ PROMISES = {"rule_growth": at_most(3), "store_ratio": at_least(0.6), "replay_rat
 
 RULES = (10, 100, 1_000)
 EVENTS = 2_000
-PUBLISHED = 20_000
+PUBLISHED = 60_000
 STORED = 1_000_000
-ROUNDS = 3
+ROUNDS = 5
 REPLAYS = 8
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {action_id: '%s'}}\n"
 ACTIONS = ("connect", "advertise", "publish", "subscribe")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event
@@ -15,6 +17,10 @@ from pubsub_core.history.errors import HistoryUnavailable
 
 BUSY_SECONDS = 10
 """How long a writer waits for another, such as a command that prunes."""
+VALUES_AT_ONCE = 1_000
+"""In one statement, at most."""
+CHECKPOINT_PAGES = 16_000
+"""So many changed pages of SQLite's are gathered before they go where they belong: by then most have changed again."""
 MAPPED_BYTES = 1 << 30
 """So much of a database of SQLite's is read as if it were memory; the rest is read as files are."""
 
@@ -57,11 +63,25 @@ class Database:
             raise HistoryUnavailable(self.name, str(error).partition("\n")[0]) from error
 
 
-def insertion(connection: Connection, table: Table, columns: tuple[str, ...]) -> str:
-    """The statement by which rows go in by the thousand, as the driver itself takes it."""
-    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-    marks = ", ".join([mark] * len(columns))
-    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names are ours
+def insert(
+    connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Put rows in by the thousand, as the driver itself takes them.
+
+    Many go into one statement: between two statements SQLite's driver lets other threads of the process go first.
+    """
+    most = max(1, VALUES_AT_ONCE // len(columns))
+    for start in range(0, len(rows), most):
+        some = rows[start : start + most]
+        statement = _insertion(connection.dialect.paramstyle, table.name, columns, len(some))
+        connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+
+
+@lru_cache(256)
+def _insertion(style: str, table: str, columns: tuple[str, ...], count: int) -> str:
+    marks = ", ".join(["?" if style == "qmark" else "%s"] * len(columns))
+    rows = ", ".join([f"({marks})"] * count)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {rows}"  # noqa: S608 - names are ours
 
 
 def _connect(url: str) -> Engine:
@@ -78,6 +98,7 @@ def _connect(url: str) -> Engine:
         # Readers do not wait for the writer; what was committed is on the disk.
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         # What is found by an index lies scattered: a page that is mapped is not copied for the sake of one row.
         connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
 

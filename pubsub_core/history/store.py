@@ -35,7 +35,7 @@ from authz.predicate import TRUE, Predicate, compile_predicate
 from authz.predicate.compiler import EVENT
 from pubsub_core.event import Event, decode
 from pubsub_core.history.condition import Compiler, store
-from pubsub_core.history.database import Database, insertion
+from pubsub_core.history.database import Database, insert
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import ALWAYS, Position, Span
@@ -212,12 +212,12 @@ class HistoryStore:
         type_ = kept.keeping.type
         query = select(HEADS.c.head).filter_by(type=type_).with_for_update()
         link, rows = bytes(connection.execute(query).scalar_one()), []
-        for each, body in events:
-            row, link = self._row(kept, each, body, link)
+        for (each, body), nonce in zip(events, self._vault.nonces(len(events)), strict=True):
+            row, link = self._row(kept, each, body, link, nonce)
             rows.append(row)
         columns = (*_FIXED, *(column_name(name, each.search) for name, each in kept.indexed.items()))
         try:
-            connection.exec_driver_sql(insertion(connection, kept.table, columns), rows)
+            insert(connection, kept.table, columns, rows)
         except IntegrityError:
             if looked:
                 raise
@@ -326,9 +326,11 @@ class HistoryStore:
                 gone += connection.execute(some).rowcount
         return gone
 
-    def _row(self, kept: TypeTable, each: Event, body: Body, link: bytes) -> tuple[tuple[object, ...], bytes]:
+    def _row(
+        self, kept: TypeTable, each: Event, body: Body, link: bytes, nonce: bytes
+    ) -> tuple[tuple[object, ...], bytes]:
         place = _place(kept.keeping.type, each.publisher, each.time, each.sequence)
-        sealed = self._vault.seal(bytes(body), place)
+        sealed = self._vault.seal(bytes(body), place, nonce)
         link = self._vault.link(link, sealed, place)
         shown = []
         for attribute, indexed in kept.indexed.items():

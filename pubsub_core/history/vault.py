@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import lru_cache
 from typing import TypeAlias
 
 from cryptography.exceptions import InvalidTag
@@ -21,6 +22,9 @@ KEY_BYTES = 32
 BLIND_BYTES = 16
 LINK_BYTES = 16
 NONCE_BYTES = 12
+
+MOST_BLINDED = 4_096
+"""So many values are remembered: those that are searched by come again and again."""
 
 Link: TypeAlias = bytes
 
@@ -35,12 +39,19 @@ class Vault:
         if len(secret) != KEY_BYTES:
             raise ValueError(f"a history key has {KEY_BYTES} bytes, not {len(secret)}")
         self._cipher = AESGCM(_derive(secret, b"seal"))
-        self._blind = _derive(secret, b"blind")
-        self._link = _derive(secret, b"link")
+        self._blind = hashlib.blake2b(digest_size=BLIND_BYTES, key=_derive(secret, b"blind"))
+        self._link = hashlib.blake2b(digest_size=LINK_BYTES, key=_derive(secret, b"link"))
+        self._blinded = lru_cache(MOST_BLINDED, typed=True)(self._blind_anew)
 
-    def seal(self, body: bytes, place: bytes) -> bytes:
-        nonce = os.urandom(NONCE_BYTES)
+    def seal(self, body: bytes, place: bytes, nonce: bytes | None = None) -> bytes:
+        """The body as it is kept; `nonce` is one of `nonces`, for whoever seals many."""
+        nonce = nonce or os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, body, place)
+
+    def nonces(self, count: int) -> list[bytes]:
+        """So many at once: asking the system for each takes as long as sealing does."""
+        drawn = os.urandom(NONCE_BYTES * count)
+        return [drawn[start : start + NONCE_BYTES] for start in range(0, len(drawn), NONCE_BYTES)]
 
     def open(self, sealed: bytes, place: bytes) -> bytes | None:
         """The body, or None if it is not what was sealed for this place."""
@@ -51,14 +62,17 @@ class Vault:
 
     def blind(self, attribute: str, value: Scalar) -> bytes:
         """What stands for a value of an attribute: the same for numbers that are equal, as in every comparison."""
+        return self._blinded(attribute, value)
+
+    def _blind_anew(self, attribute: str, value: Scalar) -> bytes:
         text = f"{attribute}\0{_kind(value)}\0{value if isinstance(value, str) else float(value)!r}"
-        return hashlib.blake2b(text.encode(), digest_size=BLIND_BYTES, key=self._blind).digest()
+        hashed = self._blind.copy()
+        hashed.update(text.encode())
+        return hashed.digest()
 
     def link(self, before: Link, sealed: bytes, place: bytes) -> Link:
-        hashed = hashlib.blake2b(before, digest_size=LINK_BYTES, key=self._link)
-        hashed.update(len(place).to_bytes(4))
-        hashed.update(place)
-        hashed.update(sealed)
+        hashed = self._link.copy()
+        hashed.update(b"".join((before, len(place).to_bytes(4), place, sealed)))
         return hashed.digest()
 
 
