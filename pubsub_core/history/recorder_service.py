@@ -26,8 +26,9 @@ from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
 from pubsub_core.history.keeping import Keeping
 from pubsub_core.history.position import Span
+from pubsub_core.history.reading import Reading
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.history.store import PAGE, Body, HistoryStore, Reading
+from pubsub_core.history.store import PAGE, Body, HistoryStore
 from pubsub_core.history.vault import Vault
 from pubsub_core.past import PageFound, PageWanted
 

@@ -9,36 +9,22 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Row,
-    and_,
-    delete,
-    false,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import Connection, Row, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from authz.predicate import TRUE, Predicate, compile_predicate
+from authz.predicate import compile_predicate
 from authz.predicate.compiler import EVENT
 from pubsub_core.event import Event, decode
 from pubsub_core.history.condition import Compiler, store
 from pubsub_core.history.database import Database, insert
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
-from pubsub_core.history.position import ALWAYS, Position, Span
+from pubsub_core.history.position import Position
+from pubsub_core.history.reading import Reading, beyond, within
 from pubsub_core.history.tables import (
     ABOUT,
     HEADS,
@@ -63,18 +49,6 @@ _KEY = b"key"
 Body: TypeAlias = "bytes | msgspec.Raw"
 _Row: TypeAlias = "tuple[int, float, bytes, int, bytes]"
 _Test: TypeAlias = Callable[[Mapping[str, object]], bool]
-_Columns: TypeAlias = "ReadOnlyColumnCollection[str, Column[Any]]"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Which events of a type are to be read."""
-
-    type: str
-    spans: Sequence[Span] = ALWAYS
-    filter: Predicate = TRUE
-    rows: tuple[int, int | None] = (0, None)
-    """After this row, up to and including that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +221,7 @@ class HistoryStore:
         condition = Compiler(kept.table.c.id, kept.indexed, self._vault.blind).compile(reading.filter)
         columns = kept.table.c
         query = select(columns.id, columns.time, columns.publisher, columns.sequence, columns.body)
-        query = query.where(*_within(columns, reading), *_beyond(columns, after), condition.sql)
+        query = query.where(*within(columns, reading), *beyond(columns, after), condition.sql)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(columns.time, columns.id).limit(limit)).all()
         if not exactly and not condition.exact:
@@ -375,30 +349,6 @@ def _fresh(
 def _place(type: str, publisher: bytes, time: float, sequence: int) -> bytes:  # noqa: A002
     """What a sealed event is bound to."""
     return _encode((type, bytes(publisher), time, sequence))
-
-
-def _within(columns: _Columns, reading: Reading) -> Iterator[ColumnElement[bool]]:
-    if tuple(reading.spans) != ALWAYS:
-        yield or_(false(), *(and_(true(), *_bounds(columns.time, span)) for span in reading.spans))
-    first, last = reading.rows
-    # Adding nothing keeps databases from looking for rows instead of times.
-    if first:
-        yield columns.id + 0 > first
-    if last is not None:
-        yield columns.id + 0 <= last
-
-
-def _bounds(time: ColumnElement[float], span: Span) -> Iterator[ColumnElement[bool]]:
-    if isfinite(span.start):
-        yield time >= span.start
-    if isfinite(span.end):
-        yield time < span.end
-
-
-def _beyond(columns: _Columns, after: Position | None) -> Iterator[ColumnElement[bool]]:
-    if after is not None:
-        yield columns.time >= after.time
-        yield or_(columns.time > after.time, columns.id > after.row)
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -7,8 +7,9 @@ from sqlalchemy import create_engine, text
 
 from pubsub_core.errors import NotKept
 from pubsub_core.event import Event
+from pubsub_core.history.reading import Reading
 from pubsub_core.history.setting import HistorySetting, KeepRule
-from pubsub_core.history.store import HistoryStore, Reading
+from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import Vault
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url

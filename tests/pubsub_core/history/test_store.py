@@ -28,7 +28,8 @@ from pubsub_core.event_type import AttributeType
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import ALWAYS, Position, Span
-from pubsub_core.history.store import HistoryStore, Reading
+from pubsub_core.history.reading import Reading
+from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import START, Vault
 from tests.pubsub_core.history.databases import postgresql, url
 
