@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
 
+PATIENCE = float(os.environ.get("AUTHFABRIC_TEST_PATIENCE", "60"))
+"""So many seconds whatever must happen may take, on a machine that may be slow; only what is broken takes them."""
 
-async def eventually(happened: Callable[[], object], seconds: float = 60.0) -> None:
+
+async def eventually(happened: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Return as soon as it has happened; fail if it has not after that many seconds."""
     async with asyncio.timeout(seconds):
         while not happened():  # noqa: ASYNC110 - what happens elsewhere sets no event here
             await asyncio.sleep(0.002)
 
 
-async def once_it_works(work: Callable[[], Awaitable[T]], error: type[Exception], seconds: float = 60.0) -> T:
+async def once_it_works(
+    work: Callable[[], Awaitable[T]], error: type[Exception], seconds: float = PATIENCE
+) -> T:
     """What comes of some work, which is tried again as long as it fails in this way."""
     async with asyncio.timeout(seconds):
         while True:

@@ -21,6 +21,7 @@ from tests.mutations.events import EVENTS
 from tests.mutations.mutation import ROOT, Mutation
 
 SECONDS = 300
+_ENVIRONMENT = {"AUTHFABRIC_TEST_PATIENCE": "10"}  # most tests fail here, and by waiting
 _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 
 
@@ -74,7 +75,7 @@ def _run(copy: Path, tests: Sequence[str]) -> tuple[str, str]:
         done = subprocess.run(
             [*_PYTEST, *tests],
             cwd=copy,
-            env=os.environ | {"PYTHONPATH": str(copy)},  # for the processes that tests start elsewhere
+            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": str(copy)},  # of processes that tests start too
             capture_output=True,
             text=True,
             timeout=SECONDS,

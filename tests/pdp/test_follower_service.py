@@ -22,7 +22,7 @@ from pdp.follower_service import Follower, Following
 from pdp.policy_set import PolicySet
 from pdp.publisher_service import NoSuchRelease, Publisher, ReleaseOvertaken
 from pdp.service import CannotDecide
-from tests.waiting import eventually, once_it_works
+from tests.waiting import PATIENCE, eventually, once_it_works
 
 ANN, EVE = Identity.generate(), Identity.generate()
 QUESTION = Request.of("bob", "/x", "read")
@@ -83,7 +83,7 @@ async def test_before_the_first_release_nothing_is_decided(world):
         with pytest.raises(CannotDecide):
             await decide(follower)
         published = await world.publisher().push(bundle("bob"))
-        await asyncio.wait_for(follower.ready.wait(), 60)
+        await asyncio.wait_for(follower.ready.wait(), PATIENCE)
         assert await decide(follower) == (True, published.released.epoch)
 
 

@@ -14,7 +14,7 @@ from pubsub_core.errors import NoBroker, Refused, SessionLost
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Inspect
 from tests.pubsub_core.town import NEWS, cut, take, wanted
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own_server):
@@ -162,7 +162,7 @@ async def test_a_session_of_which_nothing_is_heard_ends(place, monkeypatch):
     client = await place.client("bob", "north")
     subscriber = await client.subscriber(kind.name)
     with pytest.raises(SessionLost, match="nothing was heard"):
-        await asyncio.wait_for(anext(subscriber), 60)
+        await asyncio.wait_for(anext(subscriber), PATIENCE)
 
 
 async def test_a_session_ends_with_its_credential(place):
@@ -171,7 +171,7 @@ async def test_a_session_ends_with_its_credential(place):
     client = await place.client("bob", "north", lasts=2.0)
     subscriber = await client.subscriber(kind.name)
     with pytest.raises(SessionLost, match="run out"):
-        await asyncio.wait_for(anext(subscriber), 60)
+        await asyncio.wait_for(anext(subscriber), PATIENCE)
 
 
 async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):

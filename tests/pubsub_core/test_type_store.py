@@ -17,6 +17,7 @@ from pubsub_core.event_type import EventType
 from pubsub_core.type_signature import SignedType, removal
 from pubsub_core.type_store import TypeStore
 from tests.pubsub_core.kinds import PITO, THIEF
+from tests.waiting import PATIENCE
 
 
 def kind(name: str, **more) -> EventType:
@@ -35,7 +36,7 @@ async def test_what_one_publishes_others_find_and_hear_of(bus):
     await theirs.listen(news.set)
     definition = kind("found")
     await mine.publish(SignedType.sign(definition, PITO))
-    await asyncio.wait_for(news.wait(), 60)
+    await asyncio.wait_for(news.wait(), PATIENCE)
     assert await theirs.refresh()
     assert theirs.catalogue.named(definition.name) == definition
     assert not await theirs.refresh()

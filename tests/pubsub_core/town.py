@@ -25,7 +25,7 @@ from pubsub_core.serving import Serving
 from pubsub_core.trust import ALL, vouch
 from pubsub_core.type_signature import SignedType
 from pubsub_core.type_store import TypeStore
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.warrants import warrant
 
 NEWS = [("headline", "string"), ("place", "string"), ("score", "integer")]
@@ -132,7 +132,7 @@ async def town(server: NatsServer, folder: Path, text: str = OPEN) -> AsyncItera
 
 async def take(subscriber, count: int) -> list[dict[str, object]]:
     """The next events, by name."""
-    return [dict((await asyncio.wait_for(anext(subscriber), 60)).attributes) for _ in range(count)]
+    return [dict((await asyncio.wait_for(anext(subscriber), PATIENCE)).attributes) for _ in range(count)]
 
 
 async def wanted(publisher) -> None:

@@ -11,7 +11,7 @@ from pubsub_core import replay_limits
 from pubsub_core.client import CallRefused
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import EMERGENCY, READING, SLOW, publish, release, setting
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place"]
 
@@ -85,5 +85,5 @@ async def test_rules_send_only_so_much_at_a_time_whatever_the_client_asked_for(h
     for _ in range(MOST + 1):
         send(due[0])
     assert caplog.text.count("is sent no more by rules") == 1
-    seen = [await asyncio.wait_for(anext(subscriber), 60) for _ in range(MOST * 20)]
+    seen = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(MOST * 20)]
     assert all(each.replayed for each in seen)

@@ -14,7 +14,7 @@ from pubsub_core.ticket import LASTS_SECONDS, Tickets
 from pubsub_core.triggers import Due
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import EMERGENCY, READING, publish, release, setting
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place"]
 
@@ -28,7 +28,7 @@ COUNT = 6_000
 
 
 async def read(subscriber, count: int) -> list[tuple[object, object]]:
-    events = [await asyncio.wait_for(anext(subscriber), 60) for _ in range(count)]
+    events = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(count)]
     assert all(each.replayed for each in events)
     return [(each["patient"], each["pulse"]) for each in events]
 
@@ -71,7 +71,7 @@ async def test_what_rules_were_sending_goes_on_after_the_broker_was_killed(place
         own = [pulse for who, pulse in seen if who == patient]
         assert own == sorted(own)
     await publish(alarm[0], alarm[1], {"patient": "p1", "pulse": COUNT})
-    last = await asyncio.wait_for(anext(subscriber), 60)
+    last = await asyncio.wait_for(anext(subscriber), PATIENCE)
     assert (last["pulse"], last.replayed, subscriber.missing) == (COUNT, False, ())
     assert subscriber.call.unfinished == ()
 
@@ -94,7 +94,7 @@ async def test_what_no_rule_would_send_any_more_is_not_sent_on_and_the_reader_is
     assert [pulse for who, pulse in seen if who == "p1"] == list(range(0, COUNT, 2))
     assert sum(who == "p2" for who, _ in seen) < COUNT // 2
     await publish(sensor, reading, {"patient": "p1", "pulse": COUNT})
-    await asyncio.wait_for(anext(subscriber), 60)
+    await asyncio.wait_for(anext(subscriber), PATIENCE)
     assert subscriber.missing == ("no rule sends it now",)
 
 

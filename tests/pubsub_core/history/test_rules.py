@@ -20,7 +20,7 @@ from sdp_cache.audit import read_record
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.pubsub_core.town import Town, rule
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place", "postgresql", "url"]
 
@@ -234,7 +234,7 @@ async def test_an_emergency_sends_the_details_of_the_hours_before(url, place):
     peers = place.services[0].broker.peers
     await eventually(lambda: any(emergency.id in each.served for each in peers.values()))
     await publish(sensor, emergency, {"patient": "p1"})
-    details = [await asyncio.wait_for(anext(subscriber), 60) for _ in range(3)]
+    details = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(3)]
     assert [(each["patient"], each["pulse"], each.replayed) for each in details] == [
         ("p1", 60, True),
         ("p1", 120, True),
@@ -318,10 +318,10 @@ async def test_nothing_is_sent_by_itself_of_times_that_nobody_knows(url, place):
     subscriber = await sensor.subscriber(reading.name)
     await publish(sensor, emergency, {"patient": "p2"})
     await publish(sensor, reading, {"patient": "p1", "pulse": 70})
-    first = await asyncio.wait_for(anext(subscriber), 60)
+    first = await asyncio.wait_for(anext(subscriber), PATIENCE)
     assert (first["pulse"], first.replayed) == (70, False)
     await publish(sensor, emergency, {"patient": "p1"})
-    again = await asyncio.wait_for(anext(subscriber), 60)
+    again = await asyncio.wait_for(anext(subscriber), PATIENCE)
     assert (again["pulse"], again.replayed) == (60, True)
 
 

@@ -25,7 +25,7 @@ from pubsub_core.proof import Proof, all_digests
 from pubsub_core.type_signature import SignedType
 from tests.pubsub_core.keys.police import NAME, NETWORK, police
 from tests.pubsub_core.town import town
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 SIGHTED = 1893499199.25
 PLACE = "Victoria Embankment"
@@ -33,7 +33,7 @@ PLATES = ("AE05 XYZ", "LD51 QRS")
 
 
 async def take(subscriber, count: int) -> list[dict[str, object]]:
-    return [dict((await asyncio.wait_for(anext(subscriber), 60)).attributes) for _ in range(count)]
+    return [dict((await asyncio.wait_for(anext(subscriber), PATIENCE)).attributes) for _ in range(count)]
 
 
 @pytest.fixture

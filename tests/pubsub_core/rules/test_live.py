@@ -12,7 +12,7 @@ from pubsub_core.rules.functions_service import Limits
 from pubsub_core.table_store import TableStore
 from sdp_cache.audit import read_record
 from tests.pubsub_core.town import Town
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 PRESCRIBE = [("patient", "string"), ("prescriber", "string"), ("drug", "string"), ("amount", "integer")]
 PRESCRIPTION = [("patient", "string"), ("drug", "string"), ("amount", "integer")]
@@ -39,7 +39,7 @@ async def release(place: Town, *policies: dict[str, object]) -> int:
 
 async def take(subscriber, count: int = 1) -> list[tuple[str, dict[str, object]]]:
     """The next events: the last word of their type's name, and what they hold."""
-    events = [await asyncio.wait_for(anext(subscriber), 60) for _ in range(count)]
+    events = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(count)]
     return [(each.type.name.rpartition(".")[2], dict(each.attributes)) for each in events]
 
 
@@ -267,7 +267,7 @@ async def test_whoever_was_shown_what_under_which_rule_is_in_the_audit_stream(pl
         for amount in (1, 2, 3):
             await publisher.publish(patient="p", prescriber="n", drug="x", amount=amount)
         await publisher.flush()
-        events = [await asyncio.wait_for(anext(subscriber), 60) for _ in range(3)]
+        events = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(3)]
     records = [read_record(each) async for page in store.read() for each in page.records]
     found = [each.disclosed for each in records if each is not None and each.disclosed is not None]
     assert {(each.subject, each.type, each.shown, each.attributes, each.rules) for each in found} == {
