@@ -69,6 +69,8 @@ def history_setting(
     path = key or folder / f"{broker}.key"
     if not create and url == DEFAULT and key is None and not path.exists():
         raise NoSuchHistory(broker, sorted(each.stem for each in folder.glob("*.key")))
+    if not create and key is None and not path.exists():
+        raise KeyFileRefused(path, "is not there: name the key of this database by `--history-key`")
     if create and not path.exists():
         if where.startswith(_FILE) and Path(where.removeprefix(_FILE)).exists():
             raise KeyFileRefused(path, "is gone, and the history that it opens is not: put it back")

@@ -195,7 +195,7 @@ def _check_manager(keyed: KeyedType, identity: Identity, word: bytes) -> None:
         appointed = appointments.open(word, {keyed.owner}).value
     except InvalidSignature:
         raise ManagerUntrusted(keyed.name, f"the appointment must be signed by `{keyed.owner}`") from None
-    if appointed.type != keyed.id or appointed.until <= time.time():
+    if not appointed.holds(keyed.id, time.time()):
         raise ManagerUntrusted(keyed.name, "its appointment is for another type, or has ended")
     if appointed.manager != str(identity.public):
         raise ManagerUntrusted(keyed.name, f"the appointment is for the key `{appointed.manager}`")

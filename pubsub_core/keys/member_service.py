@@ -196,7 +196,7 @@ class KeyClient:
         return manager, introduction
 
     def _check_appointment(self, type_id: str, appointed: Appointment) -> None:
-        if appointed.type != type_id or appointed.until <= self._clock():
+        if not appointed.holds(type_id, self._clock()):
             raise ManagerUntrusted(type_id, "its appointment is for another type, or has ended")
         if appointed.since < self._appointed.get(type_id, 0.0):
             raise ManagerUntrusted(type_id, "another was appointed since")

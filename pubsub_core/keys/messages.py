@@ -20,6 +20,10 @@ class Appointment(msgspec.Struct, frozen=True, array_like=True):
     since: float = 0.0
     """When it was signed: of two managers, the one appointed last counts."""
 
+    def holds(self, type_: str, now: float) -> bool:
+        """Whether it is about this type, and has not ended."""
+        return self.type == type_ and self.until > now
+
 
 class Introduction(msgspec.Struct, frozen=True, array_like=True):
     """Who manages a type's key groups, and which there are; signed by the manager."""

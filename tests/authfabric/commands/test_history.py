@@ -76,3 +76,8 @@ def test_what_is_wrong_is_said(url, tmp_path):
     assert "cannot be read" in run("stats", "--history-key", tmp_path / "none.key", code=3)
     assert "cannot be used" in run("stats", "--history", "sqlite:////proc/nowhere/x.db", code=3)
     assert "must be `default`, sqlite:///FILE" in run("stats", "--history", "nosql://x", code=3)
+
+
+def test_a_database_without_its_key_is_not_opened_and_the_option_is_named(url, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of somebody else"))
+    assert "by `--history-key`" in run("stats", "--history", url, code=3)

@@ -56,14 +56,20 @@ async def start(place, alarm, client):
     return subscriber
 
 
-async def test_what_rules_were_sending_goes_on_after_the_broker_was_killed(place, alarm):
-    key = Identity.generate()
+async def interrupted(place, alarm, key):
+    """A subscription whose broker is gone before all was sent, what was read of it, and the broker."""
     async with place.running("ward", identity=key) as ward:
         client = await place.client("carer", "ward")
         subscriber = await start(place, alarm, client)
         seen = await read(subscriber, 500)
         (session,) = ward.broker.sessions.values()
         await eventually(lambda: session.past_sent[subscriber.number] >= 2_048)
+    return subscriber, seen, ward
+
+
+async def test_what_rules_were_sending_goes_on_after_the_broker_was_killed(place, alarm):
+    key = Identity.generate()
+    subscriber, seen, _ = await interrupted(place, alarm, key)
     await place.broker("ward", identity=key)
     seen += await read(subscriber, COUNT - 500)
     assert sorted(seen) == sorted((f"p{1 + n % 2}", n) for n in range(COUNT))
@@ -79,12 +85,7 @@ async def test_what_rules_were_sending_goes_on_after_the_broker_was_killed(place
 async def test_what_no_rule_would_send_any_more_is_not_sent_on_and_the_reader_is_told(place, alarm):
     sensor, reading, emergency = alarm
     key = Identity.generate()
-    async with place.running("ward", identity=key) as ward:
-        client = await place.client("carer", "ward")
-        subscriber = await start(place, alarm, client)
-        seen = await read(subscriber, 500)
-        (session,) = ward.broker.sessions.values()
-        await eventually(lambda: session.past_sent[subscriber.number] >= 2_048)
+    subscriber, seen, ward = await interrupted(place, alarm, key)
     place.services.remove(ward)
     text = SENDING.format(reading=reading.name, emergency=emergency.name)
     await release(place, text[: text.index("after:")])

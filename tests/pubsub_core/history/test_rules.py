@@ -340,8 +340,9 @@ async def test_who_replayed_what_is_in_the_audit_stream(url, place):
         records[:] = [read_record(each) async for page in audit.read() for each in page.records]
         return any(each.disclosed is not None for each in records)
 
-    while not await told():  # noqa: ASYNC110
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(PATIENCE):
+        while not await told():  # noqa: ASYNC110 - the audit stream is read, not heard
+            await asyncio.sleep(0.02)
     (disclosed,) = [each.disclosed for each in records if each.disclosed is not None]
     assert (disclosed.subject, disclosed.replayed, len(disclosed.events)) == ("sensor", True, 3)
     assert (disclosed.attributes, disclosed.rules) == (("patient", "pulse"), ("slow",))
