@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def of(
         cls,
         subject: str | Entity,
-        object: str | Entity,  # noqa: A002 - the domain's own word
+        object: str | Entity,
         action: str | Entity,
         context: Attributes | None = None,
     ) -> Request:

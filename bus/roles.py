@@ -97,7 +97,7 @@ class RoleClient:
         """Begin a session under a name that the policies give to this key, or under the key itself."""
         return self.session((await self.do(Begin(principal, rules, seconds))).session)
 
-    def session(self, id: str) -> RoleSession:  # noqa: A002 - what it is called everywhere else
+    def session(self, id: str) -> RoleSession:
         """A session of this key that has begun before."""
         return RoleSession(self, id)
 
@@ -135,7 +135,7 @@ class RoleClient:
 class RoleSession:
     """A session, which only its key can use. `id` names it."""
 
-    def __init__(self, client: RoleClient, id: str) -> None:  # noqa: A002 - what it is called everywhere else
+    def __init__(self, client: RoleClient, id: str) -> None:
         self.id = id
         self._client = client
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-from msgspec.structs import replace
-
 from bus.connection import Connection
 from bus.envelope import pack
 from bus.errors import BusError
@@ -27,14 +23,3 @@ async def ask_search(bus: Connection, domain: str, query: SearchQuery, seconds: 
     if page.problem:
         raise SearchRefused(page.problem)
     return page
-
-
-async def search_all(bus: Connection, domain: str, query: SearchQuery, seconds: float) -> AsyncIterator[str]:
-    """Everything found from the query's cursor on, page by page; `seconds` is for each page."""
-    while True:
-        page = await ask_search(bus, domain, query, seconds)
-        for each in page.found:
-            yield each
-        if not page.cursor:
-            return
-        query = replace(query, cursor=page.cursor)

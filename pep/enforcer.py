@@ -116,7 +116,7 @@ class Enforcer:
     async def check(
         self,
         subject: str | Entity | Request,
-        object: str | Entity = "",  # noqa: A002 - the domain's own word
+        object: str | Entity = "",
         action: str | Entity = "",
         *,
         context: Attributes | None = None,
@@ -141,7 +141,7 @@ class Enforcer:
     async def require(
         self,
         subject: str | Entity | Request,
-        object: str | Entity = "",  # noqa: A002 - the domain's own word
+        object: str | Entity = "",
         action: str | Entity = "",
         *,
         context: Attributes | None = None,

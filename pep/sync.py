@@ -112,7 +112,7 @@ class SyncEnforcer:
     def check(
         self,
         subject: str | Entity | Request,
-        object: str | Entity = "",  # noqa: A002 - the domain's own word
+        object: str | Entity = "",
         action: str | Entity = "",
         *,
         context: Attributes | None = None,
@@ -128,7 +128,7 @@ class SyncEnforcer:
     def require(
         self,
         subject: str | Entity | Request,
-        object: str | Entity = "",  # noqa: A002 - the domain's own word
+        object: str | Entity = "",
         action: str | Entity = "",
         *,
         context: Attributes | None = None,

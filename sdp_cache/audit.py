@@ -217,7 +217,7 @@ def read_record(encoded: bytes) -> AuditRecord | None:
         return None
 
 
-def verify_chain(records: Iterable[bytes], writer: str, start: Head = Head()) -> Verified:  # noqa: B008 - frozen
+def verify_chain(records: Iterable[bytes], writer: str, start: Head = Head()) -> Verified:
     """Follow a writer's chain from a head known before. A record delivered twice in a row is no break."""
     head, dropped = start, 0
     for encoded in records:

@@ -24,7 +24,7 @@ from pep.trust_store import read_keys
 
 def ask(
     subject: Annotated[str, typer.Argument(help="Who wants it.")],
-    object: Annotated[str, typer.Argument(help="What it is wanted of, such as /sales/q1.")],  # noqa: A002
+    object: Annotated[str, typer.Argument(help="What it is wanted of, such as /sales/q1.")],
     action: Annotated[str, typer.Argument(help="What is wanted, such as read.")],
     subject_attributes: Annotated[
         list[str] | None,

@@ -42,7 +42,7 @@ Deadline = Annotated[float, typer.Option(help="Seconds to wait for each page.")]
 
 @app.command()
 def subjects(
-    object: Object,  # noqa: A002 - the domain's own word
+    object: Object,
     action: Action,
     object_attributes: ObjectAttributes = None,
     context: Context = None,
@@ -83,7 +83,7 @@ def objects(
 @app.command()
 def actions(
     subject: Subject,
-    object: Object,  # noqa: A002 - the domain's own word
+    object: Object,
     subject_attributes: SubjectAttributes = None,
     object_attributes: ObjectAttributes = None,
     context: Context = None,

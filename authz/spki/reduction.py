@@ -81,7 +81,7 @@ def verify(
     chain: Sequence[Certificate],
     owners: Owners,
     at: float,
-    revocations: Revocations = Revocations(),  # noqa: B008 - a frozen value
+    revocations: Revocations = Revocations(),
     max_links: int = MAX_LINKS,
 ) -> Reduced:
     """Find a chain sound at this time, or raise ChainRefused with the first link that fails, and why.

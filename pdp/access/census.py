@@ -29,7 +29,7 @@ class _Seen:
 class Census:
     """The connections of all servers, as events and looks tell of them."""
 
-    def __init__(self, share: Share = Share()) -> None:  # noqa: B008 - a frozen value
+    def __init__(self, share: Share = Share()) -> None:
         self.share = share
         self._keys: dict[tuple[str, int], str] = {}
         self._counts: dict[str, int] = {}

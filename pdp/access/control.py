@@ -90,7 +90,7 @@ class AccessControl:
         verifier: Verifier,
         service: PublicKey,
         holdings: Iterable[Sequence[Certificate]],
-        rules: AccessRules = AccessRules(),  # noqa: B008 - a frozen value
+        rules: AccessRules = AccessRules(),
         domains: Iterable[str] = (),
     ) -> None:
         """`holdings` are the chains that end with the service's key: what it may pass on.

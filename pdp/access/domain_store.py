@@ -150,7 +150,7 @@ class DomainFolder:
         files = sorted((self.path / "networks").glob("*.json"))
         return {each.stem: msgspec.json.decode(each.read_bytes(), type=Membership) for each in files}
 
-    def control(self, rules: AccessRules = AccessRules()) -> AccessControl:  # noqa: B008 - a frozen value
+    def control(self, rules: AccessRules = AccessRules()) -> AccessControl:
         """What decides on arrivals, as the folder stands now."""
         service = PublicKey.parse(self.file.service)
         return AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains)

@@ -71,13 +71,13 @@ class Keeper:
     def __len__(self) -> int:
         return len(self._records)
 
-    def session(self, id: str) -> SessionRecord:  # noqa: A002 - what it is called everywhere else
+    def session(self, id: str) -> SessionRecord:
         """Raises UnknownSession."""
         if id not in self._records:
             raise UnknownSession(id)
         return self._records[id]
 
-    def knows(self, id: str) -> bool:  # noqa: A002 - what it is called everywhere else
+    def knows(self, id: str) -> bool:
         """Whether there is such a session, or was one not long ago."""
         return id in self._records or id in self._ahead or id in self._over
 
@@ -181,7 +181,7 @@ class Keeper:
         self.save(record)
         return self.tell(record)
 
-    def note(self, id: str, said: float | None = None) -> None:  # noqa: A002 - what it is called everywhere else
+    def note(self, id: str, said: float | None = None) -> None:
         """Write down how a session stands, if its record does not say so; `said` is when it was last spoken to."""
         record = self._records.get(id)
         if record is None:
@@ -237,7 +237,7 @@ class Keeper:
     def _may_last(self, record: SessionRecord) -> bool:
         return record.rules in self.realms and self.speaks_for(record.key, record.principal)
 
-    def _forget(self, id: str) -> SessionRecord | None:  # noqa: A002 - what it is called everywhere else
+    def _forget(self, id: str) -> SessionRecord | None:
         """Take a session out, as if it had never been here."""
         self._ahead.pop(id, None)
         record = self._records.pop(id, None)
@@ -259,10 +259,10 @@ class Keeper:
             self.revoke(each)
 
     def _fall(self, gone: Iterable[Deactivation]) -> None:
-        for id in dict.fromkeys(each.session for each in gone):  # noqa: A001 - what it is called everywhere else
+        for id in dict.fromkeys(each.session for each in gone):
             self.note(id)
 
-    def _expire_session(self, id: str) -> None:  # noqa: A002 - what it is called everywhere else
+    def _expire_session(self, id: str) -> None:
         record, ahead = self._records.get(id), self._ahead.get(id)
         if record is not None and record.until <= self.now:
             self.close(record)

@@ -46,7 +46,7 @@ class KeyOffice:
         keyed: KeyedType,
         plan: Plan,
         verifier: Verifier,
-        rules: Rules = Rules(),  # noqa: B008 - a frozen value
+        rules: Rules = Rules(),
         appointment: bytes = b"",
     ) -> None:
         """`appointment` is signed by the type's owner, unless that is who manages."""

@@ -62,7 +62,7 @@ class _Ended(Exception):
 class Functions:
     """The functions of a module: `with Functions("wards") as functions`."""
 
-    def __init__(self, module: str, limits: Limits = Limits()) -> None:  # noqa: B008 - it is frozen
+    def __init__(self, module: str, limits: Limits = Limits()) -> None:
         self._module = module
         self._limits = limits
         self._names: frozenset[str] = frozenset()

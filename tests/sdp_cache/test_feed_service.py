@@ -62,7 +62,7 @@ class World:
         return Released.open(epoch, data, "shop", {by.public})
 
     @contextlib.asynccontextmanager
-    async def sdp(self, rules: LeaseRules = LeaseRules(60.0)) -> AsyncIterator[Sdp]:  # noqa: B008
+    async def sdp(self, rules: LeaseRules = LeaseRules(60.0)) -> AsyncIterator[Sdp]:
         point = SecondaryPoint(rules=rules)
         async with (
             Connection(self.server.url) as bus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from authz import Entity, Request
+from authz import Entity
 from authz.predicate import Path
 from pdp.abac.policy import Algorithm, Policy
 from pdp.source import Effect
@@ -50,7 +50,3 @@ algorithms = st.sampled_from(Algorithm)
 
 def named(prefix, several):
     return [Entity(f"{prefix}{n}", each) for n, each in enumerate(several)]
-
-
-def requests_about(subject, object_, action, contexts):
-    return [Request(subject, object_, action, context) for context in contexts]

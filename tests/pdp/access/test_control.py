@@ -40,7 +40,7 @@ def capability(issuer, subject, text=CONNECT, *, delegate=False, start=0, end=in
 BLANKET = capability(DOMAIN, SERVICE, "resource: *\naction: *", delegate=True, end=None)
 
 
-def control(*holdings, rules=AccessRules(needs_certificate=False)):  # noqa: B008
+def control(*holdings, rules=AccessRules(needs_certificate=False)):
     owners = Owners([(Resource(Kind.ANY, "*"), DOMAIN.public)])
     return AccessControl(Verifier(owners), SERVICE.public, holdings or [(BLANKET,)], rules)
 
