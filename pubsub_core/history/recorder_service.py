@@ -28,8 +28,8 @@ from pubsub_core.history.keeping import Keeping
 from pubsub_core.history.position import Span
 from pubsub_core.history.reading import Reading
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.history.store import PAGE, Body, HistoryStore
-from pubsub_core.history.vault import Vault
+from pubsub_core.history.store import PAGE, HistoryStore
+from pubsub_core.history.vault import Body, Vault
 from pubsub_core.past import PageFound, PageWanted
 
 MAX_WAITING = 65_536

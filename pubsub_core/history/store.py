@@ -37,16 +37,16 @@ from pubsub_core.history.tables import (
     open_table,
     prepare,
 )
-from pubsub_core.history.vault import START, Vault
+from pubsub_core.history.vault import START, Body, Link, Vault
 
 PAGE = 1024
 EVENT_BYTES = 320
 """A page ends with the event that makes it larger than this for each that it could hold."""
 _FIXED = ("time", "publisher", "sequence", "body", "link")
+_LINK = _FIXED.index("link")
 _MARK = b"mark"
 _KEY = b"key"
 
-Body: TypeAlias = "bytes | msgspec.Raw"
 _Row: TypeAlias = "tuple[int, float, bytes, int, bytes]"
 _Test: TypeAlias = Callable[[Mapping[str, object]], bool]
 
@@ -185,10 +185,7 @@ class HistoryStore:
             return 0
         type_ = kept.keeping.type
         query = select(HEADS.c.head).filter_by(type=type_).with_for_update()
-        link, rows = bytes(connection.execute(query).scalar_one()), []
-        for (each, body), nonce in zip(events, self._vault.nonces(len(events)), strict=True):
-            row, link = self._row(kept, each, body, link, nonce)
-            rows.append(row)
+        rows = self._rows(kept, events, bytes(connection.execute(query).scalar_one()))
         columns = (*_FIXED, *(column_name(name, each.search) for name, each in kept.indexed.items()))
         try:
             insert(connection, kept.table, columns, rows)
@@ -196,8 +193,33 @@ class HistoryStore:
             if looked:
                 raise
             raise _Known from None
-        connection.execute(update(HEADS).filter_by(type=type_).values(head=link))
+        connection.execute(update(HEADS).filter_by(type=type_).values(head=rows[-1][_LINK]))
         return len(rows)
+
+    def _rows(
+        self, kept: TypeTable, events: Sequence[tuple[Event, Body]], link: Link
+    ) -> list[tuple[object, ...]]:
+        """Events as they stand in the table, chained to the row that has this link."""
+        type_, bodies = kept.keeping.type, [body for _, body in events]
+        places = [_encode((type_, each.publisher, each.time, each.sequence)) for each, _ in events]
+        chain = zip(events, self._vault.seal_chain(bodies, places, link), strict=True)
+        rows: list[tuple[object, ...]] = [
+            (each.time, each.publisher, each.sequence, *sealed) for (each, _), sealed in chain
+        ]
+        if kept.indexed:
+            rows = [row + self._searched(kept, each) for row, (each, _) in zip(rows, events, strict=True)]
+        return rows
+
+    def _searched(self, kept: TypeTable, event: Event) -> tuple[object, ...]:
+        """What the database is told of the attributes that events are searched by."""
+        shown = []
+        for attribute, indexed in kept.indexed.items():
+            value = event.attributes.get(attribute)
+            if value is not None and indexed.search is Search.BLIND:
+                shown.append(self._vault.blind(attribute, value))  # type: ignore[arg-type]
+            else:
+                shown.append(store(indexed.kind, value))  # type: ignore[arg-type]
+        return tuple(shown)
 
     def newest(self, type: str) -> int:  # noqa: A002 - the word that people use
         """The row of the event of a type that was stored last; 0 if there is none. Raises HistoryUnavailable."""
@@ -299,21 +321,6 @@ class HistoryStore:
                 some = delete(MARKS).where(MARKS.c.id.in_(rows[start : start + PAGE]))
                 gone += connection.execute(some).rowcount
         return gone
-
-    def _row(
-        self, kept: TypeTable, each: Event, body: Body, link: bytes, nonce: bytes
-    ) -> tuple[tuple[object, ...], bytes]:
-        place = _place(kept.keeping.type, each.publisher, each.time, each.sequence)
-        sealed = self._vault.seal(bytes(body), place, nonce)
-        link = self._vault.link(link, sealed, place)
-        shown = []
-        for attribute, indexed in kept.indexed.items():
-            value = each.attributes.get(attribute)
-            if value is not None and indexed.search is Search.BLIND:
-                shown.append(self._vault.blind(attribute, value))  # type: ignore[arg-type]
-            else:
-                shown.append(store(indexed.kind, value))  # type: ignore[arg-type]
-        return (each.time, each.publisher, each.sequence, sealed, link, *shown), link
 
 
 class _Known(Exception):

@@ -171,8 +171,7 @@ def _table(keeping: Keeping) -> Table:
         Column("body", LargeBinary, nullable=False),
         Column("link", LargeBinary, nullable=False),
         *columns,
-        UniqueConstraint("publisher", "sequence", "time"),
-        Index(f"{name}_time", "time", "id"),
+        UniqueConstraint("time", "sequence", "publisher"),  # by which they are also read in order of time
         sqlite_autoincrement=True,
     )
     for column in columns:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -26,7 +28,9 @@ NONCE_BYTES = 12
 MOST_BLINDED = 4_096
 """So many values are remembered: those that are searched by come again and again."""
 
+Body: TypeAlias = "bytes | msgspec.Raw"
 Link: TypeAlias = bytes
+Sealed: TypeAlias = tuple[bytes, Link]
 
 START: Link = bytes(LINK_BYTES)
 """The link before the first row."""
@@ -43,15 +47,21 @@ class Vault:
         self._link = hashlib.blake2b(digest_size=LINK_BYTES, key=_derive(secret, b"link"))
         self._blinded = lru_cache(MOST_BLINDED, typed=True)(self._blind_anew)
 
-    def seal(self, body: bytes, place: bytes, nonce: bytes | None = None) -> bytes:
-        """The body as it is kept; `nonce` is one of `nonces`, for whoever seals many."""
-        nonce = nonce or os.urandom(NONCE_BYTES)
+    def seal(self, body: bytes, place: bytes) -> bytes:
+        """The body as it is kept."""
+        nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, body, place)
 
-    def nonces(self, count: int) -> list[bytes]:
-        """So many at once: asking the system for each takes as long as sealing does."""
-        drawn = os.urandom(NONCE_BYTES * count)
-        return [drawn[start : start + NONCE_BYTES] for start in range(0, len(drawn), NONCE_BYTES)]
+    def seal_chain(self, bodies: Sequence[Body], places: Sequence[bytes], link: Link) -> list[Sealed]:
+        """Bodies as they are kept, each with the link that follows from the one before, beginning with `link`."""
+        drawn = os.urandom(NONCE_BYTES * len(bodies))  # at once: for each it takes as long as sealing does
+        nonces = [drawn[start : start + NONCE_BYTES] for start in range(0, len(drawn), NONCE_BYTES)]
+        encrypt, next_link, chain = self._cipher.encrypt, self.link, list[Sealed]()
+        for body, place, nonce in zip(bodies, places, nonces, strict=True):
+            sealed = nonce + encrypt(nonce, body, place)
+            link = next_link(link, sealed, place)
+            chain.append((sealed, link))
+        return chain
 
     def open(self, sealed: bytes, place: bytes) -> bytes | None:
         """The body, or None if it is not what was sealed for this place."""
