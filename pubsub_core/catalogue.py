@@ -1,11 +1,13 @@
 """The event types known at one place: verified definitions, their versions and their sub-types.
 
 Invariant: whatever is in the catalogue was verified against what was in it before, so a definition is as good as
-its owner's signature whoever brought it.
+its owner's signature whoever brought it; and what its owner has taken out since it was signed is not in it, in whatever
+order the two are heard of.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -28,6 +30,7 @@ class Catalogue:
         self._attributes: dict[str, Mapping[str, Attribute]] = {}
         self._by_name: dict[str, Mapping[str, Attribute]] = {}
         self._called: dict[str, dict[str, set[str]]] = {}
+        self._taken_out: dict[tuple[str, str], float] = {}
         self.on_accept: list[Callable[[EventType], None]] = []
         """Called with each definition taken in, before anybody can use it."""
 
@@ -39,6 +42,11 @@ class Catalogue:
             if known.definition != definition:
                 raise TypeRefused(definition.name, "there is another definition under its version's UUID")
             return definition
+        if signed.at <= self._taken_out.get((definition.owner, definition.name), -1.0):
+            raise TypeRefused(
+                definition.name,
+                "its owner took it out after it was signed: it must be signed anew to come back",
+            )
         previous, parent = self._find(definition.previous), None
         if definition.parent is not None:
             parent = self._find(definition.parent.version)
@@ -124,7 +132,22 @@ class Catalogue:
             found += [self._newest[child] for child in sorted(self._children.get(each.id, ()))]
         return tuple(found)
 
-    def remove(self, id_: str) -> None:
+    def take_out(self, owner: str, name: str, before: float, at: float) -> None:
+        """Forget what this owner's type of this name was up to `before`, whether it is known already or comes later.
+
+        What was signed afterwards stays, as far as it holds by itself. Raises TypeRefused while others extend the type.
+        """
+        key = owner, name
+        known = [each for each in self if (each.definition.owner, each.definition.name) == key]
+        fallen = any(each.at <= before for each in known)
+        if fallen:
+            self._remove(known[0].definition.id)
+        self._taken_out[key] = max(self._taken_out.get(key, -1.0), before)
+        for each in known if fallen else ():
+            with contextlib.suppress(TypeRefused):
+                self.accept(each, at)
+
+    def _remove(self, id_: str) -> None:
         """Forget a type. Raises TypeRefused while others extend it."""
         definition = self.newest(id_)
         if self._children.get(id_):

@@ -42,7 +42,7 @@ class AddType(msgspec.Struct, frozen=True, tag_field="verb", tag="add-type"):
 class RemoveType(msgspec.Struct, frozen=True, tag_field="verb", tag="remove-type"):
     name: str
     word: bytes = b""
-    """The owner's, for other brokers to see too: `type_store.removal` makes it."""
+    """The owner's, for other brokers to see too: `type_signature.removal` makes it."""
 
 
 class Describe(msgspec.Struct, frozen=True, tag_field="verb", tag="describe"):

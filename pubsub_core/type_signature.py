@@ -1,8 +1,9 @@
 """Signed definitions: who signed one, and by what right if it was not the owner.
 
-A definition has one encoding, and that is what is signed. The owner's signature always holds. Somebody else's
-holds for an edit, if the capability chain that comes with it, rooted at the owner, grants this key the right to
-each single change (and, where the grant lists attributes, to each attribute changed) at the time it is looked at.
+A definition has one encoding, and that is what is signed, with the time. The owner's signature holds until the owner
+signs that the type is taken out. Somebody else's holds for an edit, if the capability chain that comes with it, rooted
+at the owner, grants this key the right to each single change (and, where the grant lists attributes, to each attribute
+changed) at the time it is looked at.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pubsub_core.type_edit import RIGHTS, Added, edits
 
 UNREAD = "?"
 """What a definition is called that cannot be read."""
-DOMAIN = b"authfabric event type 1\0"
+DOMAIN = b"authfabric event type 2\0"
 """Goes before what is signed, so that no signature made for another purpose serves as one of these."""
 MAX_BYTES = 256 * 1024
 _NO_REVOCATIONS = Revocations()
@@ -43,7 +44,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """The type of this name is no more, by the word of its owner."""
+    """What was signed of the type of this name up to this time is no more, by the word of its owner."""
 
     name: str
     at: float
@@ -65,12 +66,16 @@ class SignedType(msgspec.Struct, frozen=True):
     signature: bytes
     chain: bytes = b""
     """The capability chain of a signer who is not the owner."""
+    at: float = 0.0
+    """When it was signed: whatever takes the type out later takes this out, too."""
 
     @classmethod
-    def sign(cls, definition: EventType, signer: Identity, chain: Iterable[Certificate] = ()) -> SignedType:
+    def sign(
+        cls, definition: EventType, signer: Identity, chain: Iterable[Certificate] = (), at: float = 0.0
+    ) -> SignedType:
         links = tuple(chain)
-        signature = signer.sign(DOMAIN + _encode(definition))
-        return cls(definition, str(signer.public), signature, encode_chain(links) if links else b"")
+        signature = signer.sign(_to_sign(definition, at))
+        return cls(definition, str(signer.public), signature, encode_chain(links) if links else b"", at)
 
     def encode(self) -> bytes:
         return _encode(self)
@@ -108,7 +113,7 @@ class SignedType(msgspec.Struct, frozen=True):
 
     def _check_signature(self) -> None:
         try:
-            PublicKey.parse(self.signer).verify(self.signature, DOMAIN + _encode(self.definition))
+            PublicKey.parse(self.signer).verify(self.signature, _to_sign(self.definition, self.at))
         except (InvalidSignature, AuthFabricError) as error:
             raise TypeRefused(self.definition.name, str(error)) from None
 
@@ -130,6 +135,10 @@ class SignedType(msgspec.Struct, frozen=True):
                     f"`{RIGHTS[type(edit)]}` of the {word}attribute `{edit.attribute.name}` is not granted"
                 )
                 raise TypeRefused(definition.name, problem)
+
+
+def _to_sign(definition: EventType, at: float) -> bytes:
+    return DOMAIN + _encode(definition) + _encode(at)
 
 
 def _check_parent(

@@ -13,7 +13,7 @@ from bus.connection import Connection, Subscription
 from bus.record_store import Record, RecordStore
 from bus.subjects import TYPES
 from pubsub_core.catalogue import Catalogue
-from pubsub_core.errors import TypeRefused, UnknownType
+from pubsub_core.errors import TypeRefused
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.exchange import lock, unlock
 from pubsub_core.type_signature import REMOVAL, UNREAD, SignedType
@@ -37,21 +37,22 @@ class TypeStore:
         """Verify a definition and store it. Raises TypeRefused, StoreUnavailable."""
         await self.refresh()
         known = signed.definition.version in self.catalogue
-        definition = self.catalogue.accept(signed, time())
+        self.catalogue.accept(signed, time())
         if not known:
-            await self._records.put(_name(definition.id, definition.version), self._locked(signed.encode()))
+            await self._records.put(_place(signed), self._locked(signed.encode()))
 
     async def remove(self, id_: str, word: bytes) -> None:
         """Take all versions of a type out, by its owner's word. Raises InvalidSignature, TypeRefused."""
-        versions = [each.definition.version for each in self.catalogue if each.definition.id == id_]
-        if self._taken_out(word) != id_:
+        definition, opened = self.catalogue.newest(id_), REMOVAL.read(word)
+        if (str(opened.signer), opened.value.name) != (definition.owner, definition.name):
             raise InvalidSignature
-        self.catalogue.remove(id_)
-        await self._records.put(
-            _name(id_, f"{_REMOVED}{hashlib.sha256(word).hexdigest()}"), self._locked(word)
-        )
-        for version in versions:
-            await self._records.remove(_name(id_, version))
+        known = [each for each in self.catalogue if each.definition.id == id_]
+        if any(each.at > opened.value.at for each in known):
+            raise TypeRefused(definition.name, "it was signed later than its removal: look at the clocks")
+        self._take_out(word)
+        await self._records.put(f"{id_}.{_REMOVED}{hashlib.sha256(word).hexdigest()}", self._locked(word))
+        for each in known:
+            await self._records.remove(_place(each))
 
     async def refresh(self) -> bool:
         """Take in what is new in the store; says whether anything was. What is not rightly made is left out."""
@@ -76,11 +77,9 @@ class TypeStore:
         try:
             data = self._unlocked(record.data)
             if record.name.partition(".")[2].startswith(_REMOVED):
-                self.catalogue.remove(self._taken_out(data))
+                self._take_out(data)
             else:
                 self.catalogue.accept(SignedType.decode(data), time())
-        except UnknownType:  # it is gone already
-            return
         except (TypeRefused, InvalidSignature, CannotOpen) as error:
             _log.warning("a definition in the store is left out: %s", self._problem(error))
 
@@ -91,14 +90,13 @@ class TypeStore:
             return "it cannot be read: if it is kept under a network key, give that"
         return str(error)
 
-    def _taken_out(self, word: bytes) -> str:
-        """The type that its owner's word takes out, by UUID. Raises UnknownType, InvalidSignature."""
+    def _take_out(self, word: bytes) -> None:
+        """Forget what a word takes out, which is only what is its signer's. Raises InvalidSignature, TypeRefused."""
         opened = REMOVAL.read(word)
-        definition = self.catalogue.named(opened.value.name)
-        if opened.signer != definition.owner_key:
-            raise InvalidSignature
-        return definition.id
+        self.catalogue.take_out(str(opened.signer), opened.value.name, opened.value.at, time())
 
 
-def _name(id_: str, version: str) -> str:
-    return f"{id_}.{version}"
+def _place(signed: SignedType) -> str:
+    """Where a definition stands; what is signed anew stands beside what it was."""
+    definition = signed.definition
+    return f"{definition.id}.{definition.version}-{hashlib.sha256(signed.encode()).hexdigest()[:16]}"

@@ -82,7 +82,7 @@ def sign(
         definition, signer = read_draft(draft), load_key(key, passphrase.known)
         if str(signer.public) != definition.owner:
             raise TypeRefused(definition.name, f"only its owner `{definition.owner}` can sign a draft")
-        write(output, SignedType.sign(definition, signer))
+        write(output, SignedType.sign(definition, signer, at=time()))
     _show(definition, json)
 
 
@@ -105,7 +105,7 @@ def edit(
         old = catalogue.accept(read_signed(signed), time())
         changes = _changes(old, add or [], remove or [], rename or [], retype or [])
         links = read(chain, parse_chain) if chain else ()
-        version = SignedType.sign(apply(old, changes, uuid4), load_key(key, passphrase.known), links)
+        version = SignedType.sign(apply(old, changes, uuid4), load_key(key, passphrase.known), links, time())
         catalogue.accept(version, time())
         write(output, version)
     _show(version.definition, json)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
+from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused, UnknownType
 from pubsub_core.event_type import Attribute, AttributeType, EventType
 from pubsub_core.type_edit import Added, Removed, Renamed, Retyped, apply, find
 from pubsub_core.type_mapping import reader
 from pubsub_core.type_signature import SignedType
-from tests.pubsub_core.kinds import NOW, PITO, THIEF, catalogue_of, ids, sighting
+from tests.pubsub_core.kinds import MET, NOW, PITO, THIEF, catalogue_of, chain_of, ids, sighting
 
 DRAW = ids()
 ONE = sighting(DRAW)
@@ -24,6 +29,8 @@ TWO = apply(
     ],
     DRAW,
 )
+EDITED = apply(ONE, [Added(Attribute("lane", DRAW().hex, AttributeType.INTEGER))], DRAW)
+EDIT_RIGHT = chain_of("type: uk.gov.pito.*\naction: addAttribute")
 
 
 def values(kind: EventType, **named: object) -> dict[str, object]:
@@ -59,11 +66,30 @@ def test_a_type_that_others_extend_is_not_removed_before_them():
     child = EventType.new("uk.gov.pito.Chase", PITO.public, [], DRAW, ONE)
     catalogue = catalogue_of(ONE, child)
     with pytest.raises(TypeRefused, match="extend"):
-        catalogue.remove(ONE.id)
-    catalogue.remove(child.id)
-    catalogue.remove(ONE.id)
+        catalogue.take_out(ONE.owner, ONE.name, NOW, NOW)
+    catalogue.take_out(child.owner, child.name, NOW, NOW)
+    catalogue.take_out(ONE.owner, ONE.name, NOW, NOW)
     with pytest.raises(UnknownType):
         catalogue.named(ONE.name)
+
+
+@given(st.permutations(["first", "second", "removal", "edit", "again"]))
+def test_what_is_left_after_a_removal_does_not_depend_on_the_order_in_which_it_was_heard_of(order):
+    """An edit by somebody else falls with the version it was made from; what its owner signs afterwards stays."""
+    told = {
+        "first": SignedType.sign(ONE, PITO, at=1.0),
+        "second": SignedType.sign(TWO, PITO, at=3.0),
+        "edit": SignedType.sign(EDITED, MET, EDIT_RIGHT, 3.0),
+    }
+    catalogue = Catalogue()
+    for _ in range(2):  # whatever lacked something is heard of again
+        for what in order:
+            if what in told:
+                with contextlib.suppress(TypeRefused):
+                    catalogue.accept(told[what], NOW)
+            else:
+                catalogue.take_out(ONE.owner, ONE.name, 2.0 if what == "removal" else 1.5, NOW)
+    assert [each.definition for each in catalogue] == [TWO]
 
 
 def test_an_inherited_attribute_cannot_be_defined_again():

@@ -6,6 +6,7 @@ import asyncio
 from uuid import uuid4
 
 import pytest
+from msgspec import structs
 
 from authz.errors import InvalidSignature
 from bus import Connection
@@ -48,17 +49,43 @@ async def test_what_one_publishes_others_find_and_hear_of(bus):
 
 async def test_what_was_taken_out_may_come_back(bus):
     mine, theirs = TypeStore(bus, Catalogue()), TypeStore(bus, Catalogue())
-    signed = SignedType.sign(definition := kind("again"), PITO)
-    for at in (1.0, 2.0):
-        await mine.publish(signed)
+    definition = kind("again")
+    for at in (1.0, 3.0):
+        await mine.publish(SignedType.sign(definition, PITO, at=at))
         await theirs.refresh()
         assert definition.version in theirs.catalogue
-        await mine.remove(definition.id, removal(definition.name, at, PITO))
+        await mine.remove(definition.id, removal(definition.name, at + 1.0, PITO))
         await theirs.refresh()
         assert definition.version not in theirs.catalogue
         later = TypeStore(bus, Catalogue())
         await later.refresh()
         assert definition.version not in later.catalogue
+
+
+async def test_neither_an_old_removal_nor_an_old_definition_counts_again(bus):
+    mine, theirs, records = TypeStore(bus, Catalogue()), TypeStore(bus, Catalogue()), RecordStore(bus, TYPES)
+    definition = kind("twice")
+    old, word = SignedType.sign(definition, PITO, at=1.0), removal(definition.name, 2.0, PITO)
+    await mine.publish(old)
+    await mine.remove(definition.id, word)
+    await records.put(f"{definition.id}.again", old.encode())
+    await theirs.refresh()
+    assert definition.version not in theirs.catalogue
+    with pytest.raises(TypeRefused, match="signed anew"):
+        await mine.publish(old)
+    await mine.publish(SignedType.sign(definition, PITO, at=3.0))
+    await records.put(f"{definition.id}.removed-again", word)
+    for store in (mine, theirs, TypeStore(bus, Catalogue())):
+        assert await store.refresh()
+        assert store.catalogue.named(definition.name) == definition
+    with pytest.raises(TypeRefused, match="clocks"):
+        await mine.remove(definition.id, word)
+
+
+async def test_the_time_of_a_definition_is_signed_with_it(bus):
+    signed = SignedType.sign(kind("dated"), PITO, at=1.0)
+    with pytest.raises(TypeRefused):
+        Catalogue().accept(structs.replace(signed, at=3.0), 5.0)
 
 
 async def test_nobody_but_its_owner_takes_a_type_out(bus):
@@ -75,7 +102,9 @@ async def test_nobody_but_its_owner_takes_a_type_out(bus):
             await mine.remove(definition.id, wrong)
     await records.put(f"{definition.id}.removed-x", word)
     await records.put(f"{definition.id}.removed-y", b"junk")
-    await records.remove(f"{definition.id}.{definition.version}")
+    for each in await records.since(0, definition.id):
+        if not each.name.startswith(f"{definition.id}.removed-"):
+            await records.remove(each.name)
     for store in (mine, theirs):
         assert await store.refresh()
         assert store.catalogue.named(definition.name) == definition
