@@ -16,6 +16,7 @@ from authfabric.terminal import err, print_json
 from authfabric.warrants import Held
 from authz.statement import Statement
 from bus.attributes import hearing_changes
+from bus.audit import Vouched
 from bus.connection import Connection
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN, Scope
@@ -36,7 +37,6 @@ from pdp.service import Replica
 from pdp.shadow_service import Shadow, alarm_on
 from pdp.teaching_service import Teacher
 from pep.auditing import auditing
-from sdp_cache.audit import Vouched
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ that refuses strangers only the access control service makes any, before it lets
 
 from __future__ import annotations
 
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore
 from bus.connection import Connection
 from bus.store import HISTORY, open_bucket
 from bus.subjects import (

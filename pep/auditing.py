@@ -7,11 +7,10 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore, AuditWriter
 from bus.connection import Connection
 from bus.errors import StoreUnavailable
 from pep.secondary import member_name
-from sdp_cache.audit_service import AuditWriter
 
 LOOK_SECONDS = 0.5
 """How long connecting waits to hear whether there is an audit stream."""

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from authz import Decision, Entity, InvalidRequest, Reason, Request
 from authz.request import Attributes, plain_request
 from bus.address import configured_url
+from bus.audit import AuditWriter
 from bus.connection import Connection
 from bus.credentials import Credentials
 from bus.credentials_store import find_credentials
@@ -25,7 +26,6 @@ from pep.secondary import Secondary, learning, secondary_point
 from pep.strategy import Strategy
 from pep.trust_store import Keys, configured_keys, read_keys
 from sdp_cache import LeaseRules, Recycling
-from sdp_cache.audit_service import AuditWriter
 
 Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 

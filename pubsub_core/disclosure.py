@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bus.audit import Disclosure
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.event import Event
-from sdp_cache.audit import Disclosure
 
 
 class _Kind(NamedTuple):

@@ -17,9 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from bus.audit_store import AuditStore, Page
+from bus.audit import AuditStore, Page, SignedHead, read_head
 from bus.link import connect
-from sdp_cache.audit import SignedHead, read_head
 from spark_eval.audited import page_batch
 from spark_eval.schemas import AUDITED
 

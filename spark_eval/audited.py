@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from authz import Decision, Request
 from authz.request import Attributes
-from bus.audit_store import Page
-from sdp_cache.audit import read_record
+from bus.audit import Page, read_record
 from spark_eval.schemas import AUDITED
 
 Row = dict[str, object]

@@ -17,12 +17,9 @@ from authfabric.keys import Trust, trusted_keys
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, PublicKey
-from bus.audit_store import AuditStore
+from bus.audit import AuditRecord, AuditStore, ChainVerifier, Disclosure, Vouchers, read_head, read_record
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
-from sdp_cache.audit import AuditRecord, Disclosure, read_head, read_record
-from sdp_cache.audit_verify import ChainVerifier
-from sdp_cache.audit_vouchers import Vouchers
 
 LOOK_SECONDS = 1.0
 

@@ -18,7 +18,7 @@ from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, 
 from authfabric.terminal import Json, err, out, print_json, run
 from authz import Identity
 from authz.release import Released
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore
 from bus.credentials_store import default_file
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from sdp_cache.audit import Break, Verified
-from sdp_cache.audit_verify import ChainVerifier
+from bus.audit import Break, ChainVerifier, Verified
 from spark_eval.audit_store import NAME, PAGES_IN_BATCH, AuditSource, Stand
 from spark_eval.entity_store import first_line
 from spark_eval.errors import EvaluationError

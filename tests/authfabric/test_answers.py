@@ -15,9 +15,8 @@ from authfabric.fabric import DEFAULT_POLICIES, ReplicaProcess
 from authfabric.warrants import find_warrant
 from authz import Decision, Reason, Request
 from bus import Connection, NatsServer
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore, AuditWriter
 from pep import Enforcer
-from sdp_cache.audit_service import AuditWriter
 from tests.authfabric.test_push import authfabric
 from tests.waiting import eventually
 

@@ -10,9 +10,7 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authz import Identity, Reason
-from bus.audit_store import AuditStore
-from sdp_cache.audit import Disclosure
-from sdp_cache.audit_service import AuditWriter
+from bus.audit import AuditStore, AuditWriter, Disclosure
 from tests.authfabric.test_push import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
 

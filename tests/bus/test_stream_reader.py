@@ -8,11 +8,10 @@ import pytest
 
 from authz import Decision, Request
 from bus import Connection, ReplyTimeout
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore, AuditWriter
 from bus.errors import StoreUnavailable
 from bus.stream_reader import BATCH, read_stream
 from bus.subjects import AUDIT
-from sdp_cache.audit_service import AuditWriter
 from tests.secured import PEP, secured
 
 AUDITOR = "network: default\naction: connect|audit"

@@ -7,8 +7,8 @@ from tests.mutations.mutation import Edit, Mutation, without
 _PEP = "tests/pep/test_authenticity.py::"
 _DECIDERS = "tests/authz/test_deciders.py::"
 _LEARNING = "tests/sdp_cache/test_learning.py::"
-_VOUCHERS = "tests/sdp_cache/test_audit_vouchers.py::"
-_AUDIT = "tests/sdp_cache/test_audit_service.py::"
+_VOUCHERS = "tests/bus/audit/test_vouchers.py::"
+_AUDIT = "tests/bus/audit/test_writer_service.py::"
 
 _TAGGED = "keyed.update(lengths + where + question + answer)"
 _ANY_QUESTION = Edit("authz/agreement.py", _TAGGED, "keyed.update(lengths + where + answer)")
@@ -239,25 +239,25 @@ AUDIT = [
     ),
     without(
         f"{_VOUCHERS}test_a_statement_that_does_not_hold_vouches_for_nothing",
-        "sdp_cache/audit_vouchers.py",
+        "bus/audit/vouchers.py",
         "if decider is None or decider.key.raw != statement.signer:",
         "if decider is None:",
     ),
     without(
         f"{_VOUCHERS}test_a_statement_that_does_not_hold_vouches_for_nothing",
-        "sdp_cache/audit_vouchers.py",
+        "bus/audit/vouchers.py",
         "if (Tree(vouched.leaves).root, len(vouched.leaves)) != (statement.root, statement.count):",
         "if False:",
     ),
     without(
         f"{_AUDIT}test_what_is_missing_at_the_end_shows_against_what_the_writer_said",
-        "sdp_cache/audit_verify.py",
+        "bus/audit/verifier.py",
         "missing = None if known.broken else _missing(known.head, head)",
         "missing = None",
     ),
     without(
         f"{_AUDIT}test_nobody_else_can_say_where_a_chain_ends",
-        "sdp_cache/audit.py",
+        "bus/audit/records.py",
         ' and writer.endswith("-" + str(signer)[_MARK])',
         "",
     ),

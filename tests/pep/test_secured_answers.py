@@ -8,7 +8,7 @@ from authz import Identity, Request
 from authz.spki import Notice
 from bus import Scope
 from bus.access import ask_revocation
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore
 from pdp.policy_set import PolicySet
 from pdp.publisher_service import Publisher
 from pdp.service import Replica

@@ -6,7 +6,7 @@ import pytest
 
 from authfabric.stage import stage
 from bus import NotConnected
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore
 from bus.credentials_store import VARIABLE
 from spark_eval.audit_store import AuditReader, PageRange, look
 

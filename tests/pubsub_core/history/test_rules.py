@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from authz.rules import Rate
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore, read_record
 from pdp.bundle import Bundle, File
 from pubsub_core.client import CallRefused
 from pubsub_core.history.fluent_log import FluentLog
@@ -16,7 +16,6 @@ from pubsub_core.history.setting import HistorySetting, KeepRule
 from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import Vault
 from pubsub_core.pace import Pace
-from sdp_cache.audit import read_record
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.pubsub_core.town import Town, rule

@@ -7,10 +7,9 @@ import json
 
 import pytest
 
-from bus.audit_store import AuditStore
+from bus.audit import AuditStore, read_record
 from pubsub_core.rules.functions_service import Limits
 from pubsub_core.table_store import TableStore
-from sdp_cache.audit import read_record
 from tests.pubsub_core.town import Town
 from tests.waiting import PATIENCE, eventually
 

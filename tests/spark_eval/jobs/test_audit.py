@@ -22,11 +22,9 @@ from authfabric.fabric import fabric
 from authfabric.local_domain import OPERATOR
 from authz import Decision, Entity, Request
 from bus import Connection, NatsServer
-from bus.audit_store import AuditStore, Page
+from bus.audit import AuditStore, AuditTrail, AuditWriter, Page
 from bus.credentials_store import VARIABLE, read_credentials
 from pep.sync import LoopThread
-from sdp_cache.audit import AuditTrail
-from sdp_cache.audit_service import AuditWriter
 from spark_eval.audit_store import AuditReader, PageRange, Stand, look
 from spark_eval.audited import page_batch
 from spark_eval.jobs import audit

@@ -1,11 +1,61 @@
-"""Following the chains of all writers at once through the pages of an audit stream."""
+"""Verifying audit trails: one writer's hash chain, or the chains of all writers at once, page by page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from sdp_cache.audit import Break, Head, SignedHead, Verified, read_record, verify_chain
+from bus.audit.records import AuditRecord, Head, SignedHead, digest, read_record
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first place where a chain does not hold."""
+
+    sequence: int
+    """The number of the record that should have been there."""
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How far a chain holds, how many decisions its writer says it dropped, and where it breaks, if it
+    does."""
+
+    head: Head
+    dropped: int = 0
+    broken: Break | None = None
+    closed: bool | None = None
+    """Whether its writer has ended it, by its own word; None if it said nothing."""
+
+
+def verify_chain(records: Iterable[bytes], writer: str, start: Head = Head()) -> Verified:
+    """Follow a writer's chain from a head known before. A record delivered twice in a row is no break."""
+    head, dropped = start, 0
+    for encoded in records:
+        found = digest(encoded)
+        if found == head.digest:
+            continue
+        record = read_record(encoded)
+        if record is None:
+            return Verified(head, dropped, Break(head.sequence + 1, "is unreadable"))
+        problem = _problem(record, writer, head)
+        if problem:
+            return Verified(head, dropped, Break(head.sequence + 1, problem))
+        head, dropped = Head(record.sequence, found), dropped + record.dropped
+    return Verified(head, dropped)
+
+
+def _problem(record: AuditRecord, writer: str, head: Head) -> str:
+    if record.writer != writer:
+        return f"is by `{record.writer}`, not by `{writer}`"
+    if record.sequence > head.sequence + 1:
+        return f"is missing: the next is number {record.sequence}"
+    if record.sequence <= head.sequence:
+        return f"is missing: number {record.sequence} comes again"
+    return (
+        "" if record.previous == head.digest else "does not continue the one before: one of them was altered"
+    )
 
 
 class ChainVerifier:

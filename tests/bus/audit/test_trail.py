@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Decision, Entity, Inference, Request
-from sdp_cache.audit import AuditRecord, AuditTrail, Break, Head, verify_chain
+from bus.audit import AuditRecord, AuditTrail, Break, Head, verify_chain
 
 ASKED = Request.of("alice", "/o", "read")
 ALLOW = Decision(True, epoch=3, inferred=Inference("precise", ("1",), stale=True))

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from authz import Decision, Identity, Request
-from bus.audit_store import AuditStore
+from bus.audit.records import Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
+from bus.audit.store import AuditStore
+from bus.audit.trail import AuditTrail
 from bus.errors import BusError
-from sdp_cache.audit import AuditTrail, Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
 
 GATHER_SECONDS = 0.05
 """How long records are gathered into one page."""

@@ -9,8 +9,7 @@ from authz import Decision, Identity, Inference, Reason, Request
 from authz.introduction import Introduction
 from authz.spki import Capability, Validity, parse_authority
 from authz.statement import Statement, decision_hash
-from sdp_cache.audit import AuditRecord, Vouched
-from sdp_cache.audit_vouchers import Vouchers
+from bus.audit import AuditRecord, Vouched, Vouchers
 
 ROOT, PDP, EVE = (Identity.generate() for _ in range(3))
 SALES, HR = Request.of("ann", "/sales/q1", "read"), Request.of("ann", "/hr/pay", "read")

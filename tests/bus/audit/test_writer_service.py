@@ -8,13 +8,20 @@ import pytest
 
 from authz import Decision, Identity, Request
 from bus import Connection, NatsServer
-from bus.audit_store import AuditStore
+from bus.audit import (
+    AuditStore,
+    AuditTrail,
+    AuditWriter,
+    Break,
+    ChainVerifier,
+    SignedHead,
+    read_head,
+    read_record,
+)
+from bus.audit.records import sign_head, writer_name
 from bus.envelope import pack
 from bus.messages import AuditPage
 from bus.subjects import audit
-from sdp_cache.audit import AuditTrail, Break, SignedHead, read_head, read_record, sign_head, writer_name
-from sdp_cache.audit_service import AuditWriter
-from sdp_cache.audit_verify import ChainVerifier
 from tests.waiting import eventually
 
 ALLOW = Decision(True)
@@ -198,7 +205,7 @@ async def test_nobody_else_can_say_where_a_chain_ends(bus):
 
 
 async def test_a_writer_that_crashes_has_said_where_it_stood_a_moment_ago(bus, monkeypatch):
-    monkeypatch.setattr("sdp_cache.audit_service.HEAD_SECONDS", 0.01)
+    monkeypatch.setattr("bus.audit.writer_service.HEAD_SECONDS", 0.01)
     async with AuditWriter(AuditStore(bus, "shop"), "pep-1") as writer:
         writer.record(asked(0), ALLOW)
         store = AuditStore(bus, "shop")

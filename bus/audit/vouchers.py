@@ -16,7 +16,7 @@ from authz.deciders import Decider, Deciders
 from authz.errors import InvalidSignature
 from authz.merkle import Tree
 from authz.statement import decision_hash
-from sdp_cache.audit import AuditRecord, Vouched
+from bus.audit.records import AuditRecord, Vouched
 
 
 @dataclass(frozen=True, slots=True)

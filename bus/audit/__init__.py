@@ -1,0 +1,27 @@
+"""The audit trail: every decision given, in a hash chain for each writer, kept in a stream and verified from it."""
+
+from bus.audit.records import AuditRecord, Disclosure, Head, SignedHead, Vouched, read_head, read_record
+from bus.audit.store import AuditStore, Page
+from bus.audit.trail import AuditTrail
+from bus.audit.verifier import Break, ChainVerifier, Verified, verify_chain
+from bus.audit.vouchers import Vouchers
+from bus.audit.writer_service import AuditWriter
+
+__all__ = [
+    "AuditRecord",
+    "AuditStore",
+    "AuditTrail",
+    "AuditWriter",
+    "Break",
+    "ChainVerifier",
+    "Disclosure",
+    "Head",
+    "Page",
+    "SignedHead",
+    "Verified",
+    "Vouched",
+    "Vouchers",
+    "read_head",
+    "read_record",
+    "verify_chain",
+]

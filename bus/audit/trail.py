@@ -1,0 +1,91 @@
+"""The audit trail of one writer: every decision it gives, as records in a hash chain.
+
+Each record carries its number and the hash of the record before it. So a record that was altered, left out or put in
+is seen where it happened; a missing tail is seen against the head that the writer signs now and then. Writing never
+waits: when the buffer is full, decisions are counted instead of kept, and the count is a record like any other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias
+
+import msgspec
+
+from authz import Decision, Request
+from bus.audit.records import AuditRecord, Disclosure, Head, Vouched, digest
+
+_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None, Disclosure | None]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class AuditTrail:
+    """What a writer has yet to hand over, and its chain's head. One that starts anew needs a new name."""
+
+    def __init__(self, writer: str, limit: int = 10_000) -> None:
+        self.writer = writer
+        self.head = Head()
+        self.dropped = 0
+        """Decisions not recorded so far, in all."""
+        self._limit = limit
+        self._waiting: deque[_Noted] = deque()
+        self._unreported = 0
+
+    def record(self, request: Request, decision: Decision, at: float) -> None:
+        """Take note of a decision; hashing and encoding wait for `drain`, so that the caller does not."""
+        if len(self._waiting) < self._limit:
+            self._waiting.append((at, request, decision, None, None))
+        else:
+            self._drop()
+
+    def vouch(self, vouched: Vouched, at: float) -> None:
+        """Take note of what was stated about decisions."""
+        if len(self._waiting) < self._limit:
+            self._waiting.append((at, None, None, vouched, None))
+        else:
+            self._drop(vouched.statement.count)
+
+    def disclose(self, disclosed: Disclosure, at: float) -> None:
+        """Take note of what somebody was shown."""
+        if len(self._waiting) < self._limit:
+            self._waiting.append((at, None, None, None, disclosed))
+        else:
+            self._drop(len(disclosed.events))
+
+    def drain(self, now: float, most: int | None = None) -> list[bytes]:
+        """What was noted since the last time, or the first so many of it, encoded and chained, in order."""
+        records: list[bytes] = []
+        for _ in range(min(len(self._waiting), most or self._limit)):
+            at, request, decision, vouched, disclosed = self._waiting.popleft()
+            try:
+                records.append(self._chain(at, request, decision, 0, vouched, disclosed))
+            except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
+                self._drop()
+        if self._unreported and not self._waiting:
+            records.append(self._chain(now, dropped=self._unreported))
+            self._unreported = 0
+        return records
+
+    def __len__(self) -> int:
+        """How many decisions have yet to be handed over."""
+        return len(self._waiting)
+
+    def _drop(self, count: int = 1) -> None:
+        self.dropped += count
+        self._unreported += count
+
+    def _chain(
+        self,
+        at: float,
+        request: Request | None = None,
+        decision: Decision | None = None,
+        dropped: int = 0,
+        vouched: Vouched | None = None,
+        disclosed: Disclosure | None = None,
+    ) -> bytes:
+        number, previous = self.head.sequence + 1, self.head.digest
+        noted = AuditRecord(self.writer, number, previous, at, request, decision, dropped, vouched, disclosed)
+        encoded = _encode(noted)
+        self.head = Head(number, digest(encoded))
+        return encoded
