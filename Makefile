@@ -20,7 +20,7 @@ $(VENV)/core: $(BIN)/uv pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/full: $(VENV)/core
-	$(UV) -e '.[spark,history,gateway,bench,dev]'
+	$(UV) -e '.[spark,history,bench,dev]'
 	@touch $@
 
 demo: $(VENV)/core ## start a fabric, break it under load, and watch no request fail

@@ -5,64 +5,79 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from difflib import get_close_matches
 from importlib import import_module, metadata
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from authfabric.help import Command, Group
 from authfabric.terminal import Exit
 
-COMMANDS = {
-    "up": "up",
-    "ask": "ask",
-    "doctor": "doctor",
-    "demo": "demo",
-    "pdp": "pdp",
-    "domain": "domain",
-    "sdp": "sdp",
-    "cap": "cap",
-    "type": "event_type",
-    "keys": "keys",
-    "broker": "broker",
-    "history": "history",
-    "policy": "policy",
-    "rules": "rules",
-    "context": "context",
-    "roles": "roles",
-    "audit": "audit",
-    "search": "search",
-    "spark": "spark",
-    "experiment": "experiment",
+SECTIONS = {
+    "Begin here": {"up": "up", "ask": "ask", "doctor": "doctor", "demo": "demo"},
+    "Decisions": {
+        "policy": "policy",
+        "search": "search",
+        "pdp": "pdp",
+        "sdp": "sdp",
+        "roles": "roles",
+        "audit": "audit",
+    },
+    "Trust": {"domain": "domain", "cap": "cap"},
+    "Events": {
+        "type": "event_type",
+        "broker": "broker",
+        "rules": "rules",
+        "context": "context",
+        "history": "history",
+        "keys": "keys",
+    },
+    "At scale": {"spark": "spark", "experiment": "experiment"},
 }
 """What people type, and the module in authfabric/commands that does it: its `app`, or a function of its own name."""
 
+COMMANDS = {name: module for section in SECTIONS.values() for name, module in section.items()}
 
-class Commands(TyperGroup):
+
+class Commands(Group):
     """All commands, each loaded when it is looked at."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        name = COMMANDS[cmd_name]
-        module = import_module(f"authfabric.commands.{name}")
-        alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-        if hasattr(module, "app"):
-            alone.add_typer(module.app, name=cmd_name)
-            return get_group(alone).commands[cmd_name]
-        alone.command(cmd_name)(getattr(module, name))
+        return _load(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        near = get_close_matches(args[0], COMMANDS)
+        if near and args[0] not in COMMANDS:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, section in SECTIONS.items():
+            self.write_commands(ctx, formatter, title, list(section))
+
+
+def _load(name: str) -> Any:
+    module = import_module(f"authfabric.commands.{COMMANDS[name]}")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    if not hasattr(module, "app"):
+        alone.command(name, cls=Command)(getattr(module, COMMANDS[name]))
         return get_command(alone)
+    for each in module.app.registered_commands:
+        each.cls = Command
+    alone.add_typer(module.app, name=name, cls=Group)
+    return get_group(alone).commands[name]
 
 
 app = typer.Typer(
     cls=Commands,
     name="authfabric",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

@@ -59,7 +59,7 @@ class Tally:
         return self.asked.total()
 
 
-app = typer.Typer(help="Show the fabric at work.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
@@ -70,8 +70,8 @@ def demo(
 ) -> None:
     """Start a fabric, ask from several services, kill one replica, freeze another, add a third: nothing fails.
 
-    Exit code 0 if every request was answered, and answered rightly; 1 otherwise. The others are scenarios of
-    the event service.
+    Exit code 0 if every request was answered, and answered rightly; 1 otherwise. The commands below are
+    scenarios of the event service.
     """
     if context.invoked_subcommand is not None:
         return

@@ -112,7 +112,9 @@ def serve(
     ] = None,
     policies: Annotated[
         Path | None,
-        typer.Option(help="The folder of policies that says which roles give which; with --roles."),
+        typer.Option(
+            metavar="DIR", help="The folder of policies that says which roles give which; with --roles."
+        ),
     ] = None,
     audit: Annotated[
         bool, typer.Option(help="Set up the stream in which services and replicas record decisions.")

@@ -34,7 +34,10 @@ class What(enum.StrEnum):
 
 def experiment(
     what: Annotated[
-        What, typer.Argument(help="How many requests fail when PDPs do, how long answers take, or both.")
+        What,
+        typer.Argument(
+            help="availability: how many requests fail when PDPs do; response-time: how long answers take; or all."
+        ),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="The same experiment with fewer repetitions: minutes.")
@@ -43,7 +46,8 @@ def experiment(
         Path | None, typer.Option("--plan", help="The experiment as a YAML file. Default: the paper's.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="The folder to write. Default: experiment-WHAT.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The folder to write. Default: experiment-WHAT."),
     ] = None,
     master: Master = LOCAL,
     verbose: Verbose = False,

@@ -36,7 +36,8 @@ def serve(
     policies: Annotated[
         Path | None,
         typer.Option(
-            help="Decide by this folder of policies, always. Default: follow the domain's releases."
+            metavar="DIR",
+            help="Decide by this folder of policies, always. Default: follow the domain's releases.",
         ),
     ] = None,
     trust: Trust = None,
@@ -59,7 +60,10 @@ def serve(
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Where to keep the last verified policies. Default: in the user's cache folder."),
+        typer.Option(
+            metavar="DIR",
+            help="Where to keep the last verified policies. Default: in the user's cache folder.",
+        ),
     ] = None,
     entities: Annotated[
         list[Path] | None,

@@ -63,7 +63,10 @@ Certificates = Annotated[
 def serve(
     policies: Annotated[
         Path | None,
-        typer.Option(help="Go by this folder of policies, always. Default: follow the domain's releases."),
+        typer.Option(
+            metavar="DIR",
+            help="Go by this folder of policies, always. Default: follow the domain's releases.",
+        ),
     ] = None,
     trust: Trust = None,
     key: Annotated[

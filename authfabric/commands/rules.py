@@ -40,7 +40,9 @@ Functions = Annotated[
 ]
 Types = Annotated[
     Path | None,
-    typer.Option("--types", help="A folder with signed type definitions, to hold the rules against."),
+    typer.Option(
+        "--types", metavar="DIR", help="A folder with signed type definitions, to hold the rules against."
+    ),
 ]
 
 

@@ -46,7 +46,9 @@ def spark() -> None:
 
 @app.command()
 def precompute(
-    output: Annotated[Path, typer.Option("--out", help="The folder to write, or to bring up to date.")],
+    output: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to write, or to bring up to date.")
+    ],
     policies: Policies = CURRENT,
     epoch: Annotated[
         int | None, typer.Option(help="With a folder or a bundle: under which epoch it is in force.")
@@ -169,7 +171,9 @@ def review(
 
 @app.command()
 def audit(
-    output: Annotated[Path, typer.Option("--out", help="The folder to write, or to go on with.")],
+    output: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to write, or to go on with.")
+    ],
     domain: Domain = DEFAULT_DOMAIN,
     url: Url = None,
     master: Master = LOCAL,

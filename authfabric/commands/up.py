@@ -33,7 +33,8 @@ def up(
     policies: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of policies to release. Default: what was released last, or at first examples."
+            metavar="DIR",
+            help="The folder of policies to release. Default: what was released last, or at first examples.",
         ),
     ] = None,
     attributes: Annotated[

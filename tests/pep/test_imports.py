@@ -1,4 +1,4 @@
-"""A service that embeds the PEP carries no Spark, no web server and no policy engine with it."""
+"""A service that embeds the PEP carries no Spark and no policy engine with it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ HEAVY = [
     "pandas",
     "numpy",
     "pyarrow",
-    "starlette",
-    "uvicorn",
     "py_abac",
     "pdp",
     "prometheus_client",
