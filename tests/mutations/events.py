@@ -161,6 +161,11 @@ EVENTS: list[Mutation] = [
         "pubsub_core/catalogue.py",
         "if (each.definition.owner, each.definition.name) == key]",
         "if each.definition.name == name]",
+        Edit(
+            "pubsub_core/catalogue.py",
+            "        for each in known if fallen else ():\n",
+            "        for each in ():\n",
+        ),
     ),
     without(
         "tests/pubsub_core/test_type_store.py::"
