@@ -6,9 +6,7 @@ was verified, it was published by the holder of the credential that it shows.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -21,25 +19,14 @@ from pubsub_core.errors import InvalidEvent
 from pubsub_core.event import Event, decode, encode
 from pubsub_core.keys.errors import CannotOpen, KeyAwaited
 from pubsub_core.keys.steady import Message, open_box
+from pubsub_core.late import Late, Sealed
 from pubsub_core.line import Numbered
 from pubsub_core.messages import CachedParcel, Parcel, unpack_parcel
 from pubsub_core.proof import WINDOW, Nonces, all_digests, check_places, digest
 from pubsub_core.session import Counts, Peer, Setting
 
-PATIENCE = 10.0
-"""Seconds for which keys are waited for."""
-MAX_LATE = 1024
-"""So much waits for keys."""
-Arrived: TypeAlias = Iterable[tuple[msgspec.Raw, Event]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Late:
-    """Something that cannot be opened yet, until when it is kept, and how it is opened."""
-
-    sender: str
-    until: float
-    open: Callable[[], Arrived]
+Read: TypeAlias = tuple[msgspec.Raw, Event]
+Arrived: TypeAlias = Iterable[Read]
 
 
 class Arrivals:
@@ -50,49 +37,46 @@ class Arrivals:
         self._counts = counts
         self._peers = peers
         self._nonces = Nonces()
-        self._late: deque[_Late] = deque()
+        self._late = Late[Read]()
         self.on_late: Callable[[str], None] = lambda type_id: None
         """Is told when something waits for keys, and of which type it is, if that is known."""
 
-    def late(self) -> Iterator[tuple[msgspec.Raw, Event]]:
+    def late(self) -> Iterator[Read]:
         """What can be delivered now of what was waiting for keys."""
-        waiting, self._late = self._late, deque()
-        blocked = set[str]()
-        for each in waiting:
-            if each.sender in blocked:
-                self._late.append(each)
-                continue
-            try:
-                yield from each.open()
-            except KeyAwaited:
-                if self._setting.now() > each.until:
-                    self._counts.withheld += 1
-                else:
-                    self._late.append(each)
-                    blocked.add(each.sender)
 
-    def _keep(self, sender: str, type_: str, open_: Callable[[], Arrived]) -> None:
-        """Have something wait for its keys."""
-        if len(self._late) >= MAX_LATE:
+        def give_up() -> None:
+            self._counts.withheld += 1
+
+        return self._late.open(self._setting.now(), give_up)
+
+    def _keep(self, sender: str, type_: str, thing: Sealed[Read]) -> None:
+        """Have something wait for its keys, if its sender is trusted with what it is."""
+        carries = self._peers[sender].carries
+        if not carries or (type_ and type_ not in carries):
+            self._counts.untrusted += 1
+        elif not self._late.keep(sender, thing, self._setting.now()):
             self._counts.overflowed += 1
-            return
-        self._late.append(_Late(sender, self._setting.now() + PATIENCE, open_))
-        self.on_late(type_)
+        else:
+            self.on_late(type_)
 
-    def _opened_in_turn(self, sender: str, open_: Callable[[], Arrived]) -> Arrived:
+    def _opened_in_turn(self, sender: str, thing: Sealed[Read]) -> Arrived:
         """What can be read now; nothing, if it waits for keys, or behind something that does."""
-        if any(each.sender == sender for each in self._late):
-            self._keep(sender, "", open_)
+        if self._late.waits(sender):
+            self._keep(sender, "", thing)
             return ()
         try:
-            return open_()
+            return thing.open()
         except KeyAwaited as awaited:
-            self._keep(sender, awaited.type_id, open_)
+            self._keep(sender, awaited.type_id, thing)
             return ()
 
     def accept_cached(self, parcel: CachedParcel) -> Arrived:
         """The events that a broker with the same keys has passed on in clear."""
-        return self._opened_in_turn(parcel.sender, lambda: self._accept_cached(parcel))
+        if parcel.sender not in self._peers:
+            self._counts.untrusted += 1
+            return ()
+        opened = partial(self._accept_cached, parcel)
+        return self._opened_in_turn(parcel.sender, Sealed(opened, parcel.cached.held))
 
     def _accept_cached(self, parcel: CachedParcel) -> Arrived:
         inner = self._uncache(parcel)
@@ -163,9 +147,8 @@ class Arrivals:
 
     def _accepted(self, peer: Peer, parcel: Parcel, publisher: bytes | None, trusted: bool) -> Arrived:
         if parcel.columns:
-            yield from self._opened_in_turn(
-                peer.name, lambda: self._accepted_columns(peer, parcel, publisher)
-            )
+            opened = partial(self._accepted_columns, peer, parcel.columns, publisher)
+            yield from self._opened_in_turn(peer.name, Sealed(opened, len(parcel.columns)))
             return
         sealed, latest = self._setting.vault.sealed, self._setting.now() + WINDOW
         for raw in parcel.events:
@@ -179,15 +162,16 @@ class Arrivals:
             elif (publisher is not None and event.publisher != publisher) or not 0.0 <= event.time <= latest:
                 self._counts.forged += 1
             elif event.sealed is not None or (event.type in sealed and not trusted):
-                yield from self._opened_in_turn(peer.name, partial(self._opened, event, peer.key))
+                opened = partial(self._opened, event, peer.key)
+                yield from self._opened_in_turn(peer.name, Sealed(opened, len(memoryview(raw))))
             else:
                 self._counts.received += 1
                 yield raw, event
 
-    def _accepted_columns(self, peer: Peer, parcel: Parcel, publisher: bytes | None) -> Arrived:
+    def _accepted_columns(self, peer: Peer, columns: bytes, publisher: bytes | None) -> Arrived:
         """Events that came in columns, with what can be read of them here. Raises KeyAwaited."""
         try:
-            events = self._setting.vault.open_many(parcel.columns, peer.key)
+            events = self._setting.vault.open_many(columns, peer.key)
         except CannotOpen:
             self._counts.forged += 1
             return ()

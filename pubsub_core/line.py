@@ -89,17 +89,18 @@ class Incoming:
     next: int = 0
     """The number that comes next."""
     _early: dict[int, Numbered] = field(default_factory=dict)
+    _bytes: int = 0
 
     def begin(self, boot: int, last: int) -> None:
         """The sender has started, or is met for the first time, and has sent everything up to this number."""
-        self.boot, self.next, self._early = boot, last + 1, {}
+        self.boot, self.next, self._early, self._bytes = boot, last + 1, {}, 0
 
     def take(self, message: Numbered) -> list[Numbered]:
         """What can be handled now, in order."""
         if message.boot != self.boot or message.number < self.next:
             return []
-        if len(self._early) < KEPT:
-            self._early[message.number] = message
+        if message.number == self.next or self._has_room(message):
+            self._put(message)
         return self._ready()
 
     def lacks(self, last: int = 0) -> bool:
@@ -109,12 +110,26 @@ class Incoming:
     def skip(self, first: int) -> list[Numbered]:
         """The sender has nothing before this number any more: go on there."""
         self.next = max(self.next, first)
-        self._early = {number: each for number, each in self._early.items() if number >= self.next}
+        for number in [each for each in self._early if each < self.next]:
+            self._pop(number)
         return self._ready()
+
+    def _has_room(self, message: Numbered) -> bool:
+        return len(self._early) < KEPT and self._bytes + len(message.data) <= KEPT_BYTES
+
+    def _put(self, message: Numbered) -> None:
+        self._pop(message.number)
+        self._early[message.number] = message
+        self._bytes += len(message.data)
+
+    def _pop(self, number: int) -> Numbered | None:
+        message = self._early.pop(number, None)
+        self._bytes -= len(message.data) if message is not None else 0
+        return message
 
     def _ready(self) -> list[Numbered]:
         ready: list[Numbered] = []
-        while (early := self._early.pop(self.next, None)) is not None:
+        while (early := self._pop(self.next)) is not None:
             ready.append(early)
             self.next += 1
         return ready

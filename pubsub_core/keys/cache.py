@@ -35,6 +35,11 @@ class Cached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     data: memoryview
     """In the message that it came with: it may be large, and is read once."""
 
+    @property
+    def held(self) -> int:
+        """The bytes of that message, which is there as long as this is."""
+        return memoryview(self.data.obj).nbytes
+
 
 class CacheSealer:
     """Seals batches for brokers that hold the keys of some groups."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubsub_core.line import KEPT, Incoming, Kind, Numbered, Outgoing
+from pubsub_core.line import KEPT, KEPT_BYTES, Incoming, Kind, Numbered, Outgoing
 
 fates = st.lists(st.sampled_from(["arrive", "lose", "twice", "late"]), max_size=40)
 
@@ -52,6 +53,19 @@ def test_what_the_sender_no_longer_has_is_skipped_and_what_waited_for_it_is_hand
     assert receiver.skip(kept[0].number) == [sent[5]]
     got = [each for message in kept for each in receiver.take(message)]
     assert got == sent[6:]
+
+
+@pytest.mark.parametrize(("most", "size"), [(KEPT, 1), (4, KEPT_BYTES // 4)])
+def test_so_much_waits_for_what_is_missing_and_that_is_taken_all_the_same(most, size):
+    receiver, data = receiver_at(), bytes(size)
+    for number in range(2, most + 4):
+        assert receiver.take(Numbered("a", 7, number, data)) == []
+    taken = receiver.take(Numbered("a", 7, 1, data))
+    assert [each.number for each in taken] == list(range(1, most + 2))
+    later = [Numbered("a", 7, number, data) for number in range(most + 2, 2 * most + 2)]
+    assert [each for message in reversed(later) for each in receiver.take(message)] == later, (
+        "there is room again"
+    )
 
 
 def test_whoever_is_met_later_is_heard_from_then_on():

@@ -7,9 +7,10 @@ from functools import partial
 import pytest
 
 from authz.predicate import TRUE
-from pubsub_core import arrivals, forwarding
+from pubsub_core import forwarding, late
 from pubsub_core.keys import DataKey, Plan
 from pubsub_core.keys.errors import KeyAwaited
+from pubsub_core.late import Sealed
 from pubsub_core.messages import Taken, unpack_cached_parcel, unpack_numbered
 from pubsub_core.proof import WINDOW
 from tests.pubsub_core.pair import KIND, Pair
@@ -124,7 +125,7 @@ def test_what_is_sealed_under_a_key_that_has_not_come_waits_for_it_and_nothing_o
     assert speeds(pair) == SPEEDS
 
 
-@pytest.mark.parametrize(("seconds", "first"), [(1.0, []), (arrivals.PATIENCE + 1, ["two"])])
+@pytest.mark.parametrize(("seconds", "first"), [(1.0, []), (late.PATIENCE + 1, ["two"])])
 def test_what_can_be_opened_does_not_overtake_what_cannot_until_that_is_given_up(pair, seconds, first):
     """They may be of two types, the one beginning what the other ends."""
     waiting, ready = pair.away.arrivals, {"two"}
@@ -135,7 +136,7 @@ def test_what_can_be_opened_does_not_overtake_what_cannot_until_that_is_given_up
         return [name]
 
     for name in ("one", "two"):
-        assert not waiting._opened_in_turn("home", partial(opened, name))
+        assert not waiting._opened_in_turn("home", Sealed(partial(opened, name), 1))
     pair.now += seconds
     assert list(waiting.late()) == first
     ready.add("one")
@@ -146,7 +147,7 @@ def test_what_keys_never_come_for_is_not_delivered_empty(pair):
     take_away(pair.away)
     pair.publish(pair.bundle({"speed": 1.0}))
     pair.carry()
-    pair.now += arrivals.PATIENCE + 1
+    pair.now += late.PATIENCE + 1
     pair.away.try_again()
     give(pair.away)
     pair.away.try_again()
@@ -165,8 +166,10 @@ def test_a_broker_that_is_given_no_keys_delivers_nothing_empty_and_waits_for_not
     assert not pair.seen()
 
 
-def test_no_more_waits_for_keys_than_there_is_room_for(pair, monkeypatch):
-    monkeypatch.setattr(arrivals, "MAX_LATE", 1)
+@pytest.mark.parametrize(("bound", "most"), [("MAX_LATE", 1), ("MAX_LATE_BYTES", 400)])
+def test_no_more_waits_for_keys_than_there_is_room_for(pair, monkeypatch, bound, most):
+    """400 bytes are room for one parcel."""
+    monkeypatch.setattr(late, bound, most)
     take_away(pair.away)
     for speed in SPEEDS:
         pair.publish(pair.bundle({"speed": speed}))
@@ -175,3 +178,16 @@ def test_no_more_waits_for_keys_than_there_is_room_for(pair, monkeypatch):
     give(pair.away)
     pair.away.try_again()
     assert speeds(pair) == SPEEDS[:1]
+
+
+@pytest.mark.parametrize("carries", [set(), {"another"}])
+def test_nothing_waits_that_comes_from_a_broker_not_trusted_with_it(pair, carries):
+    take_away(pair.away)
+    pair.away.peers["home"].carries = carries
+    pair.publish(pair.bundle({"speed": 1.0}))
+    pair.carry()
+    assert pair.away.counts.untrusted == 1
+    pair.away.peers["home"].carries = {KIND.id}
+    give(pair.away)
+    pair.away.try_again()
+    assert not pair.seen()

@@ -1,0 +1,82 @@
+"""What has come before the keys that open it: kept for each sender by itself, in order, and not for ever.
+
+Invariant: what one sender has sent is opened in the order in which it came, and takes no room from what others send.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from pubsub_core.keys.errors import KeyAwaited
+
+T = TypeVar("T")
+
+PATIENCE = 10.0
+"""Seconds for which keys are waited for."""
+MAX_LATE = 1024
+"""So many things of one sender wait for keys."""
+MAX_LATE_BYTES = 16 * 1024 * 1024
+"""So many bytes they have together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed(Generic[T]):
+    """Something that may have to wait: how it is opened, and how many bytes are kept meanwhile."""
+
+    open: Callable[[], Iterable[T]]
+    size: int
+
+
+@dataclass(slots=True)
+class _Queue(Generic[T]):
+    """What one sender has waiting, each with the time until when it is kept."""
+
+    things: deque[tuple[float, Sealed[T]]] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, until: float, thing: Sealed[T]) -> bool:
+        if len(self.things) >= MAX_LATE or self.size + thing.size > MAX_LATE_BYTES:
+            return False
+        self.things.append((until, thing))
+        self.size += thing.size
+        return True
+
+
+class Late(Generic[T]):
+    """Everything that waits for keys."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, _Queue[T]] = {}
+
+    def waits(self, sender: str) -> bool:
+        """Whether something of this sender waits, and all that comes after it must, too."""
+        return sender in self._queues
+
+    def keep(self, sender: str, thing: Sealed[T], now: float) -> bool:
+        """Have something wait behind what this sender has waiting; false if there is no room."""
+        queue = self._queues.get(sender)
+        if queue is None:
+            queue = _Queue()
+        if not queue.add(now + PATIENCE, thing):
+            return False
+        self._queues[sender] = queue
+        return True
+
+    def open(self, now: float, given_up: Callable[[], None]) -> Iterator[T]:
+        """What can be read now; `given_up` is called for each thing whose keys did not come in time."""
+        waiting, self._queues = self._queues, {}
+        for sender, queue in waiting.items():
+            while queue.things and sender not in self._queues:
+                until, thing = queue.things[0]
+                try:
+                    yield from thing.open()
+                except KeyAwaited:
+                    if now <= until:
+                        break
+                    given_up()
+                queue.things.popleft()
+            for until, thing in queue.things:
+                self._queues.setdefault(sender, _Queue()).add(until, thing)
