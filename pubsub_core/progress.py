@@ -15,23 +15,19 @@ class Progress:
     """Of one replay."""
 
     def __init__(self) -> None:
-        self._last: list[Event] = []
-        """The events read last, which were published at the same moment."""
-
-    @property
-    def start(self) -> float | None:
+        self.start: float | None = None
         """The time of the last event, with which whatever is missing begins."""
-        return self._last[-1].time if self._last else None
+        self._last: set[tuple[bytes, int, str]] = set()
+        """The events of that time that were read: there may be any number of one moment."""
 
     def is_new(self, event: Event) -> bool:
         """Whether this is the first time; from now on it is not."""
-        if not self._last or event.time > self._last[-1].time:
-            self._last = [event]
-            return True
         name = event.publisher, event.sequence, event.type
-        known = any(name == (each.publisher, each.sequence, each.type) for each in self._last)
-        if not known:
-            self._last.append(event)
+        if self.start is None or event.time > self.start:
+            self.start, self._last = event.time, {name}
+            return True
+        known = name in self._last
+        self._last.add(name)
         return not known
 
 

@@ -38,6 +38,8 @@ Blind: TypeAlias = Callable[[str, Scalar], bytes]
 _INTEGERS = range(-(2**63), 2**63)
 _EXACT = 2**53
 """Below this, every whole number is a floating-point number of its own."""
+MOST_COMPARED = 500
+"""So many comparisons, and so many values in one of them, are put to a database: SQLite nests them at most 1,000 deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +74,22 @@ class Compiler:
     blind: Blind
 
     def compile(self, predicate: Predicate) -> Condition:
+        """What the database is asked; of a filter with too many comparisons, nothing."""
+        return self._compile(predicate) if _size(predicate) <= MOST_COMPARED else UNKNOWN
+
+    def _compile(self, predicate: Predicate) -> Condition:
         match predicate:
             case And(terms=terms):
                 return self._join(and_, true(), terms)
             case Or(terms=terms):
                 return self._join(or_, false(), terms)
             case Not(term=term):
-                inner = self.compile(term)
+                inner = self._compile(term)
                 return Condition(not_(inner.sql)) if inner.exact else UNKNOWN
         return self._comparison(predicate)
 
     def _join(self, join: Callable[[Sql, Sql], Sql], neutral: Sql, terms: Sequence[Predicate]) -> Condition:
-        parts = [self.compile(term) for term in terms]
+        parts = [self._compile(term) for term in terms]
         joined = reduce(join, (part.sql for part in parts)) if parts else neutral
         return Condition(joined, all(part.exact for part in parts))
 
@@ -127,6 +133,18 @@ class Compiler:
         whole = indexed.kind is AttributeType.INTEGER
         stored = [store(indexed.kind, value) for value in fitting if not whole or _is_whole(value)]
         return Condition(_there(indexed, indexed.column.in_(stored)), exact or whole) if stored else NEVER
+
+
+def _size(predicate: Predicate) -> int:
+    """How many values something is compared with in all."""
+    match predicate:
+        case And(terms=terms) | Or(terms=terms):
+            return sum(map(_size, terms))
+        case Not(term=term):
+            return _size(term)
+        case In(values=values):
+            return len(values)
+    return 1
 
 
 def store(kind: AttributeType, value: object) -> object:

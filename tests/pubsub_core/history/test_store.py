@@ -358,3 +358,19 @@ def test_a_page_ends_when_it_is_large_and_the_next_goes_on(url):
         first = history.read(Reading(TYPE))
         assert len(first.bodies) < 8
         assert [each.sequence for each in everything(history)] == list(range(12))
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        Or(tuple(Order(path(AMOUNT), ">", 10 + number) for number in range(1_500))),
+        Not(And(tuple(Not(Equal(path(AMOUNT), 11 + number)) for number in range(1_500)))),
+        In(path(AMOUNT), tuple(range(11, 70_000))),
+    ],
+)
+def test_a_filter_of_more_comparisons_than_a_database_takes_finds_what_it_should(url, long):
+    events = [event(number, amount=number) for number in range(20)]
+    with HistoryStore(url, VAULT) as store:
+        store.keep(Keeping(TYPE, KINDS, ALL_CLEAR))
+        store.append([(each, encode(each)) for each in events])
+        assert store.read(Reading(TYPE, filter=long)).events == events[11:]
