@@ -8,7 +8,7 @@ themselves, so that a broker knows of all others that anybody knows of, and of w
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from authz import Identity
 from authz.errors import InvalidKey, InvalidSignature
@@ -27,6 +27,10 @@ PEER_TTL = 5.0
 """Seconds without a sign of life on any way after which a broker is taken to be gone."""
 MAX_SKEW = 10.0
 """Seconds by which the clocks of brokers may differ."""
+MAX_STRANGERS = 64
+"""So many brokers are listened to that are trusted with nothing known here."""
+MAX_NAMES = 8
+"""Under so many names one key may be a broker."""
 
 
 class Links:
@@ -141,6 +145,7 @@ class Links:
         """Look again at who is trusted with what and can be reached, and which owners are within reach."""
         broker, web = self._broker, self._web
         types = {each.definition.id: each.definition.owner for each in broker.setting.catalogue}
+        web.owners = frozenset(types.values())
         broker.silent = {id_ for id_, owner in types.items() if not web.reachable(owner, now)}
         for peer in broker.peers.values():
             peer.carries = {id_ for id_, owner in types.items() if web.trusts(peer.key, id_, owner, now)}
@@ -187,6 +192,9 @@ class Links:
             peer.near, peer.heard_near = True, now  # though others were faster to tell of it
         if hello.time <= self._told.get(key, 0.0):
             return None
+        if peer is None and not self._has_room(hello, key, now):
+            self._broker.counts.untrusted += 1
+            return None
         self._told[key] = hello.time
         if peer is None:
             subject = link_to(setting.domain, hello.name, "events")
@@ -196,11 +204,27 @@ class Links:
         peer.heard = now
         return peer
 
+    def _has_room(self, hello: Hello, key: str, now: float) -> bool:
+        """Whether one more can be listened to: any that is trusted with something, of others only so many."""
+        peers = self._broker.peers.values()
+        if sum(peer.key == key for peer in peers) >= MAX_NAMES:
+            return False
+        gone = self._told.keys() - {peer.key for peer in peers}  # who said goodbye and may come again
+        if len(gone) + sum(not peer.carries for peer in peers) < MAX_STRANGERS:
+            return True
+        self._learn(hello, now)
+        owners = {each.definition.id: each.definition.owner for each in self._broker.setting.catalogue}
+        return self._is_trusted(key, owners, now)
+
     def _is_of_use(self, key: str, now: float) -> bool:
         """Whether the broker with this key is trusted with any type that clients here publish or want."""
         owners = {each.definition.id: each.definition.owner for each in self._broker.setting.catalogue}
         types = self._broker.types_in_use & owners.keys()
-        return any(self._web.trusts(key, id_, owners[id_], now) for id_ in types)
+        return self._is_trusted(key, {id_: owners[id_] for id_ in types}, now)
+
+    def _is_trusted(self, key: str, owners: Mapping[str, str], now: float) -> bool:
+        """Whether the broker with this key is trusted with one of these types, whose owners are given."""
+        return any(self._web.trusts(key, id_, owner, now) for id_, owner in owners.items())
 
     def _greet(self, peer: Peer, hello: Hello, met: bool) -> None:
         """Take in what a sign of life says."""
@@ -237,9 +261,9 @@ class Links:
         for each in hello.vouches:
             with contextlib.suppress(InvalidSignature):
                 self._web.learn(each)
-        for owner, data in hello.beats.items():
+        for owner in hello.beats.keys() & self._web.owners:
             with contextlib.suppress(InvalidSignature):
-                self._web.hear(owner, data, now)
+                self._web.hear(owner, hello.beats[owner], now)
 
     def _forget(self, name: str) -> None:
         peer = self._broker.peers.pop(name)

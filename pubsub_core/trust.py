@@ -72,16 +72,25 @@ class Web:
     def __init__(self, roots: Collection[PublicKey] = ()) -> None:
         """`roots` are trusted with every type."""
         self._roots = frozenset(map(str, roots))
+        self.owners: frozenset[str] = frozenset()
+        """Whose types are known here. What leads neither from them nor from a root goes first when there is no room."""
         self._vouches: dict[bytes, tuple[str, Vouch]] = {}
         self._beats: dict[str, tuple[float, float, bytes]] = {}
 
     def learn(self, data: bytes) -> bool:
         """Take in a vouch, or that one is taken back; says whether it was new. Raises InvalidSignature."""
-        if data in self._vouches or len(self._vouches) >= MAX_VOUCHES:
+        if data in self._vouches or not self._has_room():
             return False
         opened = _VOUCH.read(data)
         self._vouches[data] = str(opened.signer), opened.value
         return True
+
+    def _has_room(self) -> bool:
+        if len(self._vouches) >= MAX_VOUCHES and (trusted := self.owners | self._roots):
+            for _ in range(MAX_STEPS):
+                trusted |= {each.broker for by, each in self._vouches.values() if by in trusted}
+            self._vouches = {data: each for data, each in self._vouches.items() if each[0] in trusted}
+        return len(self._vouches) < MAX_VOUCHES
 
     def forget(self, now: float) -> None:
         """Forget vouches that have run out."""

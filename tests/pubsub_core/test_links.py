@@ -13,12 +13,12 @@ from bus.envelope import pack
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.keys.plan import Plan
 from pubsub_core.line import Kind, Numbered, Outgoing
-from pubsub_core.links import HELLO, MAX_SKEW, PEER_TTL
+from pubsub_core.links import HELLO, MAX_NAMES, MAX_SKEW, MAX_STRANGERS, PEER_TTL
 from pubsub_core.messages import Hello, Parcel, unpack_numbered
 from pubsub_core.proof import Proof
 from pubsub_core.restriction import UNRESTRICTED
 from pubsub_core.switchboard import Subscription
-from pubsub_core.trust import BEAT_LIMIT
+from pubsub_core.trust import BEAT_LIMIT, beat
 from tests.pubsub_core.kinds import NOW, PITO, THIEF
 from tests.pubsub_core.net import KIND, SPEED, Net, net
 
@@ -148,6 +148,42 @@ def test_strangers_that_say_hello_are_forgotten_and_what_they_said_does_not_coun
     for hello in said:
         made.links["a"].hear_hello(hello)
     assert made.brokers["a"].peers == {}
+
+
+def test_a_flood_of_names_fills_no_memory_and_keeps_out_nobody_who_is_trusted():
+    made = net("a", "b")
+    made.want("b")
+    made.add("unknown", by=None)
+    made.pass_()
+    for number in range(3 * MAX_STRANGERS):
+        leaving = number % 2 == 0
+        hello = Hello(f"x{number}", "met", made.now, 5, leaving=leaving)
+        made.links["a"].hear_hello(HELLO.sign(hello, Identity.generate()))
+    known = made.brokers["a"].peers
+    assert {"b", "unknown"} <= known.keys(), "whoever was there before stays"
+    assert len(made.links["a"]._told) == MAX_STRANGERS + 1
+    assert len(known) <= MAX_STRANGERS + 1
+    made.add("c")
+    made.pass_(0.1)
+    made.want("c")
+    assert made.serves("a") == {"b", "c"}
+    assert len(known) <= MAX_STRANGERS + 2
+
+
+def test_one_key_is_a_broker_under_so_many_names_only():
+    made = net("a")
+    identity = made.add("b").setting.identity
+    for number in range(2 * MAX_NAMES):
+        hello = Hello(f"x{number}", "met", made.now + number / 100, 5, vouches=made.webs["b"].vouches)
+        made.links["a"].hear_hello(HELLO.sign(hello, identity))
+    assert len(made.brokers["a"].peers) == MAX_NAMES
+
+
+def test_heartbeats_are_remembered_of_owners_of_types_only():
+    made = net("a")
+    beats = {str(each.public): beat(made.now, each) for each in (PITO, THIEF)}
+    made.links["a"].hear_hello(HELLO.sign(Hello("x", "met", made.now, 5, beats=beats), Identity.generate()))
+    assert made.webs["a"].beats == {str(PITO.public): beats[str(PITO.public)]}
 
 
 def test_who_has_taken_a_name_first_is_not_in_the_way_of_whoever_is_trusted():

@@ -8,6 +8,7 @@ import pytest
 
 from authz import Identity
 from authz.errors import InvalidSignature
+from pubsub_core import trust
 from pubsub_core.trust import ALL, BEAT_LIMIT, MAX_STEPS, Web, beat, vouch, withdraw
 from tests.pubsub_core.kinds import MET, PITO, THIEF
 
@@ -73,6 +74,19 @@ def test_a_word_that_was_altered_is_not_heard():
     with pytest.raises(InvalidSignature):
         Web().learn(word[:-1] + bytes([word[-1] ^ 1]))
     assert not web(word).learn(word)
+
+
+def test_words_of_strangers_make_room_for_those_that_lead_from_an_owner(monkeypatch):
+    monkeypatch.setattr(trust, "MAX_VOUCHES", 3)
+    made = web(*(vouch(TWO.public, [ALL], 10 + number, THIEF) for number in range(3)))
+    made.owners = frozenset({OWNER})
+    first, second = vouch(ONE.public, [ALL], 10, PITO), vouch(TWO.public, [ALL], 10, ONE)
+    for word in (first, second, vouch(TWO.public, [ALL], 30, THIEF)):
+        assert made.learn(word)
+    assert made.learn(vouch(ONE.public, [ALL], 20, PITO))
+    assert {first, second} < set(made.vouches)
+    assert not made.learn(vouch(ONE.public, [ALL], 30, PITO)), "there is no room for more than are needed"
+    assert trusts(made, TWO)
 
 
 def test_vouches_that_have_run_out_are_forgotten():
