@@ -25,6 +25,7 @@ from pubsub_core.context_service import ContextTables
 from pubsub_core.credential import Credentials
 from pubsub_core.disclosure import Disclosures
 from pubsub_core.door_service import Door
+from pubsub_core.fluent_doubt import Doubts
 from pubsub_core.fluent_exchange_service import FluentExchange
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
@@ -34,7 +35,7 @@ from pubsub_core.observation import Observation
 from pubsub_core.past_service import Pages
 from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
-from pubsub_core.replay_service import Replays
+from pubsub_core.replay_service import AWAY_SECONDS, Replays
 from pubsub_core.rights import Rights
 from pubsub_core.rules.functions_service import Functions
 from pubsub_core.sealing_service import Sealing
@@ -82,8 +83,10 @@ class BrokerService:
         )
         self._pages = Pages(self.broker)
         self.links.hear_past = self._pages.hear
-        self._exchange = FluentExchange(self.broker, self._pages)
-        self._replays = Replays(self.broker, self._pages, self.claims, KnownBrokers(serving.known))
+        known = KnownBrokers(serving.known)
+        doubts = Doubts(self.broker, self.web, known.load(AWAY_SECONDS))
+        self._exchange = FluentExchange(self.broker, self._pages, doubts)
+        self._replays = Replays(self.broker, self._pages, self.claims, known)
         self._calls = Calls(
             self.broker,
             rights,

@@ -77,6 +77,8 @@ class MarksWanted(msgspec.Struct, frozen=True, tag_field="past", tag="marks want
     since: float = float("-inf")
     wants: int = 0
     """As for a page: what happens later is heard by its event."""
+    beyond: bytes = b""
+    """Of the moment `since`, only what comes after this, in the order of pages."""
 
 
 class MarksFound(msgspec.Struct, frozen=True, tag_field="past", tag="marks found"):
@@ -90,6 +92,8 @@ class MarksFound(msgspec.Struct, frozen=True, tag_field="past", tag="marks found
     problem: str = ""
     later: bool = False
     """Whether to ask again."""
+    beyond: bytes = b""
+    """The last of that moment that is among them, if any is."""
 
 
 class Past(msgspec.Struct, frozen=True):

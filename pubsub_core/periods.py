@@ -25,13 +25,19 @@ def read_fluent(text: str) -> Fluent:
 
 
 def periods(context: Context, during: str, not_during: str) -> Sequence[Span]:
-    """When one fluent held and another did not, as far as is known here. Raises InvalidFilter."""
+    """When one fluent held and another did not, as far as is known here. Raises InvalidFilter, Unknowable."""
     found: Sequence[Span] = ALWAYS
     if during:
-        found = common(found, _spans(context.fluents.during(followed(context, during))))
+        found = common(found, _spans(context.fluents.during(_certain(context, during))))
     if not_during:
-        found = common(found, _spans(context.fluents.not_during(followed(context, not_during))))
+        found = common(found, _spans(context.fluents.not_during(_certain(context, not_during))))
     return found
+
+
+def _certain(context: Context, text: str) -> Fluent:
+    fluent = followed(context, text)
+    context.certain(fluent.name)
+    return fluent
 
 
 def followed(context: Context, text: str) -> Fluent:

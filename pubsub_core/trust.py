@@ -103,6 +103,10 @@ class Web:
 
     def trusts(self, broker: str, type_: str, owner: str, now: float) -> bool:
         """Whether the broker, by its key, may carry the type."""
+        return broker == owner or broker in self._roots or broker in self.trusted(type_, owner, now)
+
+    def trusted(self, type_: str, owner: str, now: float) -> frozenset[str]:
+        """The keys of all brokers that somebody vouches for who may."""
         said = [
             (by, each) for by, each in self._vouches.values() if each.until > now and each.concerns(type_)
         ]
@@ -110,7 +114,7 @@ class Web:
         for by, each in said:
             if each.withdrawn:
                 taken_back[by, each.broker] = max(each.made, taken_back.get((by, each.broker), 0.0))
-        trusted, reached = {owner, *self._roots}, {owner, *self._roots}
+        trusted, reached = set[str](), {owner, *self._roots}
         for _ in range(MAX_STEPS):
             reached = {
                 each.broker
@@ -118,7 +122,7 @@ class Web:
                 if by in reached and each.made > taken_back.get((by, each.broker), -1.0)
             } - trusted
             trusted |= reached
-        return broker in trusted
+        return frozenset(trusted)
 
     def hear(self, owner: str, data: bytes, now: float) -> bool:
         """Take in an owner's heartbeat; says whether it is newer than the last. Raises InvalidSignature."""

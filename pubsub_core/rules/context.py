@@ -5,7 +5,7 @@ Whoever cannot be asked does not stand for no: what is unknown raises, and the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -69,14 +69,22 @@ class Context:
     tables: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
     """Rows by their keys, as text, in tables by their names."""
     functions: Calling = field(default_factory=NoFunctions)
+    doubted: Collection[str] = ()
+    """The fluents of which other brokers may know more, and have not said so yet."""
 
     def holds(self, name: str, arguments: Sequence[object], at: float) -> bool:
         """Whether a fluent holds; of something that is missing it does not. Raises Unknowable."""
         if self.defined.get(name) != len(arguments):
             count = len(arguments)
             raise Unknowable(name, f"is no fluent of {count} thing{'s' * (count != 1)} that is followed here")
+        self.certain(name)
         things = tuple(each for each in arguments if isinstance(each, str | int | float | bool))
         return len(things) == len(arguments) and self.fluents.holds_at(Fluent(name, things), at)
+
+    def certain(self, name: str) -> None:
+        """Pass if all that can be known of a fluent is known. Raises Unknowable."""
+        if name in self.doubted:
+            raise Unknowable(name, "is not known yet: other brokers have not said what they know of it")
 
     def look_up(self, table: str, key: object) -> Row | None:
         """The row of a table, none for what is missing. Raises Unknowable if there is no such table."""

@@ -14,6 +14,8 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
+from msgspec.msgpack import encode
+
 from authz.predicate import Scalar
 
 KEPT_SECONDS = 7 * 86_400.0
@@ -124,14 +126,14 @@ class Fluents:
             if at >= self._since and timeline.holds_at(at):
                 yield arguments
 
-    def moments(self, name: str, since: float) -> list[tuple[float, Arguments, bool]]:
-        """When the fluent of that name began and ended, and of what, in order of time."""
+    def moments(self, name: str, since: float) -> list[tuple[float, bytes, Arguments, bool]]:
+        """When the fluent of that name began and ended, and of what: in order of time, and at one time of bytes."""
         found = [
-            (at, arguments, timeline.begins[at])
+            (at, encode(arguments), arguments, timeline.begins[at])
             for arguments, timeline in self._timelines.get(name, {}).items()
             for at in timeline.times[bisect_left(timeline.times, since) :]
         ]
-        return sorted(found, key=itemgetter(0))
+        return sorted(found, key=itemgetter(0, 1))
 
     def knows(self, fluent: Fluent, at: float, begins: bool) -> bool:
         """Whether this would be no news."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -91,6 +91,10 @@ class Observer:
         """By the UUIDs of the types whose events matter."""
         self.common: Mapping[str, Common] = {}
         """The fluents that are shared, by name."""
+        self.on_define: Callable[[], None] = lambda: None
+        """Is called whenever it is said which fluents there are."""
+        self.told = False
+        """Whether it was said at all."""
 
     def since(self, now: float) -> float:
         """From when on it must be known when fluents held."""
@@ -114,6 +118,8 @@ class Observer:
         self.causes = dict(causes)
         self.common = {each.name: self._common(each) for each in self._rules if each.scope is Scope.SHARED}
         self._context.defined = {each.name: len(each.parameters) for each in self._rules}
+        self.told = True
+        self.on_define()
 
     def doubt(self) -> None:
         """Nobody says which fluents there are now: go on following these, and let nothing depend on them."""

@@ -1,0 +1,127 @@
+"""Shared fluents of which it is not known yet whether they hold, since brokers that may know have not said so.
+
+A broker that starts, or is told of a fluent that it did not follow before, has not heard what began earlier. Until
+everybody that is trusted with the fluent's types has answered, the fluent neither holds nor does not: what depends on
+it is withheld, also under NOT. So that this costs no events where all goes well, nothing is delivered at all in the
+first moments: what comes then waits. Invariant: a fluent that is not in doubt is one about which all brokers of
+concern have answered, but for those that were given up, which are named in the log.
+
+Of concern are those that are heard, those that were known when this broker last ran, and those that somebody vouches
+for. Who is given up, and after how long, is said by the times below.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from pubsub_core.broker import Broker
+from pubsub_core.links import PEER_TTL
+from pubsub_core.rules.observer import Common
+from pubsub_core.trust import Web
+
+SETTLE_SECONDS = 2.5
+"""So long after its first sign of life a broker listens for others that it knows nothing of: they answer at once."""
+HELD_SECONDS = 2.5
+"""For so long nothing is delivered at all; after that only what depends on a fluent in doubt is withheld."""
+UNHEARD_SECONDS = PEER_TTL
+"""After so long a broker is given up that somebody vouches for, and that is not heard: whoever is there is by then."""
+PATIENCE_SECONDS = 15.0
+"""After so long everybody is given up: those that were known before, and those that are there and do not answer."""
+
+_log = logging.getLogger("authfabric.rules")
+
+
+class Doubts:
+    """Those of one broker. Pure: moments go in, by a clock that never goes back."""
+
+    def __init__(self, broker: Broker, web: Web, known: Mapping[str, frozenset[str]]) -> None:
+        """`known` are the brokers that there were when this one last ran, and the types of each."""
+        self._broker = broker
+        self._web = web
+        self._known = known
+        self._certain: dict[str, Common] = {}
+        self._since: dict[str, float] = {}
+        """Since when each fluent in doubt is asked about."""
+        self._answered = set[tuple[str, str, Common]]()
+        self._greeted: float | None = None
+        self._holds = False
+
+    def begin(self) -> None:
+        """It was said anew which fluents there are: doubt what is new among them."""
+        common = self._broker.observer.common
+        self._certain = {name: each for name, each in self._certain.items() if common.get(name) == each}
+        self._answered = {key for key in self._answered if common.get(key[1]) == key[2]}
+        doubted = common.keys() - self._certain.keys()
+        self._since = {name: at for name, at in self._since.items() if name in doubted}
+        self._set(frozenset(doubted))
+        if doubted - self._since.keys() and not self._holds:
+            self._holds = True
+            self._broker.hold()
+
+    def answer(self, broker: str, name: str, shared: Common) -> None:
+        """A broker has said all that it will say."""
+        self._answered.add((broker, name, shared))
+
+    def review(self, now: float) -> None:
+        """See what is certain by now; others have been greeted before this is first called."""
+        self._greeted = now if self._greeted is None else self._greeted
+        common = self._broker.observer.common
+        for name in self._broker.setting.rules.context.doubted:
+            since = self._since.setdefault(name, now)
+            if now - self._greeted >= SETTLE_SECONDS and self._is_certain(name, common[name], now - since):
+                self._certain[name] = common[name]
+        self._set(frozenset(common.keys() - self._certain.keys()))
+        if self._holds and all(now - self._since[name] >= HELD_SECONDS for name in self._doubted()):
+            self._holds = False
+            for name in self._doubted():
+                silent = _listed(self._silent(name, common[name], now - self._since[name]))
+                _log.warning(
+                    "what depends on `%s` is withheld: nothing is heard about it from %s", name, silent
+                )
+            self._broker.release()
+
+    def _is_certain(self, name: str, shared: Common, waited: float) -> bool:
+        silent = self._silent(name, shared, waited)
+        if silent and waited >= PATIENCE_SECONDS:
+            _log.warning("`%s` is gone by without having heard about it from %s", name, _listed(silent))
+        return not silent or waited >= PATIENCE_SECONDS
+
+    def _silent(self, name: str, shared: Common, waited: float) -> list[str]:
+        """The brokers of concern that have not answered, after so long."""
+        return sorted(
+            each
+            for each in {
+                *self._concerned(shared),
+                *(self._unheard(shared) if waited < UNHEARD_SECONDS else ()),
+            }
+            if (each, name, shared) not in self._answered
+        )
+
+    def _concerned(self, shared: Common) -> Iterator[str]:
+        for peer in self._broker.peers.values():
+            if shared.types and shared.types <= peer.carries:
+                yield peer.name
+        for name, types in self._known.items():
+            if shared.types and shared.types <= types:
+                yield name
+
+    def _unheard(self, shared: Common) -> frozenset[str]:
+        """The keys that are trusted with all these types, of brokers that are not here."""
+        setting = self._broker.setting
+        owners = {each.definition.id: each.definition.owner for each in setting.catalogue}
+        trusted = [
+            self._web.trusted(id_, owners[id_], setting.now()) for id_ in shared.types if id_ in owners
+        ]
+        here = {str(setting.identity.public), *(peer.key for peer in self._broker.peers.values())}
+        return frozenset.intersection(*trusted) - here if trusted else frozenset()
+
+    def _doubted(self) -> list[str]:
+        return sorted(self._broker.setting.rules.context.doubted)
+
+    def _set(self, doubted: frozenset[str]) -> None:
+        self._broker.setting.rules.context.doubted = doubted
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{each}`" for each in names)
