@@ -45,7 +45,7 @@ class Arrivals:
         """What can be delivered now of what was waiting for keys."""
 
         def give_up() -> None:
-            self._counts.withheld += 1
+            self._counts.unreadable += 1
 
         return self._late.open(self._setting.now(), give_up)
 
@@ -200,5 +200,5 @@ class Arrivals:
         blind = bool(events) and not self._setting.vault.reads(events[0].type)
         readable = [each for each in events if each.attributes or not blind]
         self._counts.received += len(readable)
-        self._counts.withheld += len(events) - len(readable)
+        self._counts.unreadable += len(events) - len(readable)
         return [(msgspec.Raw(encode(each)), each) for each in readable]

@@ -171,8 +171,7 @@ class Calls:
     async def _connect_through(self, session: Session, call: Subscribe) -> Answer:
         definition = self._broker.setting.catalogue.named(call.type)
         bind_filter(parse_filter(call.filter), self._broker.setting.catalogue.names(definition.version))
-        if problem := self._claims.unreadable(definition.id):
-            raise Refused("subscribe", call.type, problem)
+        self._check_readable("subscribe", definition)
         if call.number in session.subscriptions:
             raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
         subscription = Subscription(session.token, call.number, definition.id, call.filter, start=call.start)
@@ -200,8 +199,13 @@ class Calls:
         self._replays.rules.resume(session, subscription, call.unfinished)
         return Answer(definitions=self._definitions(definition.version))
 
+    def _check_readable(self, action: str, definition: EventType) -> None:
+        if problem := self._claims.unreadable(definition.id):
+            raise Refused(action, definition.name, problem)
+
     async def _replay(self, session: Session, call: Replay) -> Answer:
         definition = self._broker.setting.catalogue.named(call.type)
+        self._check_readable("replay", definition)
         query = Query(call.start, call.end, call.during, call.not_during)
         playback = Playback(session.token, call.number, definition.id, call.filter, query=query)
         await self._permit(session, playback, definition)

@@ -195,7 +195,7 @@ class Claims:
         return able
 
     def unreadable(self, type_: str) -> str:
-        """Why this broker can read nothing of a sealed type, if it was refused the keys; empty if it can."""
+        """Why this broker can read nothing of a sealed type, if it is to have no keys; empty if it can."""
         setting = self._broker.setting
         attributes = setting.catalogue.attributes(setting.catalogue.newest(type_).version)
         problem = setting.vault.refusal(type_, attributes)

@@ -166,7 +166,7 @@ class Links:
             if peer.ready and id_ in peer.carries and now - peer.reached.get(id_, 0.0) <= PEER_TTL
         }
         # Whoever is trusted with a type and has it sealed is believed: nothing of it is to leave here in clear either.
-        broker.setting.vault.sealed.update(wanted.keys() & peer.seals)
+        broker.setting.vault.mark_sealed(peer.seals & peer.carries)
         if wanted != peer.served:
             changed = wanted.keys() ^ peer.served.keys()
             peer.served = wanted

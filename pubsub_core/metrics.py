@@ -19,6 +19,7 @@ _EVENTS = {
     "received": "Events accepted from other brokers.",
     "refused": "Events that did not fit their type, or that their publisher may not publish.",
     "withheld": "Events kept back because a restriction excludes them.",
+    "unreadable": "Events kept back because this broker has no keys for anything of them.",
     "restricted": "Events that were changed, or shown in part, because a restriction says so.",
 }
 _DROPPED = ("forged", "replayed", "untrusted", "overflowed", "unroutable")

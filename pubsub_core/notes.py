@@ -121,8 +121,9 @@ class Notes:
         switchboard, setting = self._broker.switchboard, self._broker.setting
         filters, vault = dict(switchboard.wants()), setting.vault
         key, now = setting.identity.public.raw, setting.now()
+        # Others hear of all that is sealed here: of what nobody wants, too.
         sealed = {
-            id_: vault.seal_filters(id_, filters.pop(id_), key, now) for id_ in vault.sealed & filters.keys()
+            id_: vault.seal_filters(id_, filters.pop(id_, ()), key, now) for id_ in sorted(vault.sealed)
         }
         return Wants(switchboard.version, filters, sealed)
 
@@ -130,7 +131,9 @@ class Notes:
         """What a broker wants, as far as it can be read here."""
         vault = self._broker.setting.vault
         clear = {id_: filters for id_, filters in wants.filters.items() if id_ not in vault.sealed}
-        opened = {id_: vault.open_filters(id_, filters, by.raw) for id_, filters in wants.sealed.items()}
+        opened = {
+            id_: vault.open_filters(id_, filters, by.raw) for id_, filters in wants.sealed.items() if filters
+        }
         read = {**clear, **opened}
         meant = {id_: tuple(filter(_is_meant, filters)) for id_, filters in read.items()}
         self._broker.counts.forged += sum(map(len, read.values())) - sum(map(len, meant.values()))

@@ -15,7 +15,7 @@ from bus.errors import BusError
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import EventType
-from pubsub_core.keys.errors import AdmissionRefused
+from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.member_service import GRACE, KeyClient
 from pubsub_core.keys.ring import KeyRing
@@ -26,6 +26,8 @@ HASTE_SECONDS = 0.2
 """After so long it may be asked again, where something shows that the answer would be another."""
 REVIEW_SECONDS = 30.0
 """How often those who have the keys of a type ask whether plan and manager are still the same."""
+
+KEYLESS = "it is sealed, and the broker was not told to ask for its keys (`broker serve --sealed`)"
 
 _log = logging.getLogger("authfabric.events")
 
@@ -55,22 +57,24 @@ class Sealing:
         self._hurried = asyncio.Event()
         self._groups, self._departures = self.vault.ring.groups, self.vault.ring.departures
         self._changed = asyncio.Event()
+        self._keyless = asyncio.Event()
+        self.vault.on_sealed = self._keyless.set
         catalogue.on_accept.append(self._mark_sealed)
 
     async def start(self, stack: contextlib.AsyncExitStack, on_change: Callable[[], Awaitable[None]]) -> None:
         """Join, for as long as the stack is open; calls `on_change` when what can be read is something else."""
         await stack.enter_async_context(self.keys.running())
-        for work in (self._follow_groups(on_change), self._join_groups()):
+        for work in (self._follow_groups(on_change), self._join_groups(), self._find_plans()):
             task = asyncio.create_task(work)
             stack.callback(task.cancel)
 
     def _mark_sealed(self, definition: EventType) -> None:
         """Have a type's events, and those of its sub-types, travel sealed or not at all."""
         parent = definition.parent.id if definition.parent is not None else ""
-        if definition.name in self._sealed or parent in self.vault.sealed:
-            self.vault.sealed.add(definition.id)
         if definition.name in self._sealed:
             self.vault.asked.add(definition.id)
+        if definition.name in self._sealed or parent in self.vault.sealed:
+            self.vault.mark_sealed([definition.id])
 
     def doubt(self, type_id: str) -> None:
         """Plan and keys of a type may be others than are known here: ask at once, unless that was done just now.
@@ -118,6 +122,27 @@ class Sealing:
                         problems[name] = str(error)
                         _log.warning("the events of `%s` cannot be read here: %s", name, error)
             await self._pause()
+
+    async def _find_plans(self) -> None:
+        """Learn what is in clear of sealed types whose keys we were not told to ask for, and say that it is all."""
+        while True:
+            self._keyless.clear()
+            for id_ in self.vault.keyless:
+                with contextlib.suppress(UnknownType):
+                    await self._find_plan(KeyedType.of(self._catalogue, self._catalogue.newest(id_).name))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._keyless.wait(), REVIEW_SECONDS)
+
+    async def _find_plan(self, keyed: KeyedType) -> None:
+        learnt = False
+        with contextlib.suppress(BusError, ManagerUntrusted):
+            learnt = self.vault.learn(keyed.id, await self.keys.find_plan(keyed), time() + GRACE)
+        if keyed.id not in self.vault.refusals:
+            self.vault.refusals[keyed.id] = KEYLESS
+            _log.warning("what is sealed of `%s` is not delivered here: %s", keyed.name, KEYLESS)
+            learnt = True
+        if learnt:
+            self._changed.set()
 
     async def _pause(self) -> None:
         """Wait a little, less if somebody is in a hurry."""

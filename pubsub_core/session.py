@@ -146,7 +146,9 @@ class Counts:
     def __init__(self) -> None:
         self.published = self.delivered = self.forwarded = self.received = 0
         self.refused = self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
-        self.restricted = self.verified = self.unverified = self.carried = self.unroutable = 0
+        self.restricted = self.unreadable = self.verified = self.unverified = self.carried = (
+            self.unroutable
+        ) = 0
 
 
 @dataclass(slots=True)

@@ -139,6 +139,11 @@ class KeyClient:
         finally:
             await self._forget(joined)
 
+    async def find_plan(self, keyed: KeyedType) -> Plan:
+        """The key groups of a type, as its manager says, without asking for keys. Raises as `join` does."""
+        _, introduction = await self._introduced(keyed)
+        return introduction.plan
+
     def plan(self, type_id: str) -> Plan | None:
         """The key groups of a type, if its manager has said which there are."""
         return self._plans.get(type_id)

@@ -7,7 +7,7 @@ keys of a sealed type are not here, nothing of it is passed on at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -38,8 +38,10 @@ class Vault:
         self.sealed = set(sealed)
         self.asked: set[str] = set()
         """The types whose keys are asked for: of these, what cannot be read now may be read later."""
+        self.on_sealed: Callable[[], None] = lambda: None
+        """Called when more types turn out to be sealed."""
         self.refusals: dict[str, str] = {}
-        """Why no keys are given here, for each type of which that was said."""
+        """Why there are no keys here, for each type of which that was said."""
         self._plans: dict[str, Plan] = {}
         self._former: dict[str, tuple[Plan, Opener, float]] = {}
         """The plan before, for each type, and until when others may still go by it."""
@@ -52,6 +54,18 @@ class Vault:
         self._revision = -1
         self._caches: dict[str, CacheSealer] = {}
         self._opener = CacheOpener(ring)
+
+    @property
+    def keyless(self) -> set[str]:
+        """The types that are sealed and whose keys are not asked for."""
+        return self.sealed - self.asked
+
+    def mark_sealed(self, types: Iterable[str]) -> None:
+        """Have types travel sealed or not at all."""
+        before = len(self.sealed)
+        self.sealed.update(types)
+        if len(self.sealed) > before:
+            self.on_sealed()
 
     def learn(self, type_: str, plan: Plan, grace: float = -math.inf) -> bool:
         """Seal a type by this plan from now on; whether that is another than before.

@@ -306,6 +306,39 @@ async def test_clients_of_a_broker_that_was_refused_the_keys_are_told_and_get_no
         await another.subscriber(NAME)
 
 
+async def test_clients_of_a_broker_that_asks_for_no_keys_are_told(network, caplog):
+    await network.begin()
+    plain = await network.town.broker("plain", network=NETWORK, home=network._home.server.url)
+    await eventually(lambda: network.kind.version in plain.catalogue)
+    subscriber = await (await network.town.client("billing", "plain")).subscriber(NAME)
+    await network.broker("met")
+    with pytest.raises(
+        SessionLost, match=f"`{NAME}` is no longer delivered here, .* told to ask for its keys"
+    ):
+        await take(subscriber, 1)
+    await eventually(lambda: plain.sealing.vault.refusals)
+    assert f"what is sealed of `{NAME}` is not delivered here: it is sealed" in caplog.text
+    another = await network.town.client("billing", "plain")
+    for ask in (another.subscriber(NAME), another.replay(NAME)):
+        with pytest.raises(CallRefused, match="its broker cannot read it: it is sealed"):
+            await ask
+
+
+async def test_a_broker_that_asks_for_no_keys_delivers_what_is_in_clear(network):
+    network.plan = Plan.each([network.ids["numberplate"], network.ids["location"]])
+    await network.begin()
+    met = await network.broker("met")
+    plain = await network.town.broker("plain", network=NETWORK, home=network._home.server.url)
+    await eventually(lambda: network.kind.version in plain.catalogue and met.sealing.vault.ring.groups)
+    camera, reader = await network.town.client("camera", "met"), await network.town.client("billing", "plain")
+    subscriber, plates = await reader.subscriber(NAME), await camera.publisher(NAME)
+    await eventually(lambda: plates.interested)
+    await plates.publish(numberplate=PLATES[0])
+    await publish(plates)
+    assert await take(subscriber, 2) == [{"sighted": SIGHTED}] * 2
+    assert plain.broker.counts.unreadable == 1
+
+
 @pytest.mark.parametrize("pace", [0.0, 0.05])
 @pytest.mark.parametrize("attributes", [(), ("numberplate", "sighted")], ids=["same keys", "fewer keys"])
 async def test_what_a_stranger_on_the_line_sends_once_more_is_not_taken_again(network, pace, attributes):
