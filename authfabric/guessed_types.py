@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from uuid import uuid4
 
 from authz import Identity
-from authz.predicate import Equal, In, Order, Path
+from authz.predicate import Equal, In, Order, Path, comparisons, paths
 from authz.predicate.filter import EVENT
 from authz.rules import AutoReplay, Call, Rule, Transform, parse_term
 from authz.rules.reader import conditions_of
-from authz.rules.terms import CREDENTIALS, comparisons, paths
+from authz.rules.terms import CREDENTIALS
 from pdp.rules import Interaction
 from pdp.rules.rule_file import type_of
 from pubsub_core.catalogue import Catalogue

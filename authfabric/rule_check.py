@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from authz.predicate import Path, Predicate
+from authz.predicate import Path, Predicate, comparisons, paths
 from authz.predicate.filter import EVENT
 from authz.rules import AllowDuring, AutoReplay, Call, FluentRule, Restrict, Rule, Transform, parse_term
 from authz.rules.reader import conditions_of
-from authz.rules.terms import CREDENTIALS, LOOKUP, NOW, comparisons, paths, term_texts
+from authz.rules.terms import CREDENTIALS, LOOKUP, NOW, term_texts
 from pdp.finding import Finding, Kind
 from pdp.rules import Interaction
 from pubsub_core.binding import bind_filter

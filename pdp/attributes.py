@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from authz import Basis, Decision, Entity, Reason, Request
 from authz.change import ROLES
-from authz.predicate import REQUEST, Certificate, Equal, EqualDocument, Exists, Literal, Path, Relate
+from authz.predicate import REQUEST, Certificate, Equal, EqualDocument, Exists, Literal, Path, paths
 from authz.predicate.compiler import compile_reader
 from pdp.index import Index
 from pdp.manifest import Root
@@ -58,8 +58,8 @@ class Enricher:
         stripped = [self._strip(each) for each in requests]
         needs = [self._needed(each) for each in stripped]
         wanted: dict[_Asked, set[str]] = defaultdict(set)
-        for request, paths in zip(stripped, needs, strict=True):
-            for path in paths:
+        for request, needed in zip(stripped, needs, strict=True):
+            for path in needed:
                 if (provider := self._provider.get(path)) is not None:
                     wanted[provider, _root(path)].add(_id(request, _root(path)))
         asked = list(wanted)
@@ -119,7 +119,7 @@ class Enricher:
         return Enriched(request, until)
 
     def _hidden_in(self, literal: Literal) -> Iterator[Path]:
-        for path in _paths(literal):
+        for path in paths(literal.comparison):
             if (top := Path(path.root, path.keys[:1])) in self._hidden:
                 yield top
 
@@ -130,7 +130,7 @@ class Enricher:
             if not any(self._hidden_in(literal)):
                 pinned[literal] = None
                 continue
-            for path in _paths(literal):
+            for path in paths(literal.comparison):
                 hidden = Path(path.root, path.keys[:1]) in self._hidden
                 pin = _pin_entity(path, enriched.request) if hidden else _pin_value(path, enriched.request)
                 if pin is None:
@@ -162,11 +162,6 @@ def _pin_value(path: Path, request: Request) -> Certificate | None:
         return (Literal(EqualDocument(path, json.dumps(value, allow_nan=False))),)
     except (TypeError, ValueError, RecursionError):
         return None
-
-
-def _paths(literal: Literal) -> tuple[Path, ...]:
-    test = literal.comparison
-    return (test.path, test.other) if isinstance(test, Relate) else (test.path,)
 
 
 def _root(path: Path) -> Root:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from authz.decision import Decision
-from authz.predicate import REQUEST, And, Equal, Literal, Not, Or, Path, Predicate, Relate, compile_predicate
+from authz.predicate import (
+    REQUEST,
+    And,
+    Equal,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    Relate,
+    compile_predicate,
+    paths,
+)
 from authz.predicate.compiler import compile_reader
 from authz.predicate.witness import compile_witness
 from authz.request import Request
@@ -114,7 +125,7 @@ def is_about(condition: Predicate, request: Request) -> bool:
     """Whether what the condition demands of the names of subject, object and action is so."""
     terms = condition.terms if isinstance(condition, And) else (condition,)
     return all(
-        compile_predicate(each)(request) for each in terms if all(not path.keys for path in _paths(each))
+        compile_predicate(each)(request) for each in terms if all(not path.keys for path in paths(each))
     )
 
 
@@ -157,19 +168,6 @@ def _said(literal: Literal, request: Request) -> str:
     if not isinstance(test, Relate):
         return str(literal)
     return f"{literal} ({test.other} is {shown(compile_reader(test.other, REQUEST)(request))})"
-
-
-def _paths(predicate: Predicate) -> Iterator[Path]:
-    match predicate:
-        case And(terms) | Or(terms):
-            for term in terms:
-                yield from _paths(term)
-        case Not(term):
-            yield from _paths(term)
-        case Relate(path, _, other):
-            yield from (path, other)
-        case _:
-            yield predicate.path
 
 
 def shown(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from authz import AuthFabricError
 from authz.change import ROLES
 from authz.errors import InvalidSyntax
-from authz.predicate import TRUE, In, Path, Predicate
+from authz.predicate import TRUE, In, Path, Predicate, paths
 from pdp.abac.conditions import ROOTS
 from pdp.abac.document import Document, Place
 from pdp.abac.path import parse_path
@@ -25,7 +25,6 @@ from pdp.labels import LabelPolicy, LabelSource
 from pdp.manifest import Manifest
 from pdp.oasis import Domains, RoleSource, Rulebook, RuleSet
 from pdp.oasis import parse as parse_rules
-from pdp.oasis.constraint import paths
 from pdp.oasis.difference import reach
 from pdp.oasis.seniors import Seniors
 from pdp.rules import Interaction, read_rule_file

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from authz.predicate import (
-    And,
     AnyComparison,
     Cidr,
     Contains,
@@ -17,8 +16,6 @@ from authz.predicate import (
     In,
     Kind,
     Names,
-    Not,
-    Or,
     Order,
     Overlaps,
     Path,
@@ -29,6 +26,7 @@ from authz.predicate import (
     Scalar,
     Subset,
     Suffix,
+    comparisons,
 )
 from pdp.manifest import AttributeKind, Root
 
@@ -95,15 +93,3 @@ def _kind(value: Scalar) -> str:
     if isinstance(value, bool):
         return "boolean"
     return "string" if isinstance(value, str) else "number"
-
-
-def comparisons(predicate: Predicate) -> Iterator[AnyComparison]:
-    """Every comparison in a predicate."""
-    match predicate:
-        case And(terms) | Or(terms):
-            for each in terms:
-                yield from comparisons(each)
-        case Not(term):
-            yield from comparisons(term)
-        case _:
-            yield predicate

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from authz.errors import InvalidPredicate
 from authz.predicate import (
-    And,
     AnyComparison,
     Cidr,
     Contains,
@@ -22,8 +21,6 @@ from authz.predicate import (
     Exists,
     Glob,
     In,
-    Not,
-    Or,
     Order,
     Path,
     Predicate,
@@ -33,6 +30,8 @@ from authz.predicate import (
     Scalar,
     Suffix,
     compile_predicate,
+    map_comparisons,
+    map_paths,
 )
 from authz.predicate.compiler import EVENT as LAYOUT
 from authz.predicate.filter import EVENT, PARAMETER
@@ -71,12 +70,7 @@ def name_filter(predicate: Predicate, attributes: Mapping[str, Attribute]) -> Pr
         known = attributes.get(str(path.keys[0]))
         return Path.variable(".".join((known.name, *map(str, path.keys[1:])))) if known else path
 
-    if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(name_filter(term, attributes) for term in predicate.terms))
-    if isinstance(predicate, Not):
-        return Not(name_filter(predicate.term, attributes))
-    shown: AnyComparison = structs.replace(predicate, path=named(predicate.path))
-    return structs.replace(shown, other=named(shown.other)) if isinstance(shown, Relate) else shown
+    return map_paths(predicate, named)
 
 
 class _Binder:
@@ -91,11 +85,7 @@ class _Binder:
         self._parameters = parameters
 
     def bind(self, term: Predicate) -> Predicate:
-        if isinstance(term, And | Or):
-            return type(term)(tuple(map(self.bind, term.terms)))
-        if isinstance(term, Not):
-            return Not(self.bind(term.term))
-        return self._comparison(term)
+        return map_comparisons(term, self._comparison)
 
     def _comparison(self, test: AnyComparison) -> Predicate:
         path, kind = self._attribute(test.path)

@@ -21,11 +21,11 @@ from authz.predicate import (
     Equal,
     Exists,
     In,
-    Not,
     Or,
     Order,
     Predicate,
     Prefix,
+    comparisons,
     conjunction,
 )
 from authz.spki import Capability, Right
@@ -147,11 +147,7 @@ def widened(predicate: Predicate) -> Predicate:
 
 
 def expressible(predicate: Predicate) -> bool:
-    if isinstance(predicate, And | Or):
-        return all(map(expressible, predicate.terms))
-    if isinstance(predicate, Not):
-        return expressible(predicate.term)
-    return isinstance(predicate, _EXPRESSIBLE)
+    return all(isinstance(test, _EXPRESSIBLE) for test in comparisons(predicate))
 
 
 def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

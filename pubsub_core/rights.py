@@ -15,8 +15,8 @@ from functools import partial
 from typing import NamedTuple
 
 from authz import AuthFabricError, Decision, Entity, Reason, Request
+from authz.predicate import paths
 from authz.spki import Capability, Grant, Owners, Right, Validity, Verifier
-from authz.spki.content import paths
 from pep import Enforcer
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credential

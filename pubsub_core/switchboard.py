@@ -12,7 +12,7 @@ from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
-from authz.predicate import And, Not, Or, Predicate, Regex
+from authz.predicate import And, Or, Predicate, Regex, comparisons, conjuncts
 from authz.predicate.filter import parse_filter
 from pubsub_core.coverage import covering
 from pubsub_core.enforcement import Enforcement
@@ -81,7 +81,7 @@ class Switchboard:
             self._local[type_].remove(subscription)
             self._stale.add(type_)
         for type_, (enforcement, asked) in granted.items():
-            terms = tuple(_flat((asked, enforcement.restriction.pushed)))
+            terms = tuple(conjuncts(And((asked, enforcement.restriction.pushed))))
             effective = terms[0] if len(terms) == 1 else And(terms)
             self._local.setdefault(type_, Matcher()).add(subscription, effective)
             self._stale.add(type_)
@@ -146,14 +146,4 @@ def _travelling(predicate: Predicate) -> Predicate:
 
 
 def _has_regex(predicate: Predicate) -> bool:
-    if isinstance(predicate, And | Or):
-        return any(map(_has_regex, predicate.terms))
-    return _has_regex(predicate.term) if isinstance(predicate, Not) else isinstance(predicate, Regex)
-
-
-def _flat(terms: Iterable[Predicate]) -> Iterator[Predicate]:
-    for term in terms:
-        if isinstance(term, And):
-            yield from _flat(term.terms)
-        else:
-            yield term
+    return any(isinstance(test, Regex) for test in comparisons(predicate))

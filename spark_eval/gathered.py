@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from authz.predicate import Path
-from pdp.oasis.constraint import paths
+from authz.predicate import Path, paths
 from spark_eval.column import Codes
 from spark_eval.entities import MaskWork
 from spark_eval.errors import EvaluationError

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from authz.predicate import Path, Predicate
-from pdp.oasis.constraint import paths
+from authz.predicate import Path, Predicate, paths
 from spark_eval.column import Codes, Outcomes
 from spark_eval.columnar import Evaluator
 from spark_eval.plan import Plan

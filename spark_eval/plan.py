@@ -14,9 +14,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from authz.predicate import TRUE, And, Equal, In, Or, Path, Predicate, Scalar
+from authz.predicate import TRUE, And, Equal, In, Or, Path, Predicate, Scalar, paths
 from pdp.abac.policy import Algorithm, Policy
-from pdp.oasis.constraint import paths
 from pdp.source import Effect
 from sdp_cache.snapshot import Ruling
 from spark_eval.errors import EvaluationError

@@ -28,12 +28,13 @@ from authz.predicate import (
     Predicate,
     Regex,
     Relate,
+    paths,
 )
 from authz.request import Attributes
 from pdp.abac.policy import Algorithm, Policy
 from pdp.labels import Access, InvalidLabel, Labelling, LabelPolicy
 from pdp.oasis import Instance
-from pdp.oasis.constraint import bind, paths, variables
+from pdp.oasis.constraint import bind, variables
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.source import ROLES

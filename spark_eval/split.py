@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate
-from pdp.oasis.constraint import paths
+from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate, paths
 
 MAX_CLAUSES = 64
 """What would fall apart into more clauses than these is left whole, as a comparison or as context."""

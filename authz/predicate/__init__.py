@@ -32,6 +32,7 @@ from authz.predicate.terms import (
     Subset,
     Suffix,
 )
+from authz.predicate.traversal import comparisons, conjuncts, depth, map_comparisons, map_paths, paths
 
 __all__ = [
     "EVENT",
@@ -65,10 +66,16 @@ __all__ = [
     "Scalar",
     "Subset",
     "Suffix",
+    "comparisons",
     "compile_predicate",
     "conjunction",
+    "conjuncts",
     "consistent",
     "covers",
+    "depth",
     "disjoint",
+    "map_comparisons",
+    "map_paths",
+    "paths",
     "satisfiable",
 ]

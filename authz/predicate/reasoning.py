@@ -14,6 +14,7 @@ from itertools import islice
 
 from authz.predicate.domain import Facts
 from authz.predicate.terms import FALSE, And, Literal, Not, Or, Path, Predicate, Relate
+from authz.predicate.traversal import conjuncts
 
 MAX_BRANCHES = 1024
 """Beyond so many branches the answer is the cautious one."""
@@ -48,7 +49,7 @@ def consistent(literals: tuple[Literal, ...]) -> bool:
 
 def conjunction(*predicates: Predicate) -> Predicate:
     """Both, or all of these at once, without what the rest already says; FALSE if they exclude each other."""
-    terms = list(dict.fromkeys(_flatten(And(predicates))))
+    terms = list(dict.fromkeys(conjuncts(And(predicates))))
     if not satisfiable(And(tuple(terms))):
         return FALSE
     for term in tuple(terms):
@@ -56,14 +57,6 @@ def conjunction(*predicates: Predicate) -> Predicate:
         if covers(term, And(rest)):
             terms.remove(term)
     return terms[0] if len(terms) == 1 else And(tuple(terms))
-
-
-def _flatten(predicate: Predicate) -> Iterator[Predicate]:
-    if not isinstance(predicate, And):
-        yield predicate
-        return
-    for term in predicate.terms:
-        yield from _flatten(term)
 
 
 def _branches(predicate: Predicate) -> Iterator[tuple[Literal, ...]]:

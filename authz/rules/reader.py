@@ -15,7 +15,7 @@ from lark.tree import Meta
 from lark.visitors import merge_transformers
 
 from authz.errors import InvalidSyntax
-from authz.predicate import TRUE, And, Not, Or, Path, Predicate, Scalar
+from authz.predicate import TRUE, Path, Predicate, Scalar, depth, map_paths
 from authz.predicate.filter import EVENT, ROOTS, USER, WORDS, FilterReader, read_constant
 from authz.rules.syntax import (
     Allow,
@@ -34,7 +34,7 @@ from authz.rules.syntax import (
     Trigger,
     When,
 )
-from authz.rules.terms import FLUENT, Argument, Call, Moment, map_arguments, map_paths, read_interval
+from authz.rules.terms import FLUENT, Argument, Call, Moment, map_arguments, read_interval
 from authz.syntax import Language, place
 
 Names = tuple[str, ...]
@@ -69,7 +69,7 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
 
     @v_args(inline=True, meta=True)
     def statement(self, meta: Meta, label: str | None, body: Body) -> Rule:
-        if max(map(_depth, conditions_of(body))) > MOST_DEPTH:
+        if max(map(depth, conditions_of(body))) > MOST_DEPTH:
             problem = f"the condition is nested deeper than {MOST_DEPTH} levels: flatten it"
             raise InvalidSyntax(problem, meta.line, meta.column)
         return Rule(body, label or "", (meta.line, meta.column))
@@ -267,12 +267,6 @@ def _seconds(span: Token) -> int:
         return read_interval(str(read_constant(span)))
     except (ValueError, KeyError):
         raise InvalidSyntax(f"{span} must be a span such as '2 hours'", *place(span)) from None
-
-
-def _depth(predicate: Predicate) -> int:
-    if isinstance(predicate, And | Or):
-        return 1 + max(map(_depth, predicate.terms), default=0)
-    return 1 + _depth(predicate.term) if isinstance(predicate, Not) else 1
 
 
 def _nesting(call: Call) -> int:

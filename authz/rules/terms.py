@@ -6,13 +6,11 @@ whoever evaluates them says what each term is worth there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from msgspec import structs
-
-from authz.predicate import And, AnyComparison, Equal, Not, Or, Path, Predicate, Relate, Scalar
+from authz.predicate import Equal, Path, Predicate, Scalar, paths
 from authz.predicate.filter import write_operand
 
 Argument: TypeAlias = "Path | Scalar | Call"
@@ -78,38 +76,9 @@ def read_interval(text: str) -> int:
     return seconds
 
 
-def comparisons(predicate: Predicate) -> Iterator[AnyComparison]:
-    """Every comparison in a condition."""
-    if isinstance(predicate, And | Or):
-        for term in predicate.terms:
-            yield from comparisons(term)
-    elif isinstance(predicate, Not):
-        yield from comparisons(predicate.term)
-    else:
-        yield predicate
-
-
-def paths(predicate: Predicate) -> Iterator[Path]:
-    """Every path in a condition, terms among them."""
-    for test in comparisons(predicate):
-        yield test.path
-        if isinstance(test, Relate):
-            yield test.other
-
-
 def term_texts(predicate: Predicate) -> set[str]:
     """The texts of all terms that a condition speaks of."""
     return {str(path.keys[0]) for path in paths(predicate) if not path.root}
-
-
-def map_paths(predicate: Predicate, change: Callable[[Path], Path]) -> Predicate:
-    """The same condition about other paths."""
-    if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(map_paths(term, change) for term in predicate.terms))
-    if isinstance(predicate, Not):
-        return Not(map_paths(predicate.term, change))
-    changed: AnyComparison = structs.replace(predicate, path=change(predicate.path))
-    return structs.replace(changed, other=change(changed.other)) if isinstance(changed, Relate) else changed
 
 
 def map_arguments(call: Call, change: Callable[[Path], Path]) -> Call:

@@ -14,7 +14,6 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import structs
 
 from authz import Request
 from authz.predicate import (
@@ -41,7 +40,10 @@ from authz.predicate import (
     Subset,
     Suffix,
     compile_predicate,
+    conjuncts,
     covers,
+    map_paths,
+    paths,
     satisfiable,
 )
 from authz.spki.errors import InvalidCapability
@@ -69,7 +71,7 @@ def conjoin(terms: tuple[Predicate, ...]) -> tuple[Predicate, ...] | None:
     if not terms:
         return ()
     measure(terms, grants=2)
-    return _conjoin(frozenset(each for term in terms for each in _flatten(term)))
+    return _conjoin(frozenset(each for term in terms for each in conjuncts(term)))
 
 
 @lru_cache(maxsize=4096)
@@ -120,40 +122,14 @@ def holds(kind: ResourceKind, where: tuple[Predicate, ...]) -> Callable[[Content
 
 def about_events(term: Predicate) -> Predicate:
     """The same with each bare name taken for an attribute of the event."""
-    if isinstance(term, And | Or):
-        return type(term)(tuple(map(about_events, term.terms)))
-    if isinstance(term, Not):
-        return Not(about_events(term.term))
-    bound: AnyComparison = structs.replace(term, path=_of_event(term.path))
-    return structs.replace(bound, other=_of_event(bound.other)) if isinstance(bound, Relate) else bound
+    return map_paths(term, _of_event)
 
 
 def _of_event(path: Path) -> Path:
     return path if path.root else Path("event", path.keys)
 
 
-def paths(term: Predicate) -> Iterator[Path]:
-    """Every path that a predicate reads."""
-    if isinstance(term, And | Or):
-        for each in term.terms:
-            yield from paths(each)
-    elif isinstance(term, Not):
-        yield from paths(term.term)
-    else:
-        yield term.path
-        if isinstance(term, Relate):
-            yield term.other
-
-
 _LAYOUTS: dict[ResourceKind, Layout[Any]] = {ResourceKind.TYPE: EVENT, ResourceKind.OBJECT: REQUEST}
-
-
-def _flatten(term: Predicate) -> Iterator[Predicate]:
-    if isinstance(term, And):
-        for each in term.terms:
-            yield from _flatten(each)
-    else:
-        yield term
 
 
 def _supersedes(other: Predicate, term: Predicate) -> bool:

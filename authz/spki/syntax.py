@@ -16,11 +16,11 @@ from lark.tree import Meta
 
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidPredicate, InvalidSyntax
-from authz.predicate import Equal, Path, Predicate, Scalar
+from authz.predicate import Equal, Path, Predicate, Scalar, paths
 from authz.spki.authority import Authority, Grant
 from authz.spki.capability import SIGNATURE_BYTES, Capability, Certificate, encode
 from authz.spki.condition import DAYS, EVERY_DAY, Rate, Window
-from authz.spki.content import about_events, paths
+from authz.spki.content import about_events
 from authz.spki.errors import InvalidCapability, printable
 from authz.spki.resource import Kind, Resource, Right
 from authz.spki.revocation import Notice, Revoked

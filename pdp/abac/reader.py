@@ -11,7 +11,21 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from authz.errors import InvalidPredicate
-from authz.predicate import TRUE, And, Contains, Equal, Glob, In, Not, Or, Path, Predicate, Prefix, Suffix
+from authz.predicate import (
+    TRUE,
+    And,
+    Contains,
+    Equal,
+    Glob,
+    In,
+    Or,
+    Path,
+    Predicate,
+    Prefix,
+    Suffix,
+    conjuncts,
+    depth,
+)
 from authz.predicate.compiler import MAX_DEPTH
 from pdp.abac.conditions import NAMES, ROOTS, Condition, Element
 from pdp.abac.document import Document, Place, steps
@@ -96,28 +110,13 @@ def _policy(value: object, place: Place) -> Policy:
     text = _convert(value, _PolicyText, place)
     terms = [_target(name, getattr(text.targets, f"{name}_id")) for name in ("subject", "resource", "action")]
     terms += [_rule(name, getattr(text.rules, name), (*place, "rules", name)) for name in ROOTS]
-    condition = And(tuple(_flat(terms)))
-    if _depth(condition) > MAX_DEPTH:
+    condition = And(tuple(conjuncts(And(tuple(terms)))))
+    if depth(condition) > MAX_DEPTH:
         raise _Problem(
             (*place, "rules"), f"the conditions are nested deeper than {MAX_DEPTH} levels: flatten them"
         )
     obligations = tuple(text.obligations)
     return Policy(text.uid, text.effect, condition, text.priority, text.description, obligations)
-
-
-def _flat(terms: list[Predicate]) -> Iterator[Predicate]:
-    """Conditions that must all hold, without the boxes they came in."""
-    for term in terms:
-        if isinstance(term, And):
-            yield from _flat(list(term.terms))
-        else:
-            yield term
-
-
-def _depth(predicate: Predicate) -> int:
-    if isinstance(predicate, (And, Or)):
-        return 1 + max(map(_depth, predicate.terms), default=0)
-    return 1 + _depth(predicate.term) if isinstance(predicate, Not) else 1
 
 
 def _target(element: Element, patterns: str | list[str]) -> Predicate:

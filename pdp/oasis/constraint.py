@@ -25,6 +25,8 @@ from authz.predicate import (
     Predicate,
     Relate,
     compile_predicate,
+    map_comparisons,
+    paths,
 )
 from authz.predicate.terms import OrderName
 from pdp.oasis.terms import Bindings, Constant
@@ -56,19 +58,6 @@ def compile_constraint(predicate: Predicate) -> Test:
     return compile_predicate(predicate, CASE)
 
 
-def paths(predicate: Predicate) -> Iterator[Path]:
-    """Every path the predicate reads, variables included."""
-    if isinstance(predicate, (And, Or)):
-        for term in predicate.terms:
-            yield from paths(term)
-    elif isinstance(predicate, Not):
-        yield from paths(predicate.term)
-    else:
-        yield predicate.path
-        if isinstance(predicate, Relate):
-            yield predicate.other
-
-
 def variables(predicate: Predicate) -> frozenset[str]:
     return frozenset(str(path) for path in paths(predicate) if not path.root)
 
@@ -95,13 +84,7 @@ def unguarded(predicate: Predicate, known: frozenset[Path] = frozenset()) -> Pre
 
 def bind(predicate: Predicate, bindings: Bindings) -> Predicate:
     """The predicate with constants for its variables: one over the request alone, true of the same requests."""
-    if isinstance(predicate, And):
-        return And(tuple(bind(each, bindings) for each in predicate.terms))
-    if isinstance(predicate, Or):
-        return Or(tuple(bind(each, bindings) for each in predicate.terms))
-    if isinstance(predicate, Not):
-        return Not(bind(predicate.term, bindings))
-    return _bind_comparison(predicate, bindings)
+    return map_comparisons(predicate, lambda test: _bind_comparison(test, bindings))
 
 
 def bind_literals(literals: Iterable[Literal], bindings: Bindings) -> Iterator[Literal]:

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from authz.predicate import Predicate
+from authz.predicate import Predicate, paths
 from pdp.oasis.activation import Proof
 from pdp.oasis.appointment import Appointment
-from pdp.oasis.constraint import paths
 from pdp.oasis.domain import PRINCIPAL
 from pdp.oasis.environment import context_channel, fact_channel, issuer_channel
 from pdp.oasis.syntax import Activation, Constraint, Prerequisite

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from authz.errors import InvalidPredicate, InvalidSyntax
-from authz.predicate import Predicate
+from authz.predicate import Predicate, paths
 from authz.spki import InvalidCapability
 from authz.spki.content import measure
 from pdp.oasis.capability import grant
-from pdp.oasis.constraint import bind, compile_constraint, paths, unguarded, variables
+from pdp.oasis.constraint import bind, compile_constraint, unguarded, variables
 from pdp.oasis.syntax import (
     Activation,
     Appointing,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from pdp.oasis.constraint import paths
+from authz.predicate import paths
 from pdp.oasis.environment import (
     Asserted,
     Changed,

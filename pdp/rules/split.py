@@ -14,9 +14,9 @@ from math import prod
 from typing import TypeAlias
 
 from authz.errors import InvalidSyntax
-from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate
+from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, paths
 from authz.rules.syntax import Place
-from authz.rules.terms import CREDENTIALS, paths
+from authz.rules.terms import CREDENTIALS
 
 MOST_ALTERNATIVES = 64
 KNOWN = frozenset({"user", "sub", "context"})

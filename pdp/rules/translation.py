@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from authz.change import ROLES
 from authz.errors import InvalidSyntax
-from authz.predicate import And, Equal, Names, Not, Or, Overlaps, Path, Predicate, Relate
+from authz.predicate import (
+    AnyComparison,
+    Equal,
+    Names,
+    Overlaps,
+    Path,
+    Predicate,
+    Relate,
+    map_comparisons,
+    map_paths,
+)
 from authz.rules import Call, parse_term
 from authz.rules.syntax import Place
-from authz.rules.terms import map_paths, write_argument
+from authz.rules.terms import write_argument
 from pdp.oasis import Instance
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.seniors import Seniors
@@ -17,15 +27,15 @@ USAGE = "`credentials` needs the user and a role: `credentials(user, auditor)`, 
 
 def translate(judged: Predicate, seniors: Seniors, place: Place) -> Predicate:
     """What a decision point judges, about requests. Raises InvalidSyntax at the place of the rule."""
-    if isinstance(judged, And | Or):
-        return type(judged)(tuple(translate(each, seniors, place) for each in judged.terms))
-    if isinstance(judged, Not):
-        return Not(translate(judged.term, seniors, place))
-    if judged.path.root and not (isinstance(judged, Relate) and not judged.other.root):
-        return map_paths(judged, _about_request)
-    if not isinstance(judged, Equal) or judged.value is not True:
+    return map_comparisons(judged, lambda test: _translate(test, seniors, place))
+
+
+def _translate(test: AnyComparison, seniors: Seniors, place: Place) -> Predicate:
+    if test.path.root and not (isinstance(test, Relate) and not test.other.root):
+        return map_paths(test, _about_request)
+    if not isinstance(test, Equal) or test.value is not True:
         raise InvalidSyntax(f"{USAGE}, and is compared with nothing", *place)
-    role = role_of(parse_term(str(judged.path.keys[0])).base, place)
+    role = role_of(parse_term(str(test.path.keys[0])).base, place)
     try:
         if isinstance(role, str):
             return Names(ROLES, seniors.named(role))

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from authz.predicate import TRUE, And, Predicate, covers
-from authz.spki.content import paths
+from authz.predicate import TRUE, And, Predicate, conjuncts, covers, paths
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.opening import open_one
 from pubsub_core.keys.plan import Plan
@@ -60,7 +59,7 @@ class View:
 def seal_filter(predicate: Predicate, plan: Plan, sealer: Sealer, binding: Binding) -> SealedFilter:
     """Seal each part of a filter for those who may know it. Raises KeyMissing for an attribute not held here."""
     terms: dict[tuple[str, ...], list[Predicate]] = {}
-    for term in _flatten(predicate):
+    for term in conjuncts(predicate):
         terms.setdefault(_groups(term, plan), []).append(term)
     clear = terms.pop((), [])
     sealed = tuple(
@@ -73,8 +72,8 @@ def seal_filter(predicate: Predicate, plan: Plan, sealer: Sealer, binding: Bindi
 def open_filter(sealed: SealedFilter, plan: Plan, ring: KeyRing, sender: str = "") -> View:
     """As much of a broker's filter as can be read here. What was not rightly sealed reads as what cannot be."""
     # What is said in clear may test only what everyone may read, or whoever lacks a key could route by its attributes.
-    known = [term for term in _flatten(sealed.clear) if not _groups(term, plan)]
-    hidden = {groups for term in _flatten(sealed.clear) if (groups := _groups(term, plan))}
+    known = [term for term in conjuncts(sealed.clear) if not _groups(term, plan)]
+    hidden = {groups for term in conjuncts(sealed.clear) if (groups := _groups(term, plan))}
     for term in sealed.terms[:MAX_TERMS]:
         try:
             known.append(_open(term, plan, _Keys(ring, sealed.binding, sender)))
@@ -140,14 +139,6 @@ def attributes(term: Predicate) -> Iterator[str]:
     return (str(path.keys[0]) if path.keys else "" for path in paths(term))
 
 
-def _flatten(term: Predicate) -> Iterator[Predicate]:
-    if isinstance(term, And):
-        for each in term.terms:
-            yield from _flatten(each)
-    else:
-        yield term
-
-
 def _all(terms: Iterable[Predicate]) -> Predicate:
-    flat = tuple(each for term in terms for each in _flatten(term))
+    flat = tuple(each for term in terms for each in conjuncts(term))
     return flat[0] if len(flat) == 1 else And(flat)

@@ -24,11 +24,11 @@ from authz.predicate import (
     Predicate,
     Relate,
     compile_predicate,
+    paths,
 )
 from authz.predicate.compiler import EVENT as LAYOUT
 from authz.predicate.filter import EVENT, PARAMETER, USER
 from authz.predicate.terms import OrderName, RelationName
-from authz.rules.terms import paths
 from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.event_type import Attribute

@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from math import inf
 
 from authz.errors import InvalidSyntax
-from authz.predicate import TRUE, And, Or, Predicate
+from authz.predicate import TRUE, And, Or, Predicate, paths
 from authz.predicate.filter import EVENT
 from authz.rules import (
     Allow,
@@ -30,7 +30,7 @@ from authz.rules import (
     Transform,
     parse_rules,
 )
-from authz.rules.terms import paths, term_texts
+from authz.rules.terms import term_texts
 from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.event_type import Attribute
 from pubsub_core.rules.condition import Known, bind_condition, event_part

@@ -16,6 +16,7 @@ from authz.predicate import (
     Path,
     Prefix,
     Relate,
+    comparisons,
     compile_predicate,
     satisfiable,
 )
@@ -136,8 +137,8 @@ def test_the_nearest_of_several_ways_is_told():
 @given(some.predicates, some.requests)
 @settings(max_examples=300)
 def test_the_changes_named_are_not_so_now_and_would_do(predicate, request):
-    comparisons = list(_comparisons(predicate))
-    assume(len(set(comparisons)) == len(comparisons))
+    tests = list(comparisons(predicate))
+    assume(len(set(tests)) == len(tests))
     wanted = not compile_predicate(predicate)(request)
     changes = changes_to(predicate, request, wanted)
     if changes is None:
@@ -145,12 +146,6 @@ def test_the_changes_named_are_not_so_now_and_would_do(predicate, request):
         return
     assert not any(compile_predicate(each.predicate)(request) for each in changes)
     assert _after(predicate, {each.comparison: each.holds for each in changes}, request) is wanted
-
-
-def _comparisons(predicate):
-    if isinstance(predicate, (And, Or)):
-        return [found for each in predicate.terms for found in _comparisons(each)]
-    return _comparisons(predicate.term) if isinstance(predicate, Not) else [predicate]
 
 
 def _after(predicate, changed, request):

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from authz.predicate import FALSE, TRUE, And, Equal, Exists, Not, Or, Order, Path, Relate, compile_predicate
-from pdp.oasis.constraint import paths
+from authz.predicate import (
+    FALSE,
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    Not,
+    Or,
+    Order,
+    Path,
+    Relate,
+    compile_predicate,
+    paths,
+)
 from spark_eval.split import MAX_CLAUSES, Clause, split
 from tests.authz import predicates as some
 

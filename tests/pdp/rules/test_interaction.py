@@ -7,9 +7,8 @@ import pytest
 from authz import Entity, Identity, Request
 from authz.change import Touched
 from authz.errors import InvalidSyntax
-from authz.predicate import And, compile_predicate
+from authz.predicate import And, comparisons, compile_predicate
 from authz.rules import parse_rules
-from authz.rules.terms import comparisons
 from bus.messages import SearchQuery
 from pdp.bundle import Bundle, File
 from pdp.difference import Difference, obliging

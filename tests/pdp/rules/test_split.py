@@ -6,9 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz import Entity, Request
-from authz.predicate import And, Equal, Exists, Layout, Not, Or, Path, Predicate, Relate, compile_predicate
+from authz.predicate import (
+    And,
+    Equal,
+    Exists,
+    Layout,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    Relate,
+    comparisons,
+    compile_predicate,
+    paths,
+)
 from authz.rules import Allow, Asking, Restrict, Rule, parse_rules
-from authz.rules.terms import comparisons, paths
 from pdp.policy_set import PolicySet
 from pdp.rules import Interaction, RuleFile
 from pdp.rules.split import is_judged, split
