@@ -32,7 +32,7 @@ from bus.link import connect
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused
 from pubsub_core.keys import InvalidPlan, Plan
-from pubsub_core.keys.errors import ManagerUntrusted
+from pubsub_core.keys.errors import ManagerUntrusted, PlanReplaced
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager import KeyOffice
@@ -109,6 +109,9 @@ def serve(
     revoked: Annotated[
         list[Path] | None, typer.Option("--revoked", help="A revocation list to heed. Repeat it for several.")
     ] = None,
+    back: Annotated[
+        bool, typer.Option("--back", help="Return to options that others have replaced since.")
+    ] = False,
     network_key: NetworkKey = None,
     url: Url = None,
     json: Json = False,
@@ -128,13 +131,14 @@ def serve(
                     plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
                     _check_manager(keyed, identity, word)
                 office = KeyOffice(identity, keyed, plan, keyed.verifier(), rules, word)
-                manager = KeyManager(bus, office)
+                manager = KeyManager(bus, office, back=back)
                 for notice in notices:
                     manager.accept(notice)
-                async with manager.serving():
-                    await bus.flush()
-                    _say_ready(keyed, identity, office.plan, json)
-                    await _until_stopped()
+                with _errors():
+                    async with manager.serving():
+                        await bus.flush()
+                        _say_ready(keyed, identity, office.plan, json)
+                        await _until_stopped()
 
         run(work())
 
@@ -283,7 +287,7 @@ def _errors() -> Iterator[None]:
         yield
     except (TypeRefused, ManagerUntrusted) as error:
         fail(error, Exit.DENIED)
-    except (InvalidPlan, InvalidCapability, InvalidKey) as error:
+    except (InvalidPlan, PlanReplaced, InvalidCapability, InvalidKey) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)

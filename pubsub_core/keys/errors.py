@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pubsub_core.errors import EventError
 
 
@@ -36,6 +38,19 @@ class InvalidPlan(EventError):
     def __init__(self, problem: str) -> None:
         super().__init__(f"the plan of key groups {problem}")
         self.problem = problem
+
+
+class PlanReplaced(EventError):
+    """A type's keys were managed in this way before, and are managed in another since `since`."""
+
+    def __init__(self, type_: str, since: float) -> None:
+        at = datetime.fromtimestamp(since, UTC).isoformat(" ", "seconds")
+        super().__init__(
+            f"these options for the keys of `{type_}` were replaced by others, in force since {at}: start with those,"
+            " or return to these with `--back`"
+        )
+        self.type = type_
+        self.since = since
 
 
 class OutOfStep(EventError):

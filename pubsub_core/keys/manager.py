@@ -14,6 +14,7 @@ from pubsub_core.keys.errors import AdmissionRefused
 from pubsub_core.keys.key_group import KeyGroup, MemberRecord, Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.messages import (
+    MAX_AGE,
     REQUEST_DOMAIN,
     Introduction,
     Request,
@@ -22,9 +23,7 @@ from pubsub_core.keys.messages import (
     introductions,
 )
 from pubsub_core.keys.plan import Plan
-
-MAX_AGE = 30.0
-"""Seconds by which the asker's clock and ours may differ."""
+from pubsub_core.keys.ways import Ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +51,24 @@ class KeyOffice:
         """`appointment` is signed by the type's owner, unless that is who manages."""
         self.identity = identity
         self.keyed = keyed
-        self.plan = plan.of(keyed.id)
-        self.rules = rules
+        self.ways = Ways(plan.of(keyed.id), rules)
         self.verifier = verifier
         self._appointment = appointment
 
-    def introduce(self, exchange: bytes) -> bytes:
+    @property
+    def plan(self) -> Plan:
+        return self.ways.plan
+
+    @property
+    def rules(self) -> Rules:
+        return self.ways.rules
+
+    def introduce(self, exchange: bytes, now: float) -> bytes:
         """Who we are, signed."""
-        words = Introduction(self.keyed.id, exchange, self.plan, self.rules, self._appointment)
+        ways = self.ways
+        words = Introduction(
+            self.keyed.id, exchange, ways.plan, ways.rules, self._appointment, ways.since, now
+        )
         return introductions.sign(words, self.identity)
 
     def judge(self, data: bytes, now: float) -> Admission:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -29,8 +30,8 @@ from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Rules, Wel
 from pubsub_core.keys.manager import Admission, KeyOffice
 from pubsub_core.keys.messages import Answer, Told, changes, encode, unpack_question
 from pubsub_core.keys.oft import Rekey
-from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.status import GroupStatus, KeyStatus
+from pubsub_core.keys.ways import Ways
 
 PULSE = 1.0
 """Seconds between two looks at the clock, and between two tellings of the last change."""
@@ -40,7 +41,7 @@ PATIENCE = 5.0
 
 _log = logging.getLogger("authfabric.keys")
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
-_decode_ways = msgspec.msgpack.Decoder(tuple[Plan, Rules]).decode
+_decode_ways = msgspec.msgpack.Decoder(Ways).decode
 Action = Callable[[KeyGroup], bool]
 """Does something with a group, and says whether that has changed it."""
 
@@ -53,10 +54,13 @@ class KeyManager:
         bus: Connection,
         office: KeyOffice,
         *,
+        back: bool = False,
         pulse: float = PULSE,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """With `back`, it may return to a plan that another has replaced."""
         self._bus = bus
+        self._back = back
         self._office = office
         self._pulse = pulse
         self._clock = clock
@@ -64,19 +68,18 @@ class KeyManager:
         self._store = StateStore(bus, KEYS)
         self._review = False
         self._signed: dict[str, tuple[Change, bytes]] = {}
-        self._introduction = b""
+        self._introduction = -math.inf, b""
         self.refused = 0
         """How many requests were refused since the start."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Answer requests and keep the schedule, for the length of the block."""
+        """Answer requests and keep the schedule, for the length of the block. Raises PlanReplaced."""
         type_id = self._office.keyed.id
         await self._save_plan()
-        self._introduction = self._introduce()
 
         async def introduce(_: bytes) -> bytes:
-            return self._introduction
+            return self._introduce()
 
         busy = pack(Told(b""))
         async with contextlib.AsyncExitStack() as stack:
@@ -106,26 +109,30 @@ class KeyManager:
         """How the groups stand that are managed here, or were last."""
         groups = []
         state = await self._store.read(self._name("plan"))
-        plan, rules = self._office.plan, self._office.rules
-        if state is not None:
-            plan, rules = _decode_ways(self._open("plan", state.data))
-        for each in plan.groups:
-            _, group = await self._load(each.id, rules)
+        ways = _decode_ways(self._open("plan", state.data)) if state is not None else self._office.ways
+        for each in ways.plan.groups:
+            _, group = await self._load(each.id, ways.rules)
             groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
         return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
 
     async def _follow_plan(self) -> None:
         """Go by the plan of the replica that started last, or brokers would be told now one and now the other."""
         state = await self._store.read(self._name("plan"))
-        if state is None:
-            return
-        plan, rules = _decode_ways(self._open("plan", state.data))
-        if (plan, rules) != (self._office.plan, self._office.rules):
-            self._office.plan, self._office.rules = plan, rules
-            self._introduction = self._introduce()
+        if state is not None:
+            self._go_by(_decode_ways(self._open("plan", state.data)))
+
+    def _go_by(self, ways: Ways) -> None:
+        if ways != self._office.ways:
+            self._office.ways = ways
+            self._introduction = -math.inf, b""
 
     def _introduce(self) -> bytes:
-        return pack(Told(self._office.introduce(self._secrets.public)))
+        """Who we are, signed lately: what is repeated later is not believed."""
+        now, (at, introduction) = self._clock(), self._introduction
+        if not at <= now < at + PULSE:
+            introduction = pack(Told(self._office.introduce(self._secrets.public, now)))
+            self._introduction = now, introduction
+        return introduction
 
     def _keep_up(self, group: KeyGroup, review: bool) -> bool:
         now = self._clock()
@@ -189,11 +196,20 @@ class KeyManager:
 
     async def _save_plan(self) -> None:
         """Keep for whoever asks which groups there are, and by which rules their keys come and go."""
-        plan = encode((self._office.plan, self._office.rules))
-        state = await self._store.read(self._name("plan"))
-        if state is None or self._open("plan", state.data) != plan:
-            with contextlib.suppress(StateMoved):  # by another replica, which has the same
-                await self._write("plan", plan, state.revision if state is not None else 0)
+        ways = msgspec.structs.replace(self._office.ways, since=self._clock())
+        while True:
+            state = await self._store.read(self._name("plan"))
+            if state is not None:
+                before = _decode_ways(self._open("plan", state.data))
+                ways = ways.follow(before, self._office.keyed.name, self._back)
+                if ways == before:
+                    break
+            try:
+                await self._write("plan", encode(ways), state.revision if state is not None else 0)
+                break
+            except StateMoved:
+                continue
+        self._go_by(ways)
 
     async def _write(self, id_: str, content: bytes, revision: int) -> None:
         await self._store.write(self._name(id_), self._secrets.seal_state(self._name(id_), content), revision)

@@ -26,6 +26,7 @@ from pubsub_core.keys.exchange import ask
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.membership import Membership
 from pubsub_core.keys.messages import (
+    MAX_AGE,
     REQUEST_DOMAIN,
     Answer,
     Appointment,
@@ -92,6 +93,8 @@ class KeyClient:
         self._plans: dict[str, Plan] = {}
         self._appointed: dict[str, float] = {}
         """When the newest manager that was heard of was appointed, for each type."""
+        self._in_force: dict[tuple[str, PublicKey], float] = {}
+        """Since when the newest plan is in force that each manager of a type has told."""
         self.on_change: list[Callable[[], None]] = []
         """Called whenever the ring holds other keys."""
         self.on_doubt: Callable[[str], None] = lambda type_id: None
@@ -198,7 +201,18 @@ class KeyClient:
             raise ManagerUntrusted(keyed.id, str(error)) from None
         if introduction.type != keyed.id or introduction.plan != introduction.plan.of(keyed.id):
             raise ManagerUntrusted(keyed.id, "it introduces itself, or its key groups, for another type")
+        self._check_age(keyed.id, manager, introduction)
         return manager, introduction
+
+    def _check_age(self, type_id: str, manager: PublicKey, introduction: Introduction) -> None:
+        """By an old plan, what is sealed now may have been in clear."""
+        if not abs(self._clock() - introduction.at) <= MAX_AGE:
+            raise ManagerUntrusted(
+                type_id, f"its introduction is not of now, or clocks differ by {MAX_AGE:g} s"
+            )
+        if introduction.since < self._in_force.get((type_id, manager), 0.0):
+            raise ManagerUntrusted(type_id, "it goes by key groups that others have replaced")
+        self._in_force[type_id, manager] = introduction.since
 
     def _check_appointment(self, type_id: str, appointed: Appointment) -> None:
         if not appointed.holds(type_id, self._clock()):

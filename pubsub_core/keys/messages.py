@@ -10,6 +10,9 @@ from pubsub_core.keys.exchange import Question
 from pubsub_core.keys.key_group import Change, Rules, Welcome
 from pubsub_core.keys.plan import Plan
 
+MAX_AGE = 30.0
+"""Seconds by which the clocks of brokers and managers may differ, and for which something said is of now."""
+
 
 class Appointment(msgspec.Struct, frozen=True, array_like=True):
     """The owner of a type has someone manage its keys, until a time; signed by the owner. No name is in it."""
@@ -35,6 +38,10 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True):
     rules: Rules = Rules()
     appointment: bytes = b""
     """The owner's word for it; nothing if it is the owner."""
+    since: float = 0.0
+    """When plan and rules were put in force: what was before is not believed any more."""
+    at: float = 0.0
+    """When it was signed."""
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):

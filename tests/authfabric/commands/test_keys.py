@@ -22,7 +22,10 @@ from authz.spki.text import parse_chain
 from bus import Connection
 from bus.keystore import load_key
 from pubsub_core.catalogue import Catalogue
+from pubsub_core.keys import Plan
 from pubsub_core.keys.keyed_type import KeyedType
+from pubsub_core.keys.manager import KeyOffice
+from pubsub_core.keys.manager_service import KeyManager
 from pubsub_core.keys.member_service import KeyClient
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.type_store import TypeStore
@@ -131,6 +134,23 @@ def test_a_manager_serves_and_its_status_shows_members_and_epochs(folder, jetstr
     assert sorted(group["attributes"] for group in status["groups"]) == [["place"], ["plate"]]
     assert [(group["epoch"], group["members"][0]["key"]) for group in status["groups"]] == [(1, broker)] * 2
     assert "place" in run("keys", "status", folder, "--key", "manager.key", *NETWORK)
+
+
+def test_a_manager_with_options_that_were_replaced_does_not_start(folder, jetstream_server):
+    async def replace() -> None:
+        async with Connection(jetstream_server.url) as bus:
+            catalogue = Catalogue()
+            await TypeStore(bus, catalogue, read_network_key(Path("network.key"))).refresh()
+            keyed = KeyedType.of(catalogue, folder)
+            for plan in (Plan.each(keyed.names), Plan.whole(keyed.id, keyed.names)):
+                office = KeyOffice(load_key(Path("pito.key"), str), keyed, plan, keyed.verifier())
+                async with KeyManager(bus, office).serving():
+                    pass
+
+    asyncio.run(replace())
+    problem = run("keys", "serve", folder, "--key", "pito.key", *NETWORK, code=2)
+    assert f"these options for the keys of `{folder}` were replaced by others" in problem
+    assert "--back" in problem
 
 
 def test_definitions_under_a_network_key_are_read_by_whoever_has_it_only(folder, caplog):

@@ -17,12 +17,12 @@ from bus.faults import FaultyConnection
 from bus.revocations import publish_notice
 from bus.store import read_entry
 from bus.subjects import KEYS
-from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
+from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted, PlanReplaced
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager_service import KeyManager
 from pubsub_core.keys.member_service import GRACE, KeyClient
-from pubsub_core.keys.messages import Appointment, appointments, introductions
+from pubsub_core.keys.messages import MAX_AGE, Appointment, appointments, introductions
 from pubsub_core.keys.plan import Plan
 from tests.pubsub_core.keys.office import (
     LOCATION,
@@ -95,7 +95,7 @@ async def test_a_manager_that_the_owner_did_not_appoint_is_not_asked(jetstream_s
             appointments.sign(Appointment(keyed.id, str(MANAGER.public), time.time() + 60), MANAGER),
         ):
             manager._office._appointment = bad
-            introduction = manager._office.introduce(b"x" * 32)
+            introduction = manager._office.introduce(b"x" * 32, time.time())
             with pytest.raises(ManagerUntrusted):
                 client._trust(keyed, introduction)
 
@@ -293,7 +293,7 @@ async def test_a_manager_of_one_type_gives_out_no_keys_of_another(jetstream_serv
     keyed, other, url, me = new_type(), new_type(), jetstream_server.url, Identity.generate()
     async with managing(url, keyed.id) as manager, broker(url, me) as client:
         group = msgspec.to_builtins(PLAN.of(keyed.id).groups[0])
-        introduction = manager._office.introduce(b"x" * 32)
+        introduction = manager._office.introduce(b"x" * 32, time.time())
         content = msgspec.msgpack.decode(msgspec.msgpack.decode(introduction)[0])
         for groups in (PLAN.of(other.id).groups, PLAN.groups, [group, group], [["no id", ["nor here"]]]):
             content[2][0] = groups
@@ -347,3 +347,40 @@ async def test_replicas_go_by_the_plan_of_the_one_that_started_last(jetstream_se
         async with managing(url, keyed.id, plan=whole):
             await eventually(lambda: first._office.plan == whole)
         assert await client.join(keyed, chain(me)) == whole
+
+
+async def test_options_that_others_have_replaced_are_refused_unless_that_is_meant(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    whole = Plan.whole(keyed.id, NAMES)
+    for plan in (PLAN, whole, whole):
+        async with managing(url, keyed.id, plan=plan):
+            pass
+    with pytest.raises(PlanReplaced, match="--back"):
+        async with managing(url, keyed.id):
+            pass
+    async with Connection(url) as bus:
+        assert len((await KeyManager(bus, office(keyed.id)).status()).groups) == 1
+        async with KeyManager(bus, office(keyed.id), back=True).serving():
+            assert len((await KeyManager(bus, office(keyed.id)).status()).groups) == 3
+        async with managing(url, keyed.id):
+            pass
+    with pytest.raises(PlanReplaced):
+        async with managing(url, keyed.id, plan=whole):
+            pass
+
+
+async def test_an_introduction_that_is_repeated_does_not_bring_an_old_plan_back(jetstream_server):
+    """By the old one, what is sealed now may have been in clear."""
+    keyed, url = new_type(), jetstream_server.url
+    whole = Plan.whole(keyed.id, NAMES)
+    async with broker(url) as client, broker(url) as later:
+        async with managing(url, keyed.id) as manager:
+            old = manager._office.introduce(b"x" * 32, time.time())
+            client._trust(keyed, old)
+        async with managing(url, keyed.id, plan=whole):
+            assert await client.find_plan(keyed) == whole
+        with pytest.raises(ManagerUntrusted, match="replaced"):
+            client._trust(keyed, old)
+        later._clock = lambda: time.time() + MAX_AGE + 1
+        with pytest.raises(ManagerUntrusted, match="not of now"):
+            later._trust(keyed, old)

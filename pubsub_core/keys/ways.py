@@ -1,0 +1,46 @@
+"""How a type's keys are managed: by which plan and rules, since when, and which others they have replaced.
+
+Invariant: of all that managers of one key have gone by, the one that was put in force last counts; what was replaced is
+not put in force again by whoever merely starts with its options.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from pubsub_core.keys.errors import PlanReplaced
+from pubsub_core.keys.key_group import Rules
+from pubsub_core.keys.plan import Plan
+
+MAX_FORMER = 256
+"""So many that were replaced are remembered."""
+_TICK = 0.001
+"""Seconds by which one follows another at least, whatever the clocks of replicas say."""
+
+
+class Ways(msgspec.Struct, frozen=True, array_like=True):
+    """A plan and rules in force, as all replicas of a manager keep them."""
+
+    plan: Plan
+    rules: Rules
+    since: float = 0.0
+    """When they were put in force."""
+    former: tuple[bytes, ...] = ()
+    """The digests of those that were replaced, the last one last."""
+
+    @property
+    def digest(self) -> bytes:
+        content = msgspec.msgpack.encode((self.plan, self.rules))
+        return hashlib.blake2b(content, digest_size=16).digest()
+
+    def follow(self, before: Ways, type_: str, back: bool = False) -> Ways:
+        """These in place of others. Raises PlanReplaced if they were replaced before, unless `back` is meant."""
+        if self.digest == before.digest:
+            return before
+        if self.digest in before.former and not back:
+            raise PlanReplaced(type_, before.since)
+        former = (*(each for each in before.former if each != self.digest), before.digest)
+        since = max(self.since, before.since + _TICK)
+        return Ways(self.plan, self.rules, since, former[-MAX_FORMER:])
