@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authfabric.keys import trusted_keys
+from authfabric.settings import CONNECT_SECONDS
 from authfabric.terminal import run
 from authz import AuthFabricError
 from bus.feed import Feed
@@ -56,7 +57,7 @@ class Shelf:
 
     async def _release(self, epoch: int) -> Found:
         """The release of an epoch, or the newest for 0."""
-        async with connect(self.url, name="policies", connect_seconds=2.0) as bus:
+        async with connect(self.url, name="policies", connect_seconds=CONNECT_SECONDS) as bus:
             feed = Feed(bus, self.domain, trusted_keys(self.trust))
             entry = (
                 next((each for each in await feed.history() if each.epoch == epoch), None)

@@ -15,6 +15,8 @@ from pep.enforcer import DEFAULT_URL
 from pep.trust_store import TRUST_VARIABLE, Keys, configured_keys
 
 DEFAULT_POLICIES = Path(__file__).parent / "defaults" / "policies"
+CONNECT_SECONDS = 2.0
+"""How long a command that somebody waits for tries to reach a server."""
 
 
 class Running(msgspec.Struct, frozen=True):

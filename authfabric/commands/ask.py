@@ -8,7 +8,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from authfabric.settings import find_trust, find_url
+from authfabric.settings import CONNECT_SECONDS, find_trust, find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, PublicKey, Reason, Request
 from authz.errors import InvalidKey
@@ -97,7 +97,7 @@ async def _ask(
             deadline=deadline,
             strategy=strategy,
             name="ask",
-            connect_seconds=2.0,
+            connect_seconds=CONNECT_SECONDS,
             recycling=None,
         ) as pep:
             decision = await pep.check(request)

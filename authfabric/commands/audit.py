@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from authfabric.commands.ask import decision_document
 from authfabric.keys import Trust, trusted_keys
-from authfabric.settings import find_url
+from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, PublicKey
 from bus.audit import AuditRecord, AuditStore, ChainVerifier, Disclosure, Vouchers, read_head, read_record
@@ -76,7 +76,7 @@ def tail(
 
 
 async def _verify(url: str, domain: str, vouchers: Vouchers | None) -> ChainVerifier:
-    async with connect(url, name="audit", connect_seconds=2.0) as bus:
+    async with connect(url, name="audit", connect_seconds=CONNECT_SECONDS) as bus:
         store = AuditStore(bus, domain)
         heads = [read_head(data, writer) async for writer, data in store.heads()]
         kept = await store.kept()
@@ -91,7 +91,7 @@ async def _verify(url: str, domain: str, vouchers: Vouchers | None) -> ChainVeri
 
 
 async def _tail(url: str, domain: str, count: int, follow: bool, json: bool) -> None:
-    async with connect(url, name="audit", connect_seconds=2.0) as bus:
+    async with connect(url, name="audit", connect_seconds=CONNECT_SECONDS) as bus:
         store, news = AuditStore(bus, domain), asyncio.Event()
         await store.listen(news.set)
         after = max(0, (await store.kept()).stop - 1 - count)  # no page is empty

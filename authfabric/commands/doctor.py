@@ -14,7 +14,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from authfabric.settings import find_running, find_url
+from authfabric.settings import CONNECT_SECONDS, find_running, find_url
 from authfabric.terminal import Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
 from authz.errors import InvalidKey
@@ -99,9 +99,11 @@ def _whom_to_trust() -> Finding:
 
 async def _bus(url: str, probes: int) -> list[Finding]:
     try:
-        async with connect(url, name="doctor", connect_seconds=2.0) as bus:
+        async with connect(url, name="doctor", connect_seconds=CONNECT_SECONDS) as bus:
             findings = [await _round_trip(bus, probes), await _jetstream(bus)]
-        async with Enforcer.connect(url, name="doctor", connect_seconds=2.0, recycling=None) as pep:
+        async with Enforcer.connect(
+            url, name="doctor", connect_seconds=CONNECT_SECONDS, recycling=None
+        ) as pep:
             return [*findings, await _replicas(pep), await _decision(pep)]
     except AuthFabricError as error:
         start = "start one with `authfabric up`, or set AUTHFABRIC_NATS_URL to one that runs"

@@ -16,6 +16,7 @@ from authfabric import domain_process, passphrase
 from authfabric.capability_files import FileRefused, write_new
 from authfabric.domain_process import Serving, role_rules
 from authfabric.durations import seconds_of
+from authfabric.settings import CONNECT_SECONDS
 from authfabric.terminal import Exit, Json, fail, out, print_json, run
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSyntax
@@ -292,7 +293,9 @@ def status(folder: Folder, json: Json = False) -> None:
 
 
 async def _revoke(url: str, credentials: Credentials, notice: Notice) -> None:
-    async with Connection(url, name="domain", credentials=credentials, connect_seconds=2.0) as bus:
+    async with Connection(
+        url, name="domain", credentials=credentials, connect_seconds=CONNECT_SECONDS
+    ) as bus:
         await ask_revocation(bus, notice)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from authfabric.commands.rollout import Rollout, watching
 from authfabric.keys import Trust, own_identity, trusted_keys
-from authfabric.settings import find_url
+from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
@@ -104,7 +104,7 @@ _Publisher = tuple[str, str, Identity, frozenset[PublicKey]]
 async def _release(publisher: _Publisher, work: Work, timeout: float | None, json: bool) -> None:
     url, domain, identity, trusted = publisher
     async with (
-        connect(url, name="policy", connect_seconds=2.0) as bus,
+        connect(url, name="policy", connect_seconds=CONNECT_SECONDS) as bus,
         watching(bus, domain) as watch,
     ):
         published = await work(Publisher(bus, domain, identity, trusted, time))
@@ -122,7 +122,7 @@ async def _release(publisher: _Publisher, work: Work, timeout: float | None, jso
 
 async def _history(publisher: _Publisher) -> list[Entry]:
     url, domain, identity, trusted = publisher
-    async with connect(url, name="policy", connect_seconds=2.0) as bus:
+    async with connect(url, name="policy", connect_seconds=CONNECT_SECONDS) as bus:
         return await Publisher(bus, domain, identity, trusted, time).history()
 
 

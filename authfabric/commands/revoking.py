@@ -19,7 +19,7 @@ from authfabric.capability_view import (
     describe_notice,
 )
 from authfabric.commands.cap_options import Key, errors
-from authfabric.settings import find_url
+from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Json, Url, out, print_json, run
 from authz import Identity
 from authz.spki import (
@@ -75,7 +75,7 @@ def revoke(
 
 async def _publish(url: str, notice: Notice) -> None:
     """Through the access control service where there is one: elsewhere whoever connects may write to the store."""
-    async with connect(url, name="cap", connect_seconds=2.0) as bus:
+    async with connect(url, name="cap", connect_seconds=CONNECT_SECONDS) as bus:
         try:
             await ask_revocation(bus, notice)
         except NoResponders:

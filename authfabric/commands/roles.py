@@ -22,7 +22,7 @@ from authfabric.commands.pdp import cache_file
 from authfabric.durations import seconds_of
 from authfabric.keys import Trust, load_or_make, roles_key_file, trusted_keys
 from authfabric.role_process import Setup
-from authfabric.settings import find_url
+from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
@@ -276,7 +276,7 @@ def _speak(
     identity = _identity(key)
 
     async def speak() -> Result:
-        async with connect(find_url(url), name="roles", connect_seconds=2.0) as bus:
+        async with connect(find_url(url), name="roles", connect_seconds=CONNECT_SECONDS) as bus:
             return await work(RoleClient(bus, identity, domain))
 
     async def heard() -> Result | RoleRefused:

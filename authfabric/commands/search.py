@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.markup import escape
 
 from authfabric.commands.ask import read_attributes
-from authfabric.settings import find_url
+from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import Entity, InvalidRequest
 from bus.link import connect
@@ -105,7 +105,7 @@ async def _search(
     query: SearchQuery, everything: bool, domain: str, deadline: float, url: str, json: bool
 ) -> None:
     found: list[str] = []
-    async with connect(url, name="search", connect_seconds=2.0) as bus:
+    async with connect(url, name="search", connect_seconds=CONNECT_SECONDS) as bus:
         while True:
             page = await ask_search(bus, domain, query, deadline)
             found += page.found

@@ -213,12 +213,19 @@ class TestDoctor:
             result = CliRunner().invoke(app, ["doctor", "--json", "--url", "nats://127.0.0.1:1"])
             return next(each for each in json.loads(result.stdout)["findings"] if each["about"] == "trust")
 
+        monkeypatch.setattr("authfabric.commands.doctor.CONNECT_SECONDS", 0.05)  # there is no server
         monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
-        assert "recycle nothing" in said()["found"]
-        assert said()["do"].startswith("export AUTHFABRIC_TRUST=")
+        unset = said()
+        assert "recycle nothing" in unset["found"]
+        assert unset["do"].startswith("export AUTHFABRIC_TRUST=")
         key = str(Identity.generate().public)
         monkeypatch.setenv("AUTHFABRIC_TRUST", key)
-        assert (said()["well"], said()["found"], said()["do"]) == (True, f"{key} (from AUTHFABRIC_TRUST)", "")
+        finding = said()
+        assert (finding["well"], finding["found"], finding["do"]) == (
+            True,
+            f"{key} (from AUTHFABRIC_TRUST)",
+            "",
+        )
         monkeypatch.setenv("AUTHFABRIC_TRUST", "nonsense")
         assert not said()["well"]
 

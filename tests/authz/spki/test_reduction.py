@@ -161,13 +161,13 @@ def test_validity_is_the_later_start_the_earlier_end_and_all_rechecks(a, b, c, a
         assert [recheck.seconds for recheck in ab.rechecks] == ([] if strictest is None else [strictest])
 
 
-def test_a_chain_of_ten_thousand_links_is_refused_at_once_unless_asked_for():
-    keys = [PITO, *(Identity.from_seed(n.to_bytes(32, "big")) for n in range(100, 10_100))]
-    chain = [link(issuer, subject) for issuer, subject in pairwise(keys)]
-    error = refusal(chain)
+def test_a_long_chain_is_refused_at_once_unless_asked_for():
+    error = refusal([link(PITO, PITO)] * 10_000)
     assert (error.link, error.fault) == (0, Fault.TOO_LONG)
+    keys = [PITO, *(Identity.from_seed(n.to_bytes(32, "big")) for n in range(100, 1_600))]
+    chain = [link(issuer, subject) for issuer, subject in pairwise(keys)]  # deeper than Python may recurse
     chain[-1] = Certificate(chain[-1].body, bytes(64))
-    assert refusal(chain, max_links=10_000).link == 10_000
+    assert refusal(chain, max_links=1_500).link == 1_500
 
 
 def test_an_authority_that_grows_without_end_is_refused():
