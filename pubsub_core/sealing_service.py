@@ -17,9 +17,10 @@ from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import EventType
 from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.keyed_type import KeyedType
-from pubsub_core.keys.member_service import GRACE, KeyClient
+from pubsub_core.keys.member_service import KeyClient
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.vault import Vault
+from pubsub_core.keys.ways import GRACE
 
 RETRY_SECONDS = 1.0
 HASTE_SECONDS = 0.2

@@ -67,7 +67,14 @@ class KeyOffice:
         """Who we are, signed."""
         ways = self.ways
         words = Introduction(
-            self.keyed.id, exchange, ways.plan, ways.rules, self._appointment, ways.since, now
+            self.keyed.id,
+            exchange,
+            ways.plan,
+            ways.rules,
+            self._appointment,
+            ways.since,
+            now,
+            tuple(ways.groups(now).keys() - ways.plan.by_id.keys()),
         )
         return introductions.sign(words, self.identity)
 
@@ -84,9 +91,9 @@ class KeyOffice:
         except AuthFabricError as error:
             raise AdmissionRefused(str(error)) from None
         self._check(request, now)
-        members = {}
+        members, groups = {}, self.ways.groups(now)
         for id_ in request.groups:
-            group = self.plan.by_id.get(id_)
+            group = groups.get(id_)
             if group is None:
                 raise AdmissionRefused(f"there is no key group `{id_}`")
             tenure = entitle(capability, self.keyed.name, self.keyed.names_in(group))

@@ -102,8 +102,9 @@ class KeyManager:
         """Do what is due in every group, and tell the last changes again."""
         await self._follow_plan()
         review, self._review = self._review, False
-        for group in self._office.plan.groups:
-            await self._change(group.id, lambda group: self._keep_up(group, review))
+        # Whoever still goes by the plan before must be rid of those who are evicted as well.
+        for id_ in self._office.ways.groups(self._clock()):
+            await self._change(id_, lambda group: self._keep_up(group, review))
 
     async def status(self) -> KeyStatus:
         """How the groups stand that are managed here, or were last."""

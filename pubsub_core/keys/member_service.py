@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -42,14 +43,12 @@ from pubsub_core.keys.messages import (
 )
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
+from pubsub_core.keys.ways import GRACE
 
 SECONDS = 3.0
 """How long a manager is waited for."""
 AGAIN = 0.25
 """Seconds after which a request that came to nothing is made again, doubled each time."""
-
-GRACE = 60.0
-"""Seconds for which brokers may still go by a plan that another has replaced: twice as long as they take to ask."""
 
 _log = logging.getLogger("authfabric.keys")
 
@@ -64,8 +63,8 @@ class _Joined:
     introduction: Introduction
     groups: dict[str, Membership]
     own_key: bytes
-    retired: set[str] = field(default_factory=set)
-    """Groups of earlier plans, whose keys are kept a little longer."""
+    retired: dict[str, Membership] = field(default_factory=dict)
+    """Groups of earlier plans, whose keys are kept a little longer, and followed as long as their manager tells."""
     subscription: Subscription | None = None
     asking: asyncio.Task[None] | None = None
     heard: dict[bytes, None] = field(default_factory=dict)
@@ -125,8 +124,7 @@ class KeyClient:
         try:
             for group in self._entitled(joined) if groups is None else groups:
                 if group not in joined.groups:
-                    own_key = derive(joined.own_key, "member", bytes.fromhex(group))
-                    joined.groups[group] = Membership(group, own_key, self.ring)
+                    joined.groups[group] = self._take_up(joined, group)
             await self._ask(joined)
         except AdmissionRefused:
             if not any(map(self.ring.holds, joined.groups)):
@@ -134,11 +132,17 @@ class KeyClient:
             raise
         return joined.introduction.plan
 
+    def _take_up(self, joined: _Joined, group: str) -> Membership:
+        """Be a member of a group, as before if it is of a plan that has come back."""
+        self.ring.retire(group, math.inf)
+        own_key = derive(joined.own_key, "member", bytes.fromhex(group))
+        return joined.retired.pop(group, None) or Membership(group, own_key, self.ring)
+
     async def leave(self, type_id: str) -> None:
         """Say that the keys of a type are needed no more, and destroy them."""
         joined = self._joined[type_id]
         try:
-            await self._request(joined, leave=True)
+            await self._request(joined, joined.groups, leave=True)
         finally:
             await self._forget(joined)
 
@@ -162,8 +166,7 @@ class KeyClient:
         if joined is None:
             return await self._begin(keyed, chain, manager, introduction)
         for group in joined.groups.keys() - introduction.plan.by_id.keys():
-            del joined.groups[group]
-            joined.retired.add(group)
+            joined.retired[group] = joined.groups.pop(group)
             self.ring.retire(group, self._clock() + GRACE)  # others go by the old plan a little longer
         joined.keyed, joined.chain, joined.introduction = keyed, chain, introduction
         return joined
@@ -239,19 +242,29 @@ class KeyClient:
         return found
 
     async def _ask(self, joined: _Joined) -> None:
-        answer = await self._request(joined)
-        for welcome in answer.welcomes:
-            membership = joined.groups.get(welcome.group)
-            if membership is not None:
-                membership.take(welcome)
+        await self._ask_for(joined, joined.groups)
+        retired = {
+            each: joined.retired[each] for each in joined.introduction.retired if each in joined.retired
+        }
+        if retired:
+            try:
+                await self._ask_for(joined, retired)
+            except AdmissionRefused:  # they are managed no more
+                for group in retired:
+                    joined.retired.pop(group, None)
+                    self.ring.drop(group)
         self._changed()
 
-    async def _request(self, joined: _Joined, leave: bool = False) -> Answer:
+    async def _ask_for(self, joined: _Joined, groups: Mapping[str, Membership]) -> None:
+        for welcome in (await self._request(joined, groups)).welcomes:
+            membership = groups.get(welcome.group)
+            if membership is not None:
+                membership.take(welcome)
+
+    async def _request(self, joined: _Joined, groups: Iterable[str], leave: bool = False) -> Answer:
         """Ask the manager, until it answers or the time is over."""
         content = encode(
-            Request(
-                str(joined.manager), self._clock(), tuple(joined.groups), joined.chain, joined.own_key, leave
-            )
+            Request(str(joined.manager), self._clock(), tuple(groups), joined.chain, joined.own_key, leave)
         )
         signed = SignedRequest(content, self._identity.sign(REQUEST_DOMAIN + content))
         question, exchanged = ask(joined.introduction.exchange, encode(signed))
@@ -272,9 +285,10 @@ class KeyClient:
             change = changes.open(unpack_told(payload).data, {joined.manager}).value
         except AuthFabricError:
             return  # nobody of whom we would hear
-        membership = joined.groups.get(change.group)
+        membership = joined.groups.get(change.group) or joined.retired.get(change.group)
         if membership is None:
-            if change.group not in joined.introduction.plan.by_id:
+            introduced = joined.introduction
+            if change.group not in introduced.plan.by_id and change.group not in introduced.retired:
                 self.on_doubt(joined.keyed.id)
             return
         if not membership.epoch:
@@ -332,7 +346,7 @@ class KeyClient:
         if joined.subscription is not None:
             with contextlib.suppress(BusError):
                 await joined.subscription.cancel()
-        for group in joined.groups.keys() | joined.retired:
+        for group in joined.groups.keys() | joined.retired.keys():
             self.ring.drop(group)
 
     async def _expire_always(self) -> None:

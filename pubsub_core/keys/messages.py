@@ -42,6 +42,8 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True):
     """When plan and rules were put in force: what was before is not believed any more."""
     at: float = 0.0
     """When it was signed."""
+    retired: tuple[str, ...] = ()
+    """Groups that are managed a little longer, for those who still go by a plan before."""
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):

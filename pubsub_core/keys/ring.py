@@ -55,6 +55,7 @@ class GroupKeys:
 
     def __init__(self) -> None:
         self._keys: dict[int, DataKey] = {}
+        self._end = math.inf
         self.departed: dict[str, int] = {}
         """The marks of those who were members, each with the first epoch in which it was none."""
 
@@ -102,9 +103,9 @@ class GroupKeys:
         return len(ended)
 
     def retire(self, until: float) -> None:
-        """Have the newest key end at a time, though no other follows."""
-        for key in self:
-            key.until = min(key.until, until)
+        """Have the newest key end at a time, though no other follows; also one that comes yet."""
+        self._end = until
+        self._arrange()
 
     def destroy(self) -> None:
         for key in self:
@@ -116,7 +117,7 @@ class GroupKeys:
         ordered = sorted(self._keys.values(), key=lambda key: key.epoch)
         for key, after in itertools.pairwise(ordered):
             key.until = after.start
-        ordered[-1].until = math.inf
+        ordered[-1].until = self._end
         self._keys = {key.epoch: key for key in ordered}
 
 

@@ -21,9 +21,10 @@ from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted, PlanRepl
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager_service import KeyManager
-from pubsub_core.keys.member_service import GRACE, KeyClient
+from pubsub_core.keys.member_service import KeyClient
 from pubsub_core.keys.messages import MAX_AGE, Appointment, appointments, introductions
 from pubsub_core.keys.plan import Plan
+from pubsub_core.keys.ways import GRACE
 from tests.pubsub_core.keys.office import (
     LOCATION,
     MANAGER,
@@ -384,3 +385,28 @@ async def test_an_introduction_that_is_repeated_does_not_bring_an_old_plan_back(
         later._clock = lambda: time.time() + MAX_AGE + 1
         with pytest.raises(ManagerUntrusted, match="not of now"):
             later._trust(keyed, old)
+
+
+async def test_whoever_is_evicted_while_the_plan_changes_has_nothing_of_the_old_keys(jetstream_server):
+    keyed, url, evicted = new_type(), jetstream_server.url, Identity.generate()
+    whole, old = Plan.whole(keyed.id, NAMES), of(keyed, PLATE)
+    async with broker(url) as moved, broker(url) as slow, broker(url, evicted) as gone:
+        async with managing(url, keyed.id):
+            for client in (moved, slow):
+                await client.join(keyed, chain(client._identity))
+            await gone.join(keyed, encode_chain([mine := certificate(evicted)]))
+            had = newest(moved, old)
+        async with managing(url, keyed.id, plan=whole) as manager, broker(url) as late:
+            assert await moved.join(keyed, chain(moved._identity)) == whole
+            doubts: list[str] = []
+            late.on_doubt = doubts.append
+            await late.join(keyed, chain(late._identity))
+            manager.accept(Notice.event(OWNER, mine, int(time.time())))
+            await eventually(lambda: all(newest(each, old) > had for each in (moved, slow)))
+            assert secrets(moved, old) == secrets(slow, old)
+            for client in (moved, slow):
+                assert client.ring.has_left(str(evicted.public), [(old, had)])
+            assert newest(gone, old) == had or not gone.ring.holds(old)
+            assert moved.ring.of(old).opening(newest(moved, old), time.time() + 2 * GRACE, 0.0) is None
+            await eventually(lambda: newest(late, whole.groups[0].id) == newest(moved, whole.groups[0].id))
+            assert not doubts

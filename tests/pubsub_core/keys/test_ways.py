@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pubsub_core.keys.errors import PlanReplaced
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.plan import Plan
-from pubsub_core.keys.ways import Ways
+from pubsub_core.keys.ways import RETIREMENT, Ways
 
 PLANS = [Plan.each([f"{number:032x}"]) for number in range(4)]
 
@@ -39,3 +39,16 @@ def test_other_rules_are_another_way():
     second = Ways(PLANS[0], Rules(period=5.0), 2.0).follow(first, "t")
     with pytest.raises(PlanReplaced, match="in force since 1970-01-01 00:00:02"):
         Ways(PLANS[0], Rules(), 3.0).follow(second, "t")
+
+
+def test_groups_of_a_plan_that_was_replaced_are_managed_a_little_longer():
+    first = Ways(PLANS[0], Rules(), 1.0)
+    second = Ways(PLANS[1], Rules(), 2.0).follow(first, "t")
+    (old,), (new,) = PLANS[0].by_id, PLANS[1].by_id
+    assert second.groups(2.0 + RETIREMENT - 1.0).keys() == {old, new}
+    assert second.groups(2.0 + RETIREMENT).keys() == {new}
+    third = Ways(PLANS[0], Rules(), 3.0).follow(second, "t", back=True)
+    assert third.groups(3.0 + RETIREMENT - 1.0).keys() == {old, new}
+    assert third.groups(3.0 + RETIREMENT).keys() == {old}
+    late = Ways(PLANS[2], Rules(), 3.0 + RETIREMENT).follow(third, "t")
+    assert late.groups(late.since).keys() == {old, *PLANS[2].by_id}
