@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rich.table import Table
+from collections.abc import Iterator, Sequence
 
 from authz import PublicKey
 from authz.errors import InvalidSignature
@@ -71,13 +69,15 @@ def text_of(certificate: Certificate) -> str:
     return heading + unparse_certificate(certificate)
 
 
-def table_of(chain: Sequence[Certificate], failure: ChainRefused | None) -> Table:
-    """A chain link by link, and the link at which it fails, if it does."""
-    table = Table("link", "from", "to", "passes on", "until", "state")
+LINK = ("link", "from", "to", "passes on", "until", "state")
+
+
+def rows_of(chain: Sequence[Certificate], failure: ChainRefused | None) -> Iterator[tuple[str, ...]]:
+    """A chain link by link, as LINK names it, and the link at which it fails, if it does."""
     for number, certificate in enumerate(chain, start=1):
         capability = certificate.unverified()
         end = capability.validity.end
-        table.add_row(
+        yield (
             str(number),
             _short(capability.issuer),
             _short(capability.subject),
@@ -85,7 +85,6 @@ def table_of(chain: Sequence[Certificate], failure: ChainRefused | None) -> Tabl
             "ever" if end is None else format_time(end),
             _state(number, failure),
         )
-    return table
 
 
 def _short(key: PublicKey) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import os
 import shlex
+import shutil
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Annotated, NoReturn, TypeVar
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from authz import AuthFabricError
 from bus.loop import run_fast
@@ -53,6 +56,40 @@ def print_json(value: object, *, line: bool = False) -> None:
 def say(text: str) -> None:
     """Print one line, marked up, which the terminal's width does not break."""
     out.print(text, highlight=False, soft_wrap=True)
+
+
+def say_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under headings, all marked up; a column is as wide as its widest cell, so that nothing is cut."""
+    lines = [[Text.from_markup(cell) for cell in line] for line in (headings, *rows)]
+    for column in zip(*lines, strict=True):
+        width = max(cell.cell_len for cell in column)
+        right = all(cell.plain.replace(",", "").isdigit() for cell in column[1:])
+        for cell in column:
+            cell.align("right" if right and len(column) > 1 else "left", width)
+    for cell in lines[0]:
+        cell.stylize("bold")
+    for line in lines:
+        whole = Text("  ").join(line)
+        whole.rstrip()
+        out.print(whole, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def waiting(text: str, quiet: bool = False) -> Iterator[None]:
+    """Say what is being done, on a terminal with something that moves until it is."""
+    if quiet:
+        yield
+    elif err.is_terminal:
+        with err.status(f"{text} …"):
+            yield
+    else:
+        err.print(f"{text} …", highlight=False, soft_wrap=True)
+        yield
+
+
+def program() -> str:
+    """What to type to call this command again, so that what is printed can be copied."""
+    return "authfabric" if shutil.which("authfabric") or not os.access(sys.argv[0], os.X_OK) else sys.argv[0]
 
 
 def printable(text: str) -> str:

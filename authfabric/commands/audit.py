@@ -15,7 +15,7 @@ from rich.markup import escape
 from authfabric.commands.ask import decision_document
 from authfabric.keys import Trust, trusted_keys
 from authfabric.settings import CONNECT_SECONDS, find_url
-from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, fail, print_json, run, say
 from authz import AuthFabricError, PublicKey
 from bus.audit import AuditRecord, AuditStore, ChainVerifier, Disclosure, Vouchers, read_head, read_record
 from bus.link import connect
@@ -52,7 +52,7 @@ def verify(
     if json:
         print_json(_document(chains) | (_vouchers_document(vouchers) if vouchers else {}))
     elif not chains.writers:
-        out.print(f"no decision in `{domain}` was audited yet")
+        say(f"no decision in `{escape(domain)}` was audited yet")
     else:
         _show_chains(chains)
         if vouchers is not None:
@@ -115,12 +115,10 @@ def _show(record: AuditRecord | None, json: bool) -> None:
     if json:
         print_json(_record_document(record) if record else {"unreadable": True}, line=True)
     elif record is None:
-        out.print("[red]unreadable[/]")
+        say("[red]unreadable[/]")
     else:
         when = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        out.print(
-            f"[dim]{when} {escape(record.writer)} {record.sequence}[/]  {_words(record)}", highlight=False
-        )
+        say(f"[dim]{when} {escape(record.writer)} {record.sequence}[/]  {_words(record)}")
 
 
 def _words(record: AuditRecord) -> str:
@@ -191,7 +189,12 @@ def _document(chains: ChainVerifier) -> dict[str, object]:
 
 
 def _show_chains(chains: ChainVerifier) -> None:
+    """Show each chain that breaks, lacks something or goes on, and of those that are whole how many there are."""
+    whole = 0
     for name, each in chains.writers.items():
+        if each.broken is None and each.closed and not each.dropped:
+            whole += 1
+            continue
         dropped = f", [yellow]{each.dropped} decisions not recorded[/]" if each.dropped else ""
         if each.broken is None:
             ended = {True: ", where it ended", False: "", None: ", if nothing was cut off after it"}[
@@ -200,7 +203,12 @@ def _show_chains(chains: ChainVerifier) -> None:
             state = f"[green]holds[/] from {chains.starts[name]} to {each.head.sequence}{ended}"
         else:
             state = f"[red]breaks[/]: record {each.broken.sequence} {escape(each.broken.problem)}"
-        out.print(f"[bold]{escape(name)}[/]: {state}{dropped}", highlight=False)
+        say(f"[bold]{escape(name)}[/]: {state}{dropped}")
+    if whole:
+        say(
+            f"{whole:,} "
+            + ("chains hold to where they ended" if whole > 1 else "chain holds to where it ended")
+        )
 
 
 def _vouchers_document(vouchers: Vouchers) -> dict[str, object]:
@@ -212,12 +220,9 @@ def _vouchers_document(vouchers: Vouchers) -> dict[str, object]:
 
 
 def _show_vouchers(vouchers: Vouchers) -> None:
-    out.print(f"{vouchers.vouched} decisions were signed by PDPs that may make them", highlight=False)
+    say(f"{vouchers.vouched:,} decisions were signed by PDPs that may make them")
     if vouchers.refused:
-        out.print(f"[red]{vouchers.refused} statements do not hold[/]", highlight=False)
+        say(f"[red]{vouchers.refused:,} statements do not hold[/]")
     for writer, numbers in vouchers.missing.items():
         first = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
-        out.print(
-            f"[bold]{escape(writer)}[/]: [red]{len(numbers)} decisions that no PDP signed[/]: {first}",
-            highlight=False,
-        )
+        say(f"[bold]{escape(writer)}[/]: [red]{len(numbers):,} decisions that no PDP signed[/]: {first}")

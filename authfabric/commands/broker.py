@@ -22,7 +22,7 @@ from authfabric.allocation import keep_freed_memory
 from authfabric.capability_files import FileRefused, read, read_owners, write_new
 from authfabric.history_files import Database, HistoryKey, KeepFile, history_setting
 from authfabric.network_key import NetworkKey, read_network_key
-from authfabric.settings import find_url, state_folder
+from authfabric.settings import find_trust, find_url, state_folder
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
 from authz import AuthFabricError
 from authz.errors import InvalidKey
@@ -67,7 +67,10 @@ def serve(
     trust: Annotated[
         list[str] | None,
         typer.Option(
-            "--trust", metavar="KEY|FILE", help="Whose releases of policies are followed. Repeatable."
+            "--trust",
+            metavar="KEY|FILE",
+            help="Whose releases of policies and tables of context count, and whose PDPs. Repeatable."
+            " Default: AUTHFABRIC_TRUST, or the key of the `up` that runs here.",
         ),
     ] = None,
     roots: Annotated[
@@ -151,14 +154,14 @@ def serve(
     """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
     name = name or socket.gethostname()
     with _errors():
-        identity = load_key(key, passphrase.known)
+        identity, where = load_key(key, passphrase.known), find_url(url)
         serving = Serving(
-            find_url(url),
+            where,
             name,
             domain,
             identity,
             read_keys(clients),
-            read_keys(trust or []),
+            read_keys(find_trust(trust, home or where)),
             read_keys(roots or []),
             tuple(read_signed(path) for path in vouches or []),
             tuple(load_key(path, passphrase.known) for path in owner_keys or []),

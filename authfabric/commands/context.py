@@ -10,13 +10,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table as Grid
 
 from authfabric.capability_files import FileRefused, read
 from authfabric.keys import own_identity, trusted_keys
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say
+from authfabric.terminal import Exit, Json, Url, fail, print_json, printable, run, say, say_table
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from authz.predicate import Scalar
@@ -114,11 +113,14 @@ def get(
     if json:
         print_json(rows)
         return
+    if not rows:
+        say(f"`{printable(table)}` has no rows")
+        return
     columns = list(dict.fromkeys(name for each in rows.values() for name in each))
-    grid = Grid("", *map(printable, columns))
-    for name, each in sorted(rows.items()):
-        grid.add_row(printable(name), *(printable(str(each.get(column, ""))) for column in columns))
-    out.print(grid)
+    cells = [
+        [name, *(str(each.get(column, "")) for column in columns)] for name, each in sorted(rows.items())
+    ]
+    say_table(["row", *map(printable, columns)], [list(map(printable, line)) for line in cells])
 
 
 @app.command("list")

@@ -22,7 +22,7 @@ from authfabric.fabric import Fabric, fabric
 from authfabric.local_domain import SERVICE
 from authfabric.scenarios import drugs, police, prescribe, sports
 from authfabric.scenarios.viewing import Outcome
-from authfabric.terminal import Exit, Json, err, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, err, fail, out, print_json, program, run, say, waiting
 from bus.credentials_store import read_credentials
 from pep import Enforcer
 from pubsub_core.history.errors import INSTALL
@@ -89,6 +89,7 @@ def demo(
             f" added. {tally.asked_again:,} were asked a second time; the slowest took {tally.slowest_ms:.0f} ms.",
             highlight=False,
         )
+        say(f"Next: [bold]{program()} up[/] keeps a fabric running, for you to ask.")
     if lost:
         raise typer.Exit(Exit.DENIED)
 
@@ -142,26 +143,25 @@ def _need_history() -> None:
 
 def _play(scenario: Coroutine[object, object, Iterable[Outcome]], json: bool) -> None:
     """Run a scenario, and show who saw what."""
-    if not json:
-        err.print("starting a NATS server, PDPs and brokers, and playing the scenario …", highlight=False)
-    outcomes = run(scenario)
+    with waiting("starting a NATS server, PDPs and brokers, and playing the scenario", quiet=json):
+        outcomes = run(scenario)
     if json:
         print_json(
             [{"title": o.title, "published": o.published, "seen": o.seen, "note": o.note} for o in outcomes]
         )
         return
     for each in outcomes:
-        out.print(each.table(), highlight=False)
+        out.print(each.picture(), highlight=False)
 
 
 async def _demo(seconds: float, quiet: bool) -> Tally:
-    if not quiet:
-        err.print("starting a NATS server and three PDP replicas …", highlight=False)
-    async with fabric(3, secure=True) as running:
+    async with contextlib.AsyncExitStack() as stack:
+        with waiting("starting a NATS server and three PDP replicas", quiet):
+            running = await stack.enter_async_context(fabric(3, secure=True))
         tally = Tally(states={name: f"running (pid {r.pid})" for name, r in running.replicas.items()})
-        async with contextlib.AsyncExitStack() as stack:
-            peps = {name: await stack.enter_async_context(_connect(running, name)) for name in SERVICES}
-            display = stack.enter_context(_display(tally, quiet))
+        async with contextlib.AsyncExitStack() as services:
+            peps = {name: await services.enter_async_context(_connect(running, name)) for name in SERVICES}
+            display = services.enter_context(_display(tally, quiet))
             async with _load(peps, tally):
                 story = asyncio.create_task(_story(running, tally, seconds))
                 while not story.done():

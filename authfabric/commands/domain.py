@@ -10,14 +10,13 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
 
 from authfabric import domain_process, passphrase
 from authfabric.capability_files import FileRefused, write_new
 from authfabric.domain_process import Serving, role_rules
 from authfabric.durations import seconds_of
 from authfabric.settings import CONNECT_SECONDS
-from authfabric.terminal import Exit, Json, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, fail, print_json, printable, run, say, say_table
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.spki import Authority, Certificate, InvalidCapability, Notice, parse_authority
@@ -82,12 +81,10 @@ def init(
     if json:
         print_json({"name": name, "owner": made.file.owner, "service": made.file.service})
         return
-    out.print(f"[green]made[/] the domain [bold]{name}[/], owned by {made.file.owner}", highlight=False)
-    out.print(f"start its server:   nats-server -c {folder / 'nats.conf'}", highlight=False, soft_wrap=True)
-    out.print(f"then its service:   authfabric domain serve {folder}", highlight=False, soft_wrap=True)
-    out.print(
-        f"let somebody in:    authfabric domain grant {folder} NAME --as pep --out FILE", soft_wrap=True
-    )
+    say(f"[green]made[/] the domain [bold]{name}[/], owned by {made.file.owner}")
+    say(f"start its server:   nats-server -c {folder / 'nats.conf'}")
+    say(f"then its service:   authfabric domain serve {folder}")
+    say(f"let somebody in:    authfabric domain grant {folder} NAME --as pep --out FILE")
 
 
 @app.command()
@@ -176,8 +173,8 @@ def grant(
     if json:
         print_json({"name": name, "key": str(holder.public), "credentials": str(output), "url": file.url})
     else:
-        out.print(f"[green]granted[/] to {holder.public}; use it with", highlight=False)
-        out.print(f"  AUTHFABRIC_CREDENTIALS={output}", highlight=False, soft_wrap=True)
+        say(f"[green]granted[/] to {holder.public}; use it with")
+        say(f"  AUTHFABRIC_CREDENTIALS={output}")
 
 
 @app.command()
@@ -196,7 +193,7 @@ def revoke(folder: Folder, name: Name, url: UrlOption = None, json: Json = False
     if json:
         print_json({"name": name, "revoked": certificate.id.hex()})
     else:
-        out.print(f"[green]revoked[/]: `{name}` is out", highlight=False)
+        say(f"[green]revoked[/]: `{name}` is out")
 
 
 @app.command()
@@ -228,7 +225,7 @@ def join(
             membership = _read_membership(given)
             opened.join(membership)
             told = {"joined": membership.network, "url": membership.url}
-    print_json(told) if json else out.print(" ".join(f"{k}: {v}" for k, v in told.items()), highlight=False)
+    print_json(told) if json else say(" ".join(f"{k}: {v}" for k, v in told.items()))
 
 
 @app.command()
@@ -254,9 +251,7 @@ def admit(
     if json:
         print_json({"name": asked.name, "key": str(key), "membership": str(output)})
     else:
-        out.print(
-            f"[green]admitted[/] `{asked.name}` ({key}): give it {output}", highlight=False, soft_wrap=True
-        )
+        say(f"[green]admitted[/] `{asked.name}` ({key}): give it {output}")
 
 
 @app.command()
@@ -279,17 +274,9 @@ def status(folder: Folder, json: Json = False) -> None:
         }
         print_json(document)
         return
-    out.print(
-        f"[bold]{opened.file.name}[/] at {opened.file.url}, owned by {opened.file.owner}", highlight=False
-    )
-    out.print(
-        f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}"
-    )
-    table = Table("member", "key", "until", "passes on")
-    for name, each in members.items():
-        told = _describe(each)
-        table.add_row(name, str(told["key"])[:12], str(told["until"]), "yes" if told["delegate"] else "no")
-    out.print(table)
+    say(f"[bold]{opened.file.name}[/] at {opened.file.url}, owned by {opened.file.owner}")
+    say(f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}")
+    say_table(("member", "key", "until", "passes on"), [_row(*each) for each in members.items()])
 
 
 async def _revoke(url: str, credentials: Credentials, notice: Notice) -> None:
@@ -336,6 +323,12 @@ def _read_membership(path: Path) -> Membership:
         return msgspec.json.decode(_read_bytes(path), type=Membership)
     except msgspec.DecodeError as error:
         raise BadMessage(str(path), f"is not what `authfabric domain admit` writes: {error}") from None
+
+
+def _row(name: str, certificate: Certificate) -> tuple[str, ...]:
+    told = _describe(certificate)
+    passes_on = "yes" if told["delegate"] else "no"
+    return printable(name), str(told["key"])[:12], str(told["until"]), passes_on
 
 
 def _describe(certificate: Certificate) -> dict[str, object]:

@@ -10,13 +10,12 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
-from rich.table import Table
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say, say_table
 from authfabric.type_files import read_all_signed, read_draft, read_signed, write
 from authz import AuthFabricError
 from authz.errors import InvalidKey
@@ -217,9 +216,6 @@ def _show(definition: EventType, json: bool) -> None:
     if json:
         print_json(definition)
         return
-    table = Table(title=f"{definition.name}, version {definition.version}", title_justify="left")
-    for heading in ("attribute", "type", "UUID"):
-        table.add_column(heading)
-    for each in definition.attributes:
-        table.add_row(each.name, each.type, each.id)
-    out.print(table, highlight=False)
+    say(f"{printable(definition.name)}, version {definition.version}")
+    rows = [(printable(each.name), each.type.value, each.id) for each in definition.attributes]
+    say_table(("attribute", "type", "UUID"), rows)

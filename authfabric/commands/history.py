@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress, TaskID
-from rich.table import Table
 
 from authfabric.durations import seconds_of
 from authfabric.history_files import DEFAULT, Database, HistoryKey, history_setting
-from authfabric.terminal import Exit, Json, err, fail, out, print_json, printable, say
+from authfabric.terminal import Exit, Json, err, fail, print_json, printable, say, say_table
 from authz import AuthFabricError
 from pubsub_core.history.errors import INSTALL, HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping
@@ -60,7 +59,7 @@ def stats(
     elif not found:
         say("nothing is kept yet")
     else:
-        out.print(_table(found, kept))
+        say_table(("type", "events", "oldest", "newest", "kept for"), _rows(found, kept))
 
 
 @app.command()
@@ -178,13 +177,11 @@ def _name(kept: Mapping[str, Keeping], type_: str) -> str:
     return kept[type_].name or type_
 
 
-def _table(found: Mapping[str, Stats], kept: Mapping[str, Keeping]) -> Table:
-    table = Table("type", "events", "oldest", "newest", "kept for")
+def _rows(found: Mapping[str, Stats], kept: Mapping[str, Keeping]) -> Iterator[tuple[str, ...]]:
     for type_, each in found.items():
         name, seconds = printable(_name(kept, type_)), kept[type_].seconds
         length = "ever" if seconds is None else str(timedelta(seconds=seconds))
-        table.add_row(name, f"{each.events:,}", _when(each.oldest), _when(each.newest), length)
-    return table
+        yield name, f"{each.events:,}", _when(each.oldest), _when(each.newest), length
 
 
 def _when(at: float | None) -> str:

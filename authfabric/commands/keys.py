@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, write_new
 from authfabric.durations import seconds_of
 from authfabric.network_key import NetworkKey, make_network_key, read_network_key
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say, say_table
 from authfabric.type_files import read_signed
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSignature
@@ -38,7 +37,7 @@ from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager import KeyOffice
 from pubsub_core.keys.manager_service import KeyManager
 from pubsub_core.keys.messages import Appointment, appointments
-from pubsub_core.keys.status import KeyStatus
+from pubsub_core.keys.status import GroupStatus, KeyStatus
 from pubsub_core.type_store import TypeStore
 
 app = typer.Typer(
@@ -260,20 +259,21 @@ def _say_ready(keyed: KeyedType, identity: Identity, plan: Plan, json: bool) -> 
 
 
 def _show(found: KeyStatus) -> None:
-    table = Table(title=f"{found.type}, keys managed by {found.manager}", title_justify="left")
-    for heading in ("attributes", "epoch", "since", "next refresh", "members"):
-        table.add_column(heading)
-    for group in sorted(found.groups, key=lambda group: group.attributes):
-        members = sum(not member.leaving for member in group.members)
-        leaving = len(group.members) - members
-        table.add_row(
-            ", ".join(group.attributes),
-            str(group.epoch or "-"),
-            _time(group.since),
-            _time(group.next_refresh),
-            f"{members}" + (f" and {leaving} leaving" if leaving else ""),
-        )
-    out.print(table, highlight=False)
+    say(f"{printable(found.type)}, keys managed by {found.manager}")
+    groups = sorted(found.groups, key=lambda group: group.attributes)
+    say_table(("attributes", "epoch", "since", "next refresh", "members"), map(_row, groups))
+
+
+def _row(group: GroupStatus) -> tuple[str, ...]:
+    members = sum(not member.leaving for member in group.members)
+    leaving = len(group.members) - members
+    return (
+        printable(", ".join(group.attributes)),
+        str(group.epoch or "-"),
+        _time(group.since),
+        _time(group.next_refresh),
+        f"{members}" + (f" and {leaving} leaving" if leaving else ""),
+    )
 
 
 def _time(at: float | None) -> str:

@@ -18,15 +18,16 @@ from authfabric.capability_files import (
     write_new,
 )
 from authfabric.capability_view import (
+    LINK,
     describe,
     describe_certificate,
     describe_notice,
+    rows_of,
     signature_of,
-    table_of,
     text_of,
 )
 from authfabric.commands.cap_options import At, Out, Revoked, errors, owner_of_all, time_of
-from authfabric.terminal import Exit, Json, fail, out, print_json
+from authfabric.terminal import Exit, Json, fail, print_json, say_table
 from authz import Identity
 from authz.errors import InvalidSignature
 from authz.spki import (
@@ -121,7 +122,7 @@ def chain_(
         links = [describe_certificate(certificate) for certificate in certificates]
         print_json({"sound": failure is None, "problem": failure and str(failure), "links": links})
     else:
-        out.print(table_of(certificates, failure))
+        say_table(LINK, rows_of(certificates, failure))
     if failure is not None:
         fail(failure, Exit.DENIED)
 

@@ -9,12 +9,11 @@ from time import time
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from authfabric.commands.rollout import Rollout, watching
 from authfabric.keys import Trust, own_identity, trusted_keys
 from authfabric.settings import CONNECT_SECONDS, find_url
-from authfabric.terminal import Exit, Json, Url, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say_table
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from bus.feed import Entry
@@ -95,7 +94,7 @@ def list_(
     elif not history:
         out.print(f"`{domain}` has no release yet: make one with `authfabric policy push DIR`")
     else:
-        out.print(_table(domain, history))
+        say_table(("release", "when", "bundle", "signed by", "message"), map(_row, reversed(history)))
 
 
 _Publisher = tuple[str, str, Identity, frozenset[PublicKey]]
@@ -190,18 +189,10 @@ def _document(entry: Entry) -> dict[str, object]:
     }
 
 
-def _table(domain: str, history: list[Entry]) -> Table:
-    table = Table(title=f"releases of {domain}", expand=False)
-    for column in ("epoch", "number", "when", "bundle", "signed by", "message"):
-        table.add_column(column, justify="right" if column in ("epoch", "number") else "left")
-    for entry in reversed(history):
-        if entry.released is None:
-            table.add_row(str(entry.epoch), "", "", "", "[red]not verified[/]", f"[red]{entry.problem}[/]")
-            continue
-        release = entry.released.release
-        when = datetime.fromtimestamp(release.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        signer = str(entry.released.signer)
-        table.add_row(
-            str(entry.epoch), str(release.sequence), when, release.bundle[:12], signer[:8], release.message
-        )
-    return table
+def _row(entry: Entry) -> tuple[str, ...]:
+    if entry.released is None:
+        return str(entry.epoch), "", "", "[red]not verified[/]", f"[red]{printable(entry.problem)}[/]"
+    release = entry.released.release
+    when = datetime.fromtimestamp(release.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    signer = str(entry.released.signer)
+    return str(entry.epoch), when, release.bundle[:12], signer[:8], printable(release.message)

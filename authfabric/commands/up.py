@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from pathlib import Path
 from time import time
@@ -15,7 +16,7 @@ from authfabric.fabric import Fabric, fabric
 from authfabric.keys import own_identity
 from authfabric.local_domain import OPERATOR
 from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, state_folder
-from authfabric.terminal import Json, err, out, print_json, run
+from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
 from authz.release import Released
 from bus.audit import AuditStore
@@ -65,23 +66,27 @@ async def _up(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     root, state = own_identity(), state_folder()
-    async with fabric(
-        0,
-        port=port,
-        policies=None,
-        jetstream=state / "jetstream",
-        root=root,
-        keys=state / "replicas",
-        secure=not insecure,
-    ) as running:
-        _leave_credentials(running)
-        released = await _release(running.url, policies, root)
-        if released is None:  # an external server may be without a store
-            running.policies = policies or DEFAULT_POLICIES
-        if released is not None:
-            extra = [*extra, "--cache", str(state / "releases" / DEFAULT_DOMAIN)]
-        await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in range(1, replicas + 1)))
-        note_running(running.url, root.public)
+    async with contextlib.AsyncExitStack() as stack:
+        with waiting("starting a NATS server and PDP replicas", quiet=json):
+            running = await stack.enter_async_context(
+                fabric(
+                    0,
+                    port=port,
+                    policies=None,
+                    jetstream=state / "jetstream",
+                    root=root,
+                    keys=state / "replicas",
+                    secure=not insecure,
+                )
+            )
+            _leave_credentials(running)
+            released = await _release(running.url, policies, root)
+            if released is None:  # an external server may be without a store
+                running.policies = policies or DEFAULT_POLICIES
+            else:
+                extra = [*extra, "--cache", str(state / "releases" / DEFAULT_DOMAIN)]
+            await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in range(1, replicas + 1)))
+            note_running(running.url, root.public)
         try:
             _say_ready(running, released, json)
             await stop.wait()
@@ -130,10 +135,10 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
             f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in sorted(running.replicas.items()))}\n"
             f"policies      {decided_by}\n\n"
             "Ask from another terminal:\n"
-            "  [bold]authfabric ask alice /sales/q1 read[/]\n"
-            "  [bold]authfabric ask bob /sales/q1 approve -s role=clerk --explain[/]\n\n"
+            f"  [bold]{program()} ask alice /sales/q1 read[/]\n"
+            f"  [bold]{program()} ask bob /sales/q1 approve -s role=clerk --explain[/]\n\n"
             "Change the policies:\n"
-            "  [bold]authfabric policy push DIR --wait[/]\n\n"
+            f"  [bold]{program()} policy push DIR --wait[/]\n\n"
             "Or ask from a service, with this in its environment:\n"
             f"  [bold]AUTHFABRIC_TRUST={running.root.public}[/]\n"
             "  async with Enforcer.connect() as pep:\n"

@@ -1,4 +1,4 @@
-"""Who saw what: subscribers that note everything they get, and the table that shows it side by side."""
+"""Who saw what: subscribers that note everything they get, and how it is shown for each event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from pubsub_core.client import Delivered, Publisher, Subscriber
 
@@ -91,19 +93,22 @@ class Outcome:
     seen: Mapping[str, tuple[Values | None, ...]]
     note: str = ""
 
-    def table(self) -> Table:
-        table = Table(
-            title=self.title,
-            caption=self.note or None,
-            title_justify="left",
-            caption_justify="left",
-            show_lines=True,
-        )
-        for heading in ("published", *self.seen):
-            table.add_column(heading, overflow="fold")
-        for number, values in enumerate(self.published):
-            table.add_row(_lines(values), *(_lines(each[number]) for each in self.seen.values()))
-        return table
+    def picture(self) -> Group:
+        """Each event that was published, and below it what is different in what each viewer saw of it."""
+        note = [Text(self.note, "italic")] if self.note else []
+        events = [each for number in range(len(self.published)) for each in self._event(number)]
+        return Group(Text(f"\n{self.title}", "bold"), *note, *events)
+
+    def _event(self, number: int) -> tuple[RenderableType, RenderableType]:
+        values = self.published[number]
+        seen = {name: each[number] for name, each in self.seen.items()}
+        below = Table.grid("", "", padding=(0, 2, 0, 0))
+        if any(each is not None for each in seen.values()):
+            for name, each in seen.items():
+                below.add_row(f"  {name}", _difference(values, each))
+        else:
+            below.add_row("  nobody sees it", "", style="dim")
+        return Text(f"\n{_pairs(values)}", "cyan"), below
 
 
 def outcome(
@@ -124,12 +129,20 @@ def side_by_side(
     )
 
 
-def _lines(values: Values | None) -> str:
-    if values is None:
-        return "[dim]-[/]"
-    return "\n".join(f"{name} {_text(value)}" for name, value in values.items())
+def _difference(published: Values, seen: Values | None) -> Text:
+    """What a viewer saw, told by what is left out and what is other than it was published."""
+    if seen is None:
+        return Text("nothing", "dim")
+    other = {name: value for name, value in seen.items() if published.get(name) != value}
+    left_out = [name for name in published if name not in seen]
+    parts = [_pairs(other)] * bool(other) + [f"without {', '.join(left_out)}"] * bool(left_out)
+    return Text(", ".join(parts), "yellow") if parts else Text("all of it", "green")
+
+
+def _pairs(values: Values) -> str:
+    return ", ".join(f"{name} {_text(value)}" for name, value in values.items())
 
 
 def _text(value: object) -> str:
     """A value, and a point on the map by its coordinates."""
-    return ", ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
+    return "/".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)

@@ -73,6 +73,8 @@ async def test_what_somebody_was_shown_is_told(tmp_path):
         url = ("--url", here.server.url)
         code, found = await authfabric("audit", "verify", *url)
         assert (code, found["holds"]) == (0, True)
+        words = await asyncio.to_thread(CliRunner().invoke, app, ["audit", "verify", *url])
+        assert words.stdout == "1 chain holds to where it ended\n"
         _, last = await authfabric("audit", "tail", *url)
         assert last["disclosed"]["events"] == [{"publisher": str(key), "sequence": 7, "time": 1.5}]
         assert (last["disclosed"]["subject"], last["disclosed"]["rules"]) == ("ann", ["blur"])

@@ -9,7 +9,7 @@ import signal
 import pytest
 import typer
 
-from authfabric.terminal import Exit, printable, run
+from authfabric.terminal import Exit, printable, program, run, say_table, waiting
 from authz import AuthFabricError
 
 
@@ -48,3 +48,30 @@ def test_an_error_of_the_fabric_is_one_line_and_a_code(capsys):
 def test_what_could_pass_for_output_is_written_out():
     assert printable("/sales/New York/日本") == "/sales/New York/日本"
     assert printable("a\nb\x1b[2K\u202e") == r"a\nb\x1b[2K\u202e"
+
+
+def test_a_table_cuts_nothing_however_narrow_the_terminal(capsys):
+    long = "investigation_opened_" * 5
+    say_table(("type", "events"), [(long, "1,200"), ("[red]vitals[/]", "7")])
+    assert capsys.readouterr().out.splitlines() == [
+        "type" + " " * (len(long) - 4) + "  events",
+        long + "   1,200",
+        "vitals" + " " * (len(long) - 6) + "       7",
+    ]
+
+
+def test_where_no_terminal_is_what_takes_long_is_said_in_a_line_and_to_programs_not_at_all(capsys):
+    with waiting("starting three replicas"):
+        assert capsys.readouterr().err == "starting three replicas …\n"
+    with waiting("starting three replicas", quiet=True):
+        assert capsys.readouterr().err == ""
+
+
+def test_what_is_to_be_typed_next_can_be_copied_where_the_command_is_on_no_path(monkeypatch, tmp_path):
+    here = tmp_path / "authfabric"
+    here.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(here), "up"])
+    monkeypatch.setenv("PATH", "")
+    assert program() == str(here)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program() == "authfabric"

@@ -14,6 +14,7 @@ from authfabric.cli import app
 from authfabric.commands.broker import read_signed
 from authfabric.fabric import ReplicaFailed, ReplicaProcess
 from authfabric.passphrase import VARIABLE
+from authfabric.settings import note_running
 from authz import PublicKey
 from bus.keystore import load_key
 from pubsub_core.broker_service import serve_broker
@@ -41,6 +42,21 @@ def folder(tmp_path, monkeypatch) -> None:
 
 def key(name: str) -> PublicKey:
     return PublicKey.parse(Path(f"{name}.pub").read_text().strip())
+
+
+def test_a_broker_trusts_whom_the_fabric_that_runs_here_trusts(monkeypatch, tmp_path):
+    served: list[Serving] = []
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
+    monkeypatch.setattr("authfabric.commands.broker._serve", lambda serving, *_: serving)
+    monkeypatch.setattr("authfabric.commands.broker.run", served.append)
+    words = ("broker", "serve", "--key", "broker.key", "--clients", "met.pub")
+    run(*words, "--url", "nats://127.0.0.1:1")
+    note_running("nats://127.0.0.1:1", key("met"))
+    run(*words, "--url", "nats://127.0.0.1:1")
+    run(*words, "--url", "nats://127.0.0.1:2")
+    run(*words, "--url", "nats://127.0.0.1:1", "--trust", "camera.pub")
+    assert [each.policies for each in served] == [set(), {key("met")}, set(), {key("camera")}]
 
 
 def test_a_credential_says_who_its_holder_is_in_the_word_of_the_domain():

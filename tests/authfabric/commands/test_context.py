@@ -43,6 +43,16 @@ def test_rows_are_set_shown_and_listed(where, tmp_path):
     assert "no tables that are rightly signed" in run("context", "list", "--trust", "thief.pub", *where)
 
 
+def test_a_table_is_shown_by_its_rows_and_one_without_any_is_said_to_have_none(where, tmp_path):
+    (tmp_path / "wards.csv").write_text("ward,floor,name\nC3,3,\nC4,4,Oak\n")
+    run("context", "load", "wards", "wards.csv", "--key", "owner.key", *where)
+    read = ("--trust", "owner.pub", *where)
+    assert run("context", "get", "wards", *read) == "row  floor  name\nC3       3\nC4       4  Oak\n"
+    (tmp_path / "wards.csv").write_text("ward,floor\n")
+    run("context", "load", "wards", "wards.csv", "--key", "owner.key", *where)
+    assert run("context", "get", "wards", *read) == "`wards` has no rows\n"
+
+
 def test_what_is_wrong_is_said(where, tmp_path):
     assert "write `ward=value`" in run(
         "context", "set", "t", "r", "ward", "--key", "owner.key", *where, code=2
