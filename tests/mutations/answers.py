@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutations.mutation import Edit, Mutation, without
 
 _PEP = "tests/pep/test_authenticity.py::"
+_ANNOUNCEMENTS = "tests/pep/test_announcements.py::"
+_AUTHORITY = "tests/pep/test_authority.py::"
 _DECIDERS = "tests/authz/test_deciders.py::"
 _LEARNING = "tests/sdp_cache/test_learning.py::"
 _VOUCHERS = "tests/bus/audit/test_vouchers.py::"
@@ -68,7 +70,7 @@ TAGS = [
     ),
 ]
 
-_ANNOUNCED = f"{_PEP}test_nobody_leads_questions_to_himself_by_announcing_what_he_may_not"
+_ANNOUNCED = f"{_ANNOUNCEMENTS}test_nobody_leads_questions_to_himself_by_announcing_what_he_may_not"
 
 ANNOUNCEMENTS = [
     without(
@@ -99,19 +101,19 @@ ANNOUNCEMENTS = [
 
 SILENCE = [
     without(
-        f"{_PEP}test_nobody_can_end_a_question_by_saying_that_nobody_listens[False]",
+        f"{_ANNOUNCEMENTS}test_nobody_can_end_a_question_by_saying_that_nobody_listens[False]",
         "pep/batch.py",
         "elif self._asker.authenticity is not None:",
         "elif False:",
     ),
     without(
-        f"{_PEP}test_nobody_can_end_a_question_by_saying_that_nobody_listens[True]",
+        f"{_ANNOUNCEMENTS}test_nobody_can_end_a_question_by_saying_that_nobody_listens[True]",
         "pep/batch.py",
         "doubted, self._replies = self._replies, []",
         "return []",
     ),
     without(
-        f"{_PEP}test_a_flood_of_such_words_makes_a_pep_ask_no_more_often",
+        f"{_ANNOUNCEMENTS}test_a_flood_of_such_words_makes_a_pep_ask_no_more_often",
         "pep/batch.py",
         "if self._asked_all or self._over:",
         "if False:",
@@ -120,19 +122,19 @@ SILENCE = [
 
 AUTHORITY = [
     without(
-        f"{_PEP}test_a_pdp_is_believed_only_about_what_it_may_decide",
+        f"{_AUTHORITY}test_a_pdp_is_believed_only_about_what_it_may_decide",
         "authz/deciders.py",
         "self._everything = any(_is_everything(each) for each in self._plain)",
         "self._everything = True",
     ),
     without(
-        f"{_PEP}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
+        f"{_AUTHORITY}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
         "authz/spki/reduction.py",
         "if validity.end is not None and at >= validity.end:",
         "if False:",
     ),
     without(
-        f"{_PEP}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
+        f"{_AUTHORITY}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
         "authz/deciders.py",
         "        for verifier in self._verifiers:\n            try:\n",
         "        from authz.spki.capability import decode_chain\n"
@@ -141,7 +143,7 @@ AUTHORITY = [
         "        for verifier in [*self._verifiers, Verifier(Owners([(everything, anybody)]))]:\n            try:\n",
     ),
     without(
-        f"{_PEP}test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on",
+        f"{_AUTHORITY}test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on",
         "pep/enforcer.py",
         "RevocationFeed(bus, asker.authenticity.revoke)",
         "RevocationFeed(bus, lambda notice: None)",
@@ -154,13 +156,13 @@ AUTHORITY = [
         "if record.data and self.read.is_set():",
     ),
     without(
-        f"{_PEP}test_a_stolen_chain_is_of_no_use_without_its_key",
+        f"{_AUTHORITY}test_a_stolen_chain_is_of_no_use_without_its_key",
         "authz/introduction.py",
         "if subject.raw != self.key:",
         "if False:",
     ),
     without(
-        f"{_PEP}test_a_stolen_chain_is_of_no_use_without_its_key",
+        f"{_AUTHORITY}test_a_stolen_chain_is_of_no_use_without_its_key",
         "authz/introduction.py",
         "PublicKey(self.key).verify(self.signature, _DOMAIN + self.agreement)",
         "pass",

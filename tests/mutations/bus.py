@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutations.mutation import Edit, Mutation, without
 
 _SERVICE = "tests/pdp/access/test_service.py::"
+_LIMITS = "tests/pdp/access/test_service_limits.py::"
+_REVOCATION = "tests/pdp/access/test_service_revocation.py::"
 _CONTROL = "tests/pdp/access/test_control.py::"
 _BROKERS = "tests/bus/test_permissions.py::TestBrokers::"
 _ISSUING = "tests/pdp/access/test_issuing_service.py::"
@@ -48,7 +50,7 @@ STRANGERS = [
         _CLIENT_WAITS,
     ),
     without(
-        f"{_SERVICE}TestClusters::test_a_server_without_a_certificate_of_the_domain_cannot_join",
+        f"{_REVOCATION}TestClusters::test_a_server_without_a_certificate_of_the_domain_cannot_join",
         "bus/security.py",
         'return f"tls {{ {self._tls()} }}"',
         'return ""',
@@ -135,37 +137,37 @@ CHAINS = [
 
 SUBJECTS = [
     without(
-        f"{_SERVICE}TestSubjects::test_who_asks_may_not_listen_in",
+        f"{_LIMITS}TestSubjects::test_who_asks_may_not_listen_in",
         "bus/callout.py",
         '"sub": _rules(permissions.subscribe, permissions.subscribe_denied)',
         '"sub": {"allow": [">"]}',
     ),
     without(
-        f"{_SERVICE}TestSubjects::test_who_asks_may_not_speak_elsewhere",
+        f"{_LIMITS}TestSubjects::test_who_asks_may_not_speak_elsewhere",
         "bus/callout.py",
         '"pub": _rules(permissions.publish, permissions.publish_denied)',
         '"pub": {"allow": [">"]}',
     ),
     without(
-        f"{_SERVICE}TestSubjects::test_nobody_may_write_into_anothers_inbox",
+        f"{_LIMITS}TestSubjects::test_nobody_may_write_into_anothers_inbox",
         "bus/subjects.py",
         "digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()",
         "digest = bytes(_INBOX_BYTES)",
     ),
     without(
-        f"{_SERVICE}TestSubjects::test_a_replica_hears_only_what_it_may_decide",
+        f"{_LIMITS}TestSubjects::test_a_replica_hears_only_what_it_may_decide",
         "bus/permissions.py",
         'below = {f"{subject}.>" for subject in subscribe if subject.endswith(".*")}',
         "below = set()",
     ),
     without(
-        f"{_SERVICE}TestSubjects::test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over",
+        f"{_LIMITS}TestSubjects::test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over",
         "bus/callout.py",
         'nats["resp"] = {"max": RESPONSES, "ttl": RESPONSE_SECONDS * 10**9}',
         'nats["pub"] = {"allow": [">"]}',
     ),
     without(
-        f"{_SERVICE}TestSubjects::test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over",
+        f"{_LIMITS}TestSubjects::test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over",
         "bus/callout.py",
         '"max": RESPONSES',
         '"max": -1',
@@ -201,7 +203,7 @@ SUBJECTS = [
         'if True else {"deny": [">"]}',
     ),
     without(
-        "tests/pdp/access/test_service.py::TestStreams::test_nobody_hears_others_by_a_stream_of_his_own_making",
+        "tests/pdp/access/test_service_limits.py::TestStreams::test_nobody_hears_others_by_a_stream_of_his_own_making",
         "bus/network.py",
         'f"$JS.API.STREAM.INFO.{stream}" for stream in (AUDIT, AUDIT_HEADS)',
         'f"$JS.API.STREAM.*.{stream}" for stream in (AUDIT, AUDIT_HEADS)',
@@ -210,31 +212,31 @@ SUBJECTS = [
 
 LIMITS = [
     without(
-        f"{_SERVICE}TestLimits::test_a_key_has_only_so_many_connections",
+        f"{_LIMITS}TestLimits::test_a_key_has_only_so_many_connections",
         "pdp/access/service.py",
         "if self.census.count(arrival.key) >= self.control.rules.connections:",
         "if False:",
     ),
     without(
-        f"{_SERVICE}TestLimits::test_a_connection_has_only_so_many_subscriptions",
+        f"{_LIMITS}TestLimits::test_a_connection_has_only_so_many_subscriptions",
         "bus/security.py",
         'f"max_subscriptions: {limits.subscriptions}\\n"',
         '""',
     ),
     without(
-        f"{_SERVICE}TestLimits::test_a_message_has_only_so_many_bytes",
+        f"{_LIMITS}TestLimits::test_a_message_has_only_so_many_bytes",
         "bus/server.py",
         "max_payload: 1MB",
         "max_payload: 8MB",
     ),
     without(
-        f"{_SERVICE}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
+        f"{_LIMITS}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
         "pdp/access/service.py",
         "for each in self.census.look(page, now):",
         "for each in ():",
     ),
     without(
-        f"{_SERVICE}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
+        f"{_LIMITS}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
         "pdp/access/service.py",
         "            self.census.ban(key, now)\n",
         "",
@@ -243,55 +245,55 @@ LIMITS = [
 
 REVOCATION = [
     without(
-        f"{_SERVICE}TestRevocation::test_it_disconnects_at_once_and_for_good",
+        f"{_REVOCATION}TestRevocation::test_it_disconnects_at_once_and_for_good",
         "pdp/access/service.py",
         "            self._system.disconnect(server, number)\n",
         "            pass\n",
     ),
     without(
-        f"{_SERVICE}TestRevocation::test_it_disconnects_at_once_and_for_good",
+        f"{_REVOCATION}TestRevocation::test_it_disconnects_at_once_and_for_good",
         "pdp/access/service.py",
         "        self.control.accept(notice, self._clock())\n",
         "",
     ),
     without(
-        f"{_SERVICE}TestClusters::test_links_between_servers_are_verified_and_revocation_reaches_all_of_them",
+        f"{_REVOCATION}TestClusters::test_links_between_servers_are_verified_and_revocation_reaches_all_of_them",
         "bus/system.py",
         'f"$SYS.REQ.SERVER.{server}.KICK", msgspec.json.encode({"cid": number}), self._nowhere',
         '"$SYS.REQ.SERVER.NEAREST.KICK", msgspec.json.encode({"cid": number}), self._nowhere',
     ),
     without(
-        f"{_SERVICE}TestRevocation::test_everything_below_a_revoked_certificate_falls_with_it",
+        f"{_REVOCATION}TestRevocation::test_everything_below_a_revoked_certificate_falls_with_it",
         "pdp/access/control.py",
         "links = (link for each in proved for link in each.links)",
         "links = (link for each in proved for link in each.links[-1:])",
     ),
     without(
-        f"{_SERVICE}TestRevocation::test_one_by_a_key_that_issued_nothing_changes_nothing",
+        f"{_REVOCATION}TestRevocation::test_one_by_a_key_that_issued_nothing_changes_nothing",
         "authz/spki/reduction.py",
         "revocations.revoker(self.id, self.revokers)",
         "revocations.revoker(self.id, revocations.revoked)",
     ),
     without(
-        f"{_SERVICE}TestRevocation::test_one_by_a_key_that_issued_nothing_changes_nothing",
+        f"{_REVOCATION}TestRevocation::test_one_by_a_key_that_issued_nothing_changes_nothing",
         "pdp/access/control.py",
         "hashlib.blake2b(certificate + revoker.raw, digest_size=_MARK_BYTES)",
         "hashlib.blake2b(certificate, digest_size=_MARK_BYTES)",
     ),
     without(
-        f"{_SERVICE}TestRevocation::test_a_forged_one_is_refused",
+        f"{_REVOCATION}TestRevocation::test_a_forged_one_is_refused",
         "authz/spki/revocation.py",
         "        self.issuer.verify(self.signature, self._signed())\n",
         "",
     ),
     without(
-        f"{_SERVICE}TestReplicas::test_one_that_starts_later_ends_what_was_revoked_meanwhile",
+        f"{_REVOCATION}TestReplicas::test_one_that_starts_later_ends_what_was_revoked_meanwhile",
         "pdp/access/service.py",
         "RevocationFeed(self.member, self._heed)",
         "RevocationFeed(self.member, lambda notice: None)",
     ),
     without(
-        f"{_SERVICE}TestReplicas::test_while_none_is_up_nobody_new_comes_in_and_those_inside_stay",
+        f"{_REVOCATION}TestReplicas::test_while_none_is_up_nobody_new_comes_in_and_those_inside_stay",
         "bus/security.py",
         '"accounts {\\n"',
         '"" if True else "accounts {\\n"',

@@ -1,0 +1,217 @@
+"""What whoever is let in may say, hear and take of the servers, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+from nats.js.errors import NotFoundError
+
+from authz import Reason
+from bus import Connection, NotConnected, ReplyTimeout
+from bus.permissions import RESPONSES
+from bus.record_store import RecordStore
+from bus.scopes import Scope
+from bus.state_store import StateStore
+from bus.store import ReleaseStore
+from bus.subjects import AUDIT, AUDIT_HEADS, CONTENT, CONTEXT, KEYS, RELEASES, ROLES, TYPES, inbox
+from bus.system import Connected
+from pdp.service import Replica
+from pep import Enforcer
+from tests.deciders import Readers
+from tests.pdp.access.attempts import ASK, answering, may_publish, may_subscribe, refused
+from tests.secured import PDP, PEP, secured
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class TestSubjects:
+    @pytest.mark.parametrize(
+        "subject",
+        [
+            ">",
+            "*",
+            "af.>",
+            "af.ask.>",
+            "af.ask.any.default.>",
+            "_INBOX.>",
+            "_INBOX_*.>",
+            "$SYS.>",
+            "$JS.>",
+            "$KV.>",
+            "af.audit.default.x",
+            "af.policy.other.members",
+        ],
+    )
+    async def test_who_asks_may_not_listen_in(self, world, subject):
+        async with world.connect(PEP) as pep:
+            assert not await may_subscribe(pep, subject)
+
+    @pytest.mark.parametrize(
+        "subject",
+        [
+            "af.ask.any.other.alice.=.x.read",
+            "af.scopes",
+            "af.released.default",
+            "af.access.revoke",
+            "$KV.authfabric-releases.default",
+            "$JS.API.STREAM.DELETE.authfabric-audit",
+            "$JS.API.STREAM.PURGE.KV_authfabric-releases",
+            "$JS.API.STREAM.CREATE.mine",
+            "$SYS.REQ.SERVER.PING.CONNZ",
+            "$SYS.REQ.USER.AUTH",
+            "_INBOX.x",
+        ],
+    )
+    async def test_who_asks_may_not_speak_elsewhere(self, world, subject):
+        async with world.connect(PEP) as pep:
+            assert not await may_publish(pep, subject)
+
+    async def test_nobody_may_write_into_anothers_inbox(self, world):
+        victim, attacker = world.credentials(PEP), world.connect(PDP)
+        async with world.connect(victim), attacker:
+            assert not await may_publish(attacker, f"{inbox(victim.identity.public)}.1.1")
+            assert not await may_subscribe(attacker, f"{inbox(victim.identity.public)}.>")
+
+    async def test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over(self, world):
+        async with answering(world) as pdp, world.connect(PEP) as pep:
+            replies: list[str] = []
+            await pdp.listen("af.ask.all.default.>", lambda s, reply, data, h: replies.append(reply))
+            await pdp.flush()
+            assert await pep.ask(ASK, b"hello", 5.0) == b"hello"
+            with pytest.raises(ReplyTimeout):
+                await pep.ask(ASK.replace("any", "all"), b"hello", 0.2)
+            for _ in range(RESPONSES):
+                assert await may_publish(pdp, replies[0])
+            assert not await may_publish(pdp, replies[0])
+            assert not await may_publish(pdp, f"{replies[0]}0")
+
+    async def test_a_replica_hears_only_what_it_may_decide(self, world):
+        """The server lets a wildcard pass where a single star was allowed: what is heard by it must still be right."""
+        heard: list[str] = []
+        only = f"{PEP}\nobject: /x\naction: decide"
+        async with world.connect(only) as pdp, world.connect(PEP) as pep:
+            await pdp.listen("af.ask.any.default.*.=.x.>", lambda s, *_: heard.append(s))
+            assert not await may_subscribe(pdp, "af.ask.any.default.>")
+            pep.send("af.ask.any.default.alice.=.x.below.read", b"")
+            pep.send(ASK, b"")
+            await pep.flush()
+            await eventually(lambda: ASK in heard)
+        assert heard == [ASK]
+
+
+class TestLimits:
+    async def test_a_key_has_only_so_many_connections(self, world, access):
+        credentials = world.credentials(PEP)
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(access.control.rules.connections):
+                await stack.enter_async_context(world.connect(credentials))
+            key = str(credentials.identity.public)
+            await eventually(lambda: access.census.count(key) == access.control.rules.connections)
+            await refused(world, credentials)
+        await eventually(lambda: access.census.count(key) == 0)
+        async with world.connect(credentials):
+            pass
+
+    async def test_a_connection_has_only_so_many_subscriptions(self, world):
+        credentials = world.credentials(PEP)
+        async with world.connect(credentials) as bus:
+            own = inbox(credentials.identity.public)
+            with contextlib.suppress(NotConnected):
+                for number in range(world.limits.subscriptions + 5):
+                    await bus.listen(f"{own}.{number}", lambda *_: None)
+                await bus.flush()
+            await eventually(lambda: bus.reconnects or not bus.ready)
+
+    async def test_a_message_has_only_so_many_bytes(self, world):
+        async with world.connect(PEP) as bus:
+            bus._client._max_payload = 1 << 30  # whoever attacks does not ask the library
+            with contextlib.suppress(NotConnected):
+                bus.send(ASK, b"x" * (2 << 20))
+                await bus.flush()
+            await eventually(lambda: bus.reconnects or not bus.ready)
+
+    async def test_a_flood_is_ended_and_stays_out_while_others_are_answered(self, world, access, monkeypatch):
+        """Nobody looks at the limit before many were answered amid the flood; then it ends that, and nothing else."""
+        answered: list[tuple[Reason, int]] = []
+        sent = looks = 0
+        put_out = access._put_out
+
+        def look(page: list[Connected]) -> None:
+            nonlocal looks
+            if len(answered) >= 20:
+                looks += 1
+                put_out(page)
+
+        monkeypatch.setattr(access, "_put_out", look)
+        flooder = world.credentials(PEP)
+        key = str(flooder.identity.public)
+        over = lambda: access.census.banned(key, access._clock()) or looks > 20  # noqa: E731
+
+        async def pour(flood: Connection) -> None:
+            nonlocal sent
+            while not over():
+                with contextlib.suppress(NotConnected):
+                    for _ in range(500):
+                        flood.send(ASK, b"junk")
+                        sent += 1
+                await asyncio.sleep(0.001)
+
+        async with (
+            world.connect(PDP) as own,
+            Replica(own, Readers(), [Scope.parse("domain:default")]) as replica,
+            Enforcer.connect(world.url, credentials=world.credentials(PEP), deadline=30.0) as pep,
+            world.connect(flooder) as flood,
+        ):
+            pouring = asyncio.create_task(pour(flood))
+            while not over():
+                before = sent
+                reason = (await pep.check("ann", "/x", "read")).reason
+                answered.append((reason, sent - before))
+            await pouring
+            assert access.census.banned(key, access._clock())
+            await eventually(lambda: not flood.ready)
+            assert (await pep.check("ann", "/x", "read")).reason is Reason.POLICY
+            assert pep.asker.connection.reconnects == own.reconnects == 0
+            assert replica.refused > 0
+        assert {reason for reason, _ in answered} == {Reason.POLICY}
+        assert sum(junk > 0 for _, junk in answered) >= 20, "there was no flood while questions were answered"
+        await refused(world, flooder)
+
+
+class TestStreams:
+    """Whoever makes a stream says what the server puts into it, and where it repeats that."""
+
+    async def test_nobody_hears_others_by_a_stream_of_his_own_making(self, tmp_path):
+        buckets = [f"KV_{each}" for each in (RELEASES, CONTENT, TYPES, KEYS, ROLES, CONTEXT)]
+        async with (
+            secured(tmp_path) as (world, access),
+            world.connect("network: *\naction: *\nobject: *\naction: *") as thief,
+            world.connect(PEP) as other,
+        ):
+            streams, heard = access.member.jetstream(), list[bytes]()
+            for bucket in buckets:  # as if they had never been set up
+                await streams.delete_stream(bucket)
+            await thief.listen(
+                f"{thief.own_place}.>", lambda subject, reply, data, headers: heard.append(data)
+            )
+            repeat = {"src": "af.ask.>", "dest": f"{thief.own_place}.>"}
+            for stream in (AUDIT, AUDIT_HEADS, *buckets):
+                wanted = {"name": stream, "subjects": ["af.ask.>"], "republish": repeat}
+                thief.send(f"$JS.API.STREAM.CREATE.{stream}", json.dumps(wanted).encode())
+                await thief.flush()
+                other.send(ASK, b"a question of somebody else's")
+                await other.flush()
+                with pytest.raises(NotFoundError):
+                    await streams.stream_info(stream)
+            await thief.flush()
+            assert heard == []
+
+    async def test_what_is_kept_is_there_before_anybody_comes(self, world, access):
+        async with world.connect("network: *\naction: *") as member:
+            assert await ReleaseStore(member).put(b"content")
+            await RecordStore(member, TYPES).put("a.b", b"definition")
+            assert await StateStore(member, KEYS).write("a", b"keys", 0)

@@ -1,0 +1,171 @@
+"""Whoever is revoked is put out everywhere: by one replica or several, at one server or a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from authz import Identity
+from authz.spki import Capability, Notice, encode_chain, parse_authority
+from bus import Connection, NatsServer, cluster
+from bus.access import AccessRefused, ask_revocation
+from bus.credentials import Credentials
+from bus.errors import NoResponders
+from bus.revocations import publish_notice
+from bus.security import ServiceKeys
+from bus.server import free_ports
+from tests.pdp.access.attempts import ASK, answering, log_of, member, refused
+from tests.secured import PDP, PEP, Secured, secured
+from tests.waiting import eventually, once_it_works
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class TestRevocation:
+    async def test_it_disconnects_at_once_and_for_good(self, world):
+        certificate = world.grant(holder := Identity.generate(), PEP)
+        credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+        owner = world.credentials("resource: *\naction: *", delegate=True)
+        async with (
+            world.connect(credentials) as bus,
+            world.connect(PEP) as other,
+            world.connect(owner) as boss,
+        ):
+            await ask_revocation(boss, world.revocation(certificate))
+            await eventually(lambda: not bus.ready)
+            assert other.ready
+            await refused(world, credentials)
+
+    async def test_whoever_is_refused_tries_less_often_and_not_at_all_once_closed(self, world, access):
+        certificate = world.grant(holder := Identity.generate(), PEP)
+        credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+        async with world.connect(credentials) as bus:
+            await publish_notice(access.member, world.revocation(certificate))
+            await eventually(lambda: bus._rebuild is not None)
+        before = access.refused
+        for _ in range(5):
+            async with world.connect(PEP):
+                pass
+        assert access.refused == before
+
+    async def test_everything_below_a_revoked_certificate_falls_with_it(self, world):
+        between, holder = Identity.generate(), Identity.generate()
+        upper = world.grant(between, PEP, delegate=True)
+        lower = Capability(between.public, holder.public, False, parse_authority(PEP)).sign(between)
+        owner = world.credentials("resource: *\naction: *", delegate=True)
+        credentials = Credentials(holder, encode_chain([upper, lower]), world.tls(holder))
+        async with world.connect(credentials) as bus, world.connect(owner) as boss:
+            await ask_revocation(boss, world.revocation(upper))
+            await eventually(lambda: not bus.ready)
+
+    async def test_a_forged_one_is_refused(self, world):
+        certificate = world.grant(holder := Identity.generate(), PEP)
+        forged = msgspec.structs.replace(world.revocation(certificate), signature=bytes(64))
+        owner = world.credentials("resource: *\naction: *", delegate=True)
+        credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+        async with world.connect(credentials) as bus, world.connect(owner) as boss:
+            with pytest.raises(AccessRefused, match="signature"):
+                await ask_revocation(boss, forged)
+            assert bus.ready
+
+    async def test_one_by_a_key_that_issued_nothing_changes_nothing(self, world):
+        certificate = world.grant(holder := Identity.generate(), PEP)
+        owner = world.credentials("resource: *\naction: *", delegate=True)
+        credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+        other = world.grant(known := Identity.generate(), PEP)
+        async with (
+            world.connect(owner) as boss,
+            world.connect(credentials) as bus,
+            world.connect(Credentials(known, encode_chain([other]), world.tls(known))) as neighbour,
+        ):
+            await ask_revocation(boss, Notice.event(Identity.generate(), certificate, 1))
+            await ask_revocation(boss, world.revocation(other))
+            await eventually(lambda: not neighbour.ready)
+            assert (bus.ready, bus.reconnects) == (True, 0)
+            async with world.connect(credentials) as bus:
+                assert bus.ready
+
+
+class TestReplicas:
+    async def test_another_one_decides_when_one_has_died_and_knows_what_was_revoked(self, tmp_path):
+        async with secured(tmp_path) as (world, first):
+            certificate = world.grant(holder := Identity.generate(), PEP)
+            credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+            owner = world.credentials("resource: *\naction: *", delegate=True)
+            async with world.connect(owner) as boss:
+                await ask_revocation(boss, world.revocation(certificate))
+                async with world.access() as second, world.connect(world.credentials(PEP)) as before:
+                    await first.__aexit__(None, None, None)
+                    async with world.connect(PEP) as bus:
+                        assert bus.ready
+                        await refused(world, credentials)
+                    assert before.ready
+                    assert second.admitted >= 1
+
+    async def test_one_that_starts_later_ends_what_was_revoked_meanwhile(self, tmp_path):
+        async with secured(tmp_path) as (world, first):
+            certificate = world.grant(holder := Identity.generate(), PEP)
+            credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+            async with world.connect(credentials) as bus:
+                notice = world.revocation(certificate)
+                await first.__aexit__(None, None, None)
+                async with member(world) as own:
+                    await publish_notice(own, notice)
+                assert bus.ready
+                async with world.access():
+                    await eventually(lambda: not bus.ready)
+
+    async def test_while_none_is_up_nobody_new_comes_in_and_those_inside_stay(self, tmp_path):
+        async with secured(tmp_path) as (world, access), answering(world), world.connect(PEP) as bus:
+            await access.__aexit__(None, None, None)
+            await refused(world, world.credentials(PEP))
+            assert await bus.ask(ASK, b"still", 5.0) == b"still"
+
+
+class TestClusters:
+    async def test_links_between_servers_are_verified_and_revocation_reaches_all_of_them(self, tmp_path):
+        world = Secured(tmp_path)
+        keys = ServiceKeys.of(world.service)
+        own = Credentials(keys.member, tls=world.tls(keys.member))
+        async with cluster(3, jetstream=True, security=world.security, credentials=own) as servers:
+            world.url = servers[0].url
+            certificate = world.grant(holder := Identity.generate(), PEP)
+            credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+            async with (
+                world.access() as access,
+                Connection(servers[1].url, credentials=credentials) as elsewhere,
+                Connection(servers[2].url, credentials=world.credentials(PDP)) as pdp,
+            ):
+                await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
+                await pdp.flush()
+                await eventually(lambda: access.census.count(str(holder.public)) == 1)
+                # What is wanted at one server is known at another a moment later.
+                answer = await once_it_works(lambda: elsewhere.ask(ASK, b"across", 5.0), NoResponders)
+                assert answer == b"across"
+                async with Connection(servers[2].url, credentials=own) as boss:
+                    await ask_revocation(boss, world.revocation(certificate))
+                await eventually(lambda: not elsewhere.ready)
+
+    async def test_a_server_without_a_certificate_of_the_domain_cannot_join(self, tmp_path):
+        (tmp_path / "other").mkdir()
+        world, strange = Secured(tmp_path), Secured(tmp_path / "other")
+        (port,) = free_ports(1)
+        inside = f'cluster {{ name: x, listen: "127.0.0.1:{port}", {world.security.cluster_tls()} }}\n'
+        own = replace(
+            strange.security, authorities=world.security.authorities
+        )  # it believes us; do we believe it?
+        routes = f'routes: ["nats://127.0.0.1:{port}"], {own.cluster_tls()}'
+        outside = f'cluster {{ name: x, listen: "127.0.0.1:-1", {routes} }}\n'
+        async with NatsServer(name="a", extra=inside) as server, NatsServer(name="b", extra=outside) as other:
+            await eventually(lambda: "tls route handshake error" in log_of(server).lower())
+            async with Connection(server.url) as mine, Connection(other.url) as theirs:
+                heard: list[str] = []
+                await theirs.listen(">", lambda s, *_: heard.append(s))
+                await theirs.flush()
+                mine.send("af.secret", b"")
+                await mine.flush()
+                theirs.send("af.own", b"")
+                await eventually(lambda: heard)
+            assert heard == ["af.own"]

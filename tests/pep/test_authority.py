@@ -1,0 +1,144 @@
+"""Which PDPs are believed, and about what: those whom a trusted root empowered, while that lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from time import time
+
+import msgspec
+
+from authz import Decision, Identity, Reason, Request
+from authz.introduction import Introduction
+from authz.spki import Notice
+from bus import Connection, NatsServer
+from bus.authentic import unwrap, wrap
+from bus.envelope import pack
+from bus.messages import Announcement
+from bus.revocations import publish_notice
+from bus.subjects import ANNOUNCE, WHO
+from pep.authenticity import Refusal
+from tests.deciders import Gated, Readers
+from tests.pep.fabric import serving
+from tests.pep.mallory import (
+    EVE,
+    PDP,
+    READ,
+    ROOT,
+    WRITE,
+    Heard,
+    Liars,
+    answered,
+    by_stranger,
+    mallory,
+    refused,
+    trusting,
+)
+from tests.waiting import eventually
+from tests.warrants import right, warrant
+
+
+async def test_a_stolen_chain_is_of_no_use_without_its_key(server):
+    stolen = right(ROOT, PDP)
+    forged = [
+        Introduction.of(EVE, (stolen,)),
+        msgspec.structs.replace(Introduction.of(EVE, (stolen,)), key=PDP.public.raw),
+    ]
+    gated, other = Gated(), Identity.generate()
+
+    def answer(heard: Heard) -> list[bytes]:
+        tag = unwrap(by_stranger(heard))[1]
+        return [wrap(key, tag, heard.lie()) for key in (PDP.public.raw, EVE.public.raw)]
+
+    async with (
+        serving(server.url, gated, warrant=warrant(ROOT, holder=other)),
+        mallory(server.url, answer) as attacker,
+        trusting(server.url, other) as pep,
+    ):
+        for each in forged:
+            attacker.bus.send(ANNOUNCE, pack(Announcement([], 3.0, each.encode())))
+        await eventually(lambda: pep.asker.authenticity.refused_introductions >= 2)
+        assert not (await answered(pep, gated, Refusal.UNKNOWN)).allowed
+
+
+async def test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed(server):
+    gated = Gated()
+    async with (
+        serving(server.url, Liars(), warrant=warrant(ROOT, end=1)),
+        serving(server.url, Liars(), warrant=warrant(EVE)),
+        serving(server.url, Liars()),
+        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+        trusting(server.url, PDP, strategy="flood") as pep,
+    ):
+        asking = asyncio.create_task(pep.check(WRITE))
+        await eventually(lambda: set(refused(pep)) == {Refusal.UNKNOWN, Refusal.UNAUTHENTICATED})
+        await eventually(lambda: refused(pep)[Refusal.UNKNOWN] > 1)
+        assert not asking.done()
+        gated.gate.set()
+        assert not (await asking).allowed
+
+
+async def test_a_pdp_is_believed_only_about_what_it_may_decide(server):
+    seller, clerk = Identity.generate(), Identity.generate()
+    pay = Request.of("ann", "/hr/pay", "write")
+    async with serving(server.url, Liars(), warrant=warrant(ROOT, "/sales/*", seller)):
+        async with trusting(server.url, seller, deadline=0.3) as pep:
+            sale, wage = await pep.check_many([WRITE, pay])
+            assert (sale.allowed, sale.policies) == (True, ("forged",))
+            assert (wage.allowed, wage.reason) == (False, Reason.NO_PDP)
+            assert "trusted" in wage.detail
+            assert refused(pep)[Refusal.OUTSIDE] > 0
+        async with (
+            serving(server.url, Readers(), warrant=warrant(ROOT, "/hr/*", clerk)),
+            trusting(server.url, seller, clerk) as pep,
+        ):
+            sale, wage = await pep.check_many([WRITE, pay])
+            assert (sale.allowed, wage.allowed, wage.reason) == (True, False, Reason.NO_POLICY)
+
+
+async def test_whoever_is_not_known_is_asked_to_introduce_itself(server):
+    asked: list[bytes] = []
+    async with (
+        serving(server.url, Readers(), warrant=warrant(ROOT, holder=PDP)),
+        trusting(server.url, PDP) as pep,
+        Connection(server.url) as bus,
+    ):
+        await bus.listen(WHO, lambda s, reply, data, h: asked.append(data))
+        await bus.flush()
+        pep.asker.authenticity.deciders._known.clear()
+        assert (await pep.check(READ)).allowed
+        await bus.flush()
+        assert asked
+
+
+async def test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on():
+    liar, honest = Identity.generate(), Identity.generate()
+    bad = warrant(ROOT, holder=liar)
+    results: list[Decision] = []
+    async with (
+        NatsServer(jetstream=True) as server,
+        serving(server.url, Liars(), warrant=bad),
+        serving(server.url, Readers(), warrant=warrant(ROOT, holder=honest)),
+        trusting(server.url, liar, honest) as pep,
+        Connection(server.url) as bus,
+    ):
+
+        async def ask() -> None:
+            while True:
+                results.append(await pep.check(WRITE))
+
+        load = [asyncio.create_task(ask()) for _ in range(8)]
+        try:
+            await eventually(lambda: any(each.allowed for each in results))
+            await publish_notice(bus, Notice.event(ROOT, right(ROOT, liar), int(time())))
+            deciders = pep.asker.authenticity.deciders
+            await eventually(lambda: deciders.get(liar.public.raw, time()) is None)
+            results.clear()
+            await eventually(lambda: refused(pep)[Refusal.UNKNOWN] > 5 and len(results) > 50)
+        finally:
+            for each in load:
+                each.cancel()
+        assert {(each.allowed, each.reason) for each in results} == {(False, Reason.NO_POLICY)}
+        # And whoever connects later hears of it too.
+        async with trusting(server.url, honest) as later:
+            await eventually(lambda: later.asker.authenticity.deciders.get(liar.public.raw, time()) is None)
+            assert not (await later.check(WRITE)).allowed
