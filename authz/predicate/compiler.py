@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, assert_never, cast, overload
 
-import re2
-
 from authz.errors import InvalidPredicate
 from authz.predicate import values
+from authz.predicate.regex import compile_search
 from authz.predicate.terms import (
     And,
     AnyComparison,
@@ -49,8 +48,6 @@ from authz.request import Request
 
 T = TypeVar("T")
 MAX_DEPTH = 40
-_REGEX_BYTES = 1 << 20
-"""What one regular expression of a stranger may take of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,6 @@ class Layout(Generic[T]):
     """Root to its dictionary of attributes."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Root to its own name, for roots that have one."""
-    linear: bool = False
-    """Whether regular expressions about it come from anybody, so that none may take longer than its text is long."""
 
 
 REQUEST: Layout[Request] = Layout(
@@ -76,7 +71,7 @@ REQUEST: Layout[Request] = Layout(
 )
 """A request, as it is asked."""
 
-EVENT: Layout[Mapping[str, object]] = Layout({"event": "it"}, linear=True)
+EVENT: Layout[Mapping[str, object]] = Layout({"event": "it"})
 """An event's attributes by name."""
 
 
@@ -167,10 +162,12 @@ class Emitter:
             case Prefix() | Suffix() | Contains():
                 return self._text(value, test)
             case Glob():
-                match_ = _pattern(test, fnmatch.translate(test.pattern)).match
+                match_ = re.compile(
+                    fnmatch.translate(test.pattern)
+                ).match  # goes back over no `*` it has passed
                 return f"isinstance(v := {value}, str) and {self.constant(match_)}(v) is not None"
             case Regex():
-                search = _linear(test) if self._layout.linear else _pattern(test, test.pattern).search
+                search = compile_search(test.pattern)
                 return f"isinstance(v := {value}, str) and {self.constant(search)}(v) is not None"
             case Cidr():
                 return f"{self.constant(_network(test))}({value})"
@@ -248,25 +245,6 @@ def _scalars(test: Comparison, constants: tuple[Scalar, ...]) -> frozenset[objec
         if each != each:
             raise InvalidPredicate(str(test), "compares with NaN, which is equal to nothing")
     return values.keys(constants)
-
-
-def _pattern(test: Glob | Regex, pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidPredicate(test.pattern, f"is no regular expression: {error}") from None
-
-
-def _linear(test: Regex) -> Callable[[str], object]:
-    options = re2.Options()
-    options.log_errors, options.never_capture, options.max_mem = False, True, _REGEX_BYTES
-    try:
-        search: Callable[[str], object] = re2.compile(test.pattern, options).search
-    except (re2.error, UnicodeError) as error:
-        said = error.args[0]
-        problem = said.decode() if isinstance(said, bytes) else str(error)
-        raise InvalidPredicate(test.pattern, f"is no regular expression as RE2 has them: {problem}") from None
-    return search
 
 
 def _network(test: Cidr) -> Callable[[object], bool]:

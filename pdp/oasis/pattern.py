@@ -167,12 +167,20 @@ def _check_segment(pattern: str, part: str) -> None:
         )
 
 
-_FREE = r"(?!\.{1,2}(?:/|\Z))"
-_DEEP = rf"(?:/{_FREE}[^/]+)+"
+_NEVER = r"[^\s\S]"
+_DEEP = r"(?:/(?:[^/.]|\.[^/.]|\.\.[^/])[^/]*)+"
+_FREE = {
+    "": r"(?:(?:[^/.]|\.[^/.]|\.\.[^/])[^/]*)",
+    ".": r"(?:(?:[^/.]|\.[^/])[^/]*)",
+}
+"""What may fill a hole beside this text, so that the whole is neither `.` nor `..`."""
 
 
 def _segment_regex(segment: Segment, filled: Mapping[str, str]) -> str:
+    before, after = segment.before, segment.after
     if segment.name is None:
-        return re.escape(segment.before)
-    hole = re.escape(filled[segment.name]) if segment.name in filled else "[^/]+"
-    return rf"{_FREE}{re.escape(segment.before)}{hole}{re.escape(segment.after)}"
+        return re.escape(before)
+    if segment.name not in filled:
+        return re.escape(before) + _FREE.get(before + after, "[^/]+") + re.escape(after)
+    hole, text = filled[segment.name], before + filled[segment.name] + after
+    return re.escape(text) if hole and "/" not in hole and text not in _RELATIVE else _NEVER

@@ -108,7 +108,7 @@ class Case(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 Term: TypeAlias = Callable[[Case], object]
 Test: TypeAlias = Callable[[Case], bool]
-_LAYOUT: Layout[Case] = Layout({EVENT: "it.event.attributes", "": "it"}, linear=True)
+_LAYOUT: Layout[Case] = Layout({EVENT: "it.event.attributes", "": "it"})
 
 
 def compile_condition(predicate: Predicate) -> Test:

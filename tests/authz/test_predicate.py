@@ -249,11 +249,6 @@ class TestStrangersRegexes:
         holds = compile_predicate(Regex(Path("event", ("plate",)), pattern), EVENT)
         assert not holds({"plate": "a" * 60_000 + "!"})
 
-    @pytest.mark.parametrize("pattern", ["(a)\\1", "(?=a)", "((a{500}){500}){500}", "\ud800"])
-    def test_what_could_not_be_held_to_that_is_refused(self, pattern):
-        with pytest.raises(InvalidPredicate, match="is no regular expression as RE2 has them"):
-            compile_predicate(Regex(Path("event", ("plate",)), pattern), EVENT)
-
     def test_it_finds_what_it_should(self):
         holds = compile_predicate(Regex(Path("event", ("plate",)), "^AE[0-9]+ .*é$"), EVENT)
         assert holds({"plate": "AE05 XYé"})

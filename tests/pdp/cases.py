@@ -10,7 +10,26 @@ from collections.abc import Iterator
 
 from authz import Entity, Request
 
-TEXTS = ["a", "ab", "abc", "Abc", "b", "B-1", "x.y", ""]
+TEXTS = [
+    "a",
+    "ab",
+    "abc",
+    "Abc",
+    "b",
+    "B-1",
+    "x.y",
+    "",
+    "a\n",
+    "a\nb",
+    "é b",
+    "É",
+    "straße",
+    "ſ",
+    "\u212a",
+    "٣",
+    "\x1c",
+    "😀",
+]
 NUMBERS = [-1, 0, 1, 1.0, 2, 2.5, 10, 1000]
 ADDRESSES = ["10.0.0.1", "10.0.7.1", "192.168.1.4", "::1", "fe80::1", "nowhere"]
 NETWORKS = ["10.0.0.0/8", "10.0.0.0/24", "192.168.0.0/16", "::/64", "fe80::/10", "10.0.0.1"]
@@ -33,6 +52,12 @@ OBJECT_TARGETS = [
 SUBJECT_TARGETS = ["*", "*", "ann", "bob", "svc:*", "[ab]*", "?ve", "*b", "e?e"]
 ACTION_TARGETS = ["*", "read", "write", "del*", "[rw]*", "*e"]
 REGEXES = ["a", "^a", "b$", "^[A-Z]", "x|\\.", "^$", "\\d"]
+REGEX_FLAGS = ["", "", "(?i)", "(?m)", "(?s)", "(?a)", "(?ia)", "(?im)"]
+REGEX_STEPS = [
+    *("a", "b", "A", "s", "k", "é", "ß", "\\n", ".", "\\w", "\\W", "\\d", "\\D", "\\s", "\\S"),
+    *("[a-c]", "[^a]", "[\\wß]", "[^\\d\\s]", "[É-é]", "(?:a|é)", "(?i:S)", "(?-i:a)", "(b|)"),
+]
+REGEX_COUNTS = ["", "", "", "*", "+", "?", "{2}", "{1,2}?"]
 OBJECTS_VALUES = [{"city": "a"}, {"city": "b", "zip": 1}, {}, {"city": "a", "zip": [1, "x"]}]
 
 
@@ -98,7 +123,7 @@ class Cases:
         if name in ("Eq", "Neq", "Gt", "Gte", "Lt", "Lte"):
             return {"value": pick.choice(NUMBERS)}
         if name == "RegexMatch":
-            return {"value": pick.choice(REGEXES)}
+            return {"value": self._regex()}
         if name in TEXT_TESTS:
             return {"value": pick.choice(TEXTS), "case_insensitive": pick.random() < 0.3}
         if name == "CIDR":
@@ -119,6 +144,16 @@ class Cases:
         if path == "$.address":
             return {"values": pick.sample([*OBJECTS_VALUES, "a"], k=2)}
         return {"values": pick.sample([*TEXTS, *NUMBERS], k=pick.randint(0, 4))}
+
+    def _regex(self) -> str:
+        pick = self.random
+        if pick.random() < 0.3:
+            return pick.choice(REGEXES)
+        steps = "".join(
+            pick.choice(REGEX_STEPS) + pick.choice(REGEX_COUNTS) for _ in range(pick.randint(1, 3))
+        )
+        start, end = pick.choice(["", "^", "\\A"]), pick.choice(["", "$", "\\Z"])
+        return pick.choice(REGEX_FLAGS) + start + steps + end
 
     def requests(self, count: int) -> Iterator[Request]:
         pick = self.random
@@ -148,7 +183,15 @@ class Cases:
 
 TEXT_TESTS = ["Equals", "NotEquals", "Contains", "NotContains", "StartsWith", "EndsWith"]
 _ANYTHING = ["Exists", "NotExists", "Any", "IsIn", "IsNotIn"]
-_TEXT = [*TEXT_TESTS, "RegexMatch", *_ANYTHING, "IsInAttribute", "IsNotInAttribute"]
+_TEXT = [
+    *TEXT_TESTS,
+    "RegexMatch",
+    "RegexMatch",
+    "RegexMatch",
+    *_ANYTHING,
+    "IsInAttribute",
+    "IsNotInAttribute",
+]
 _NUMBER = ["Eq", "Neq", "Gt", "Gte", "Lt", "Lte"]
 _LIST = ["AllIn", "AllNotIn", "AnyIn", "AnyNotIn", "IsEmpty", "IsNotEmpty"]
 _LIST_ATTRIBUTE = ["AllInAttribute", "AllNotInAttribute", "AnyInAttribute", "AnyNotInAttribute"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import pytest
 
@@ -32,6 +33,29 @@ def ours(request: Request, *policies: dict) -> bool:
 
 def theirs(request: Request, *policies: dict) -> bool:
     return Oracle(policies, Algorithm.DENY_OVERRIDES).allows(request)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [
+        ("(?=.*a)b", "ba"),
+        (r"(a)\1", "aa"),
+        ("a*+b", "aab"),
+        ("(?:a$)+", "a"),
+        (r"a\Bb", "ab"),
+        (r".\b.", "a-"),
+        (r"(?a:\w)", "a"),
+        ("[[:alpha:]]", "a]"),
+        ("a{1001}", "a" * 1001),
+    ],
+)
+def test_a_regular_expression_that_cannot_be_held_to_the_length_of_its_text_is_refused(pattern, value):
+    matching = policy({"condition": "RegexMatch", "value": pattern})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what may become a nested class one day
+        assert theirs(asked(value), matching)
+        with pytest.raises(InvalidPredicate):
+            ours(asked(value), matching)
 
 
 def test_two_missing_attributes_are_not_equal():
