@@ -144,12 +144,12 @@ class Broker:
             self._taken(session, admitted, answer)
 
     def _taken(self, session: Session, admitted: Admitted, answer: Callable[[Taken], None]) -> None:
-        """Say so when events were routed and what they did to fluents is kept: otherwise they are sent again."""
+        """Say so when events were routed and what they did is kept: otherwise they are sent again."""
         session.recording.discard(admitted.taken.number)
         answer(admitted.taken)
 
     def _pass_on(self, admitted: Admitted) -> bool:
-        """Route events; true if they did something to fluents."""
+        """Route events; true if they did something that is to be kept."""
         marked = False
         if self.observer.causes or self.triggers:
             now = self.setting.now()
@@ -214,9 +214,10 @@ class Broker:
             self.forwarding.try_again()
 
     def _note(self, event: Event, now: float, local: bool) -> bool:
-        """See which replays an event starts, and whether it does something to fluents."""
+        """See what an event does to fluents, and which replays it starts; whether anything is to be kept of that."""
         marked = self.observer.hear(event, now, local)
         for due in self.triggers.hear(event, now):
+            marked = True
             self.on_due(due)
         return marked
 

@@ -165,6 +165,7 @@ class BrokerService:
         recorder = await stack.enter_async_context(recording(history, self._serving.name, self.catalogue))
         self.broker.setting.recorder = self._pages.keeper = recorder
         self.broker.observer.keep_in(recorder.fluents)
+        self._replays.rules.owing.keep_in(recorder.fluents)
 
     def _send(self, subject: str, data: bytes) -> None:
         try:
@@ -216,6 +217,7 @@ class BrokerService:
             self._end_sessions(now)
             self.broker.try_again()
             self._replays.tick()
+            self._replays.rules.tick()
             if self.links.notes.found_types:
                 self.links.notes.found_types = False
                 await self.evolve(self.claims.epoch)

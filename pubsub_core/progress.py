@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from pubsub_core.event import Event
 from pubsub_core.messages import Sent, Unfinished
 
+MOST_OVER = 1024
+"""So many replays that are over are remembered."""
+
 
 class Progress:
     """Of one replay."""
@@ -36,7 +39,9 @@ class RuleReplays:
 
     def __init__(self) -> None:
         self._under_way: dict[bytes, Progress] = {}
-        self._current = Progress()
+        self._over: dict[bytes, None] = {}
+        """Those that are: a broker that was killed before it knew may send them again."""
+        self._current: Progress | None = None
 
     @property
     def unfinished(self) -> tuple[Unfinished, ...]:
@@ -45,16 +50,20 @@ class RuleReplays:
 
     def follow(self, sent: Sent) -> None:
         """What is read from now on is of this replay."""
-        self._current = self._under_way.setdefault(sent.ticket, Progress())
+        over = sent.ticket in self._over
+        self._current = None if over else self._under_way.setdefault(sent.ticket, Progress())
 
     def is_new(self, event: Event) -> bool:
-        return self._current.is_new(event)
+        return self._current is not None and self._current.is_new(event)
 
     def end(self, ticket: bytes) -> None:
         self._under_way.pop(ticket, None)
+        self._over[ticket] = None
+        if len(self._over) > MOST_OVER:
+            del self._over[next(iter(self._over))]
 
     def expect(self, unread: Iterable[object]) -> None:
         """Of these words, which will not be read, keep in mind which replays have begun."""
         for each in unread:
-            if isinstance(each, Sent):
+            if isinstance(each, Sent) and each.ticket not in self._over:
                 self._under_way.setdefault(each.ticket, Progress())

@@ -18,7 +18,9 @@ MOST_REPLAYS = 64
 MOST_JOINED = 256
 """So many subscriptions of a client may have begun in the past."""
 MOST_DUE = 64
-"""So many replays that rules have started may be under way in one session."""
+"""So many replays that rules have started may be under way in one session; others wait for their turn."""
+MOST_OWED = 256
+"""So many may be under way or wait for one client: it is told of those that are left out."""
 
 
 def admit(sessions: Iterable[Session], session: Session, playback: Playback, name: str) -> None:

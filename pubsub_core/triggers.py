@@ -6,10 +6,13 @@ starts at most one replay; replayed events come by another way, and start none.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from authz.predicate import Predicate
 from authz.rules import AutoReplay, Call, Moment
@@ -48,6 +51,8 @@ class Due:
     """What the rule's filter says of the events alone."""
     test: Callable[[Event, float], bool] | None
     """The whole of it, if there is more."""
+    cause: bytes = b""
+    """What tells the event from others that it is due for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,10 @@ class _Ready:
         if not all(test(case) for test in self.where):
             return None
         query = Query(_time(self.start, case), _time(self.end, case), *self._held(case))
-        return self.sending(query)
+        return self.sending(query, _cause(event))
 
-    def sending(self, query: Query) -> Due:
-        return Due(self.id, self.subscription, query, self.narrow, self.test)
+    def sending(self, query: Query, cause: bytes = b"") -> Due:
+        return Due(self.id, self.subscription, query, self.narrow, self.test, cause)
 
     def _held(self, case: Case) -> tuple[str, str]:
         """The fluent that must have held, and the one that must not."""
@@ -86,6 +91,12 @@ class _Ready:
         known = tuple(each for each in things if isinstance(each, str | int | float | bool))
         held = str(Call(self.rule.during.fluent.name, known))
         return ("", held) if self.rule.during.inverted else (held, "")
+
+
+def _cause(event: Event) -> bytes:
+    """A name for an event, the same wherever and however often it is heard."""
+    name = msgspec.msgpack.encode((event.publisher, event.sequence, event.time, event.type))
+    return hashlib.blake2b(name, digest_size=16).digest()
 
 
 def _time(term: Term | None, case: Case) -> float | None:

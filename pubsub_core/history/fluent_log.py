@@ -1,7 +1,8 @@
-"""The marks of fluents in a history: when each began and ended, so that a restart forgets none of it.
+"""The marks that events leave in a history besides themselves, so that a restart forgets none of it.
 
-Invariant: what is forgotten concerns only times from which no event is kept any more; a fluent that still holds is
-known however long ago it began.
+These are when fluents began and ended, and which past events rules have yet to send to whom. Invariant: what is
+forgotten concerns only times from which no event is kept any more, and what nobody is owed; a fluent that still holds
+is known however long ago it began.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import TypeAlias
 import msgspec
 
 from pubsub_core.history.keeping import Keeping
+from pubsub_core.owing import Debt, Receipt
 from pubsub_core.rules.fluents import KEPT_SECONDS
 from pubsub_core.rules.observer import Mark
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Mark).decode
+_decode = msgspec.msgpack.Decoder(Mark | Debt | Receipt).decode
 
 Row: TypeAlias = tuple[int, bytes]
 """A mark as it was stored, and where."""
@@ -39,7 +41,18 @@ class FluentLog:
     def append(self, mark: Mark) -> None:
         self._store(_encode(mark))
 
+    def note(self, word: Debt | Receipt) -> None:
+        self._store(_encode(word))
+
     def marks(self) -> Iterator[Mark]:
+        return (each for each in self._words() if isinstance(each, Mark))
+
+    def debts(self) -> Iterator[tuple[Debt, bool]]:
+        """What rules had to send, and whether they still have."""
+        received = {each.ticket for each in self._words() if isinstance(each, Receipt)}
+        return ((each, each.ticket not in received) for each in self._words() if isinstance(each, Debt))
+
+    def _words(self) -> Iterator[Mark | Debt | Receipt]:
         return (_decode(each) for _, each in self._stored)
 
     def since(self, now: float) -> float:
@@ -56,10 +69,27 @@ def needed_since(kept: Iterable[Keeping], now: float) -> float:
 
 
 def superfluous(stored: Iterable[Row], before: float) -> list[int]:
-    """The marks that no question about `before` or later needs, and those that say again what another does."""
+    """What no question about `before` or later needs, what says again what another does, and what nobody is owed."""
+    words = [(row, _decode(body)) for row, body in stored]
+    marks = ((row, each) for row, each in words if isinstance(each, Mark))
+    return [*_paid(words), *_unneeded(marks, before)]
+
+
+def _paid(words: Iterable[tuple[int, Mark | Debt | Receipt]]) -> Iterator[int]:
+    owed: dict[bytes, int] = {}
+    for row, word in words:
+        if isinstance(word, Debt):
+            owed[word.ticket] = row
+        elif isinstance(word, Receipt):
+            yield row
+            if word.ticket in owed:
+                yield owed[word.ticket]
+
+
+def _unneeded(marks: Iterable[tuple[int, Mark]], before: float) -> list[int]:
     latest: dict[object, tuple[int, Mark]] = {}
     said, gone = set[Mark](), list[int]()
-    for row, mark in ((row, _decode(body)) for row, body in stored):
+    for row, mark in marks:
         if mark in said:
             gone.append(row)
             continue

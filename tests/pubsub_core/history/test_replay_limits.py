@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -69,7 +70,10 @@ async def test_only_so_many_subscriptions_of_a_client_begin_in_the_past_and_a_lo
     assert len(session.subscriptions) == MOST
 
 
-async def test_rules_send_only_so_much_at_a_time_whatever_the_client_asked_for(home, caplog):
+async def test_rules_send_only_so_much_at_a_time_and_what_cannot_wait_is_told_to_be_missing(
+    home, monkeypatch
+):
+    monkeypatch.setattr("pubsub_core.rule_sending.MOST_OWED", MOST + 1)
     place, service, reading = home
     emergency = await place.define("Emergency", *EMERGENCY)
     await eventually(lambda: any(each.definition.id == emergency.id for each in service.catalogue))
@@ -82,8 +86,13 @@ async def test_rules_send_only_so_much_at_a_time_whatever_the_client_asked_for(h
     send, due = service.broker.on_due, []
     service.broker.on_due = due.append
     await publish(ann, emergency, {"patient": "p"})
-    for _ in range(MOST + 1):
-        send(due[0])
-    assert caplog.text.count("is sent no more by rules") == 1
-    seen = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(MOST * 20)]
+    for number in range(MOST + 2):
+        send(replace(due[0], cause=bytes([number])))
+        send(replace(due[0], cause=bytes([number])))  # the same again
+    seen = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range((MOST + 1) * 20)]
     assert all(each.replayed for each in seen)
+    await publish(ann, reading, {"patient": "p", "pulse": 99})
+    assert (await asyncio.wait_for(anext(subscriber), PATIENCE))["pulse"] == 99
+    assert set(subscriber.missing) == {
+        "`before` sends no more: 4 replays wait for this client, the most that may"
+    }

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
 from authz import Identity
 from authz.predicate import TRUE
+from pubsub_core.event import Event
+from pubsub_core.history.fluent_log import superfluous
+from pubsub_core.history.store import HistoryStore
+from pubsub_core.messages import Sent
 from pubsub_core.playback import Query
+from pubsub_core.progress import RuleReplays
 from pubsub_core.switchboard import Subscription
 from pubsub_core.ticket import LASTS_SECONDS, Tickets
 from pubsub_core.triggers import Due
@@ -97,6 +103,80 @@ async def test_what_no_rule_would_send_any_more_is_not_sent_on_and_the_reader_is
     await publish(sensor, reading, {"patient": "p1", "pulse": COUNT})
     await asyncio.wait_for(anext(subscriber), PATIENCE)
     assert subscriber.missing == ("no rule sends it now",)
+
+
+@pytest.fixture
+async def untold(place, alarm, tmp_path):
+    """A subscriber whose broker has heard what starts two rules, and is gone before it told the subscriber of them."""
+    again = {"identity": Identity.generate(), "history": setting(f"sqlite:///{tmp_path / 'ward.db'}")}
+    async with place.running("ward", **again) as ward:
+        client = await place.client("carer", "ward")
+        subscriber = await client.subscriber(alarm[1].name)
+        ward.broker.flush = lambda session: None
+        home = place.services[0].broker
+        await eventually(lambda: any(alarm[2].id in each.served for each in home.peers.values()))
+        await publish(alarm[0], alarm[2], {"patient": "p1"})
+        owing = ward._replays.rules.owing
+        await eventually(lambda: len(tuple(owing)) == 2)
+        await eventually(lambda: len(ward.broker.setting.recorder.store.marks()) == 2)
+    place.services.remove(ward)
+    return subscriber, again
+
+
+async def test_what_a_rule_has_yet_to_send_outlasts_a_broker_with_a_history_for_its_own_client_and_once(
+    place, alarm, untold
+):
+    subscriber, again = untold
+    ward = await place.broker("ward", **again)
+    other = await (await place.client("other", "ward")).subscriber(alarm[1].name)
+    seen = await read(subscriber, COUNT)
+    assert sorted(seen) == sorted((f"p{1 + n % 2}", n) for n in range(COUNT))
+    assert (subscriber.missing, other.unread) == ((), 0)
+    recorder, owing = ward.broker.setting.recorder, ward._replays.rules.owing
+    await eventually(lambda: not tuple(owing))
+    await eventually(lambda: len(superfluous(recorder.store.marks(), 0.0)) == len(recorder.store.marks()))
+    (debt, _), *_ = recorder.fluents.debts()
+    session = next(each for each in ward.broker.sessions.values() if str(each.key) == debt.holder)
+    (asked,) = session.subscriptions.values()
+    ward.broker.on_due(Due(debt.rule, asked, Query(), TRUE, None, debt.cause))
+    assert not session.playbacks, "the trigger has come again"
+    ward.broker.on_due(Due(debt.rule, asked, Query(), TRUE, None, b"another"))
+    assert session.playbacks
+
+
+async def test_what_a_rule_has_to_send_is_kept_before_the_trigger_counts_as_taken(place, alarm, monkeypatch):
+    sensor, reading, emergency = alarm
+    subscriber = await sensor.subscriber(reading.name)
+    gate, append = threading.Event(), HistoryStore.append
+
+    def append_late(store, events, marks=()):
+        assert not marks or gate.wait(60)
+        return append(store, events, marks)
+
+    monkeypatch.setattr(HistoryStore, "append", append_late)
+    publishing = asyncio.create_task(publish(sensor, emergency, {"patient": "p1"}))
+    (home,) = place.services
+    await eventually(lambda: len(tuple(home._replays.rules.owing)) == 2)
+    (session,) = home.broker.sessions.values()
+    assert session.recording
+    assert not publishing.done()
+    gate.set()
+    await publishing
+    assert len(await read(subscriber, COUNT)) == COUNT
+
+
+def test_what_is_over_is_read_once_although_a_broker_sends_it_again():
+    event = Event("t", "v", b"k", 1.0, 1, {})
+    replays = RuleReplays()
+    replays.follow(Sent(b"ticket"))
+    assert replays.is_new(event)
+    replays.end(b"ticket")
+    replays.expect([Sent(b"ticket")])
+    replays.follow(Sent(b"ticket"))
+    assert not replays.is_new(event)
+    assert not replays.unfinished
+    replays.follow(Sent(b"another"))
+    assert replays.is_new(event)
 
 
 def test_a_ticket_is_good_for_its_client_and_its_subscription_and_for_a_day():
