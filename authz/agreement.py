@@ -25,7 +25,7 @@ _INFO = b"authfabric answers 1\0"
 
 
 class AgreementKey:
-    """One party's half of all its pairwise keys. It never shows its private part."""
+    """One party's X25519 key pair, by which it agrees on a key with each other. It never shows its private half."""
 
     __slots__ = ("_private", "public")
 
@@ -43,7 +43,7 @@ class AgreementKey:
         return cls(X25519PrivateKey.from_private_bytes(identity.derive(_PURPOSE)))
 
     def shared(self, other: bytes) -> bytes:
-        """What only these two parties can compute. Raises InvalidKey for what is no other party's key."""
+        """The Diffie-Hellman secret shared with another party. Raises InvalidKey if `other` is no public key."""
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(other))
         except ValueError:
@@ -72,7 +72,7 @@ class AnswerMac:
         return cls(_derive(own.shared(asker), asker, own.public))
 
     def tag(self, subject: str, question: bytes, answer: bytes) -> bytes:
-        """What proves an answer to a question that was asked on a subject."""
+        """The message authentication code of an answer, bound to the question and to the subject it was asked on."""
         keyed, where = self._keyed.copy(), subject.encode()
         # The lengths keep anything from passing for the end of the one or the beginning of the next.
         lengths = (len(where) << 64 | len(question)).to_bytes(16, "big")

@@ -77,7 +77,7 @@ class PolicyChange(msgspec.Struct, frozen=True):
 
     epoch: int
     previous: int
-    """The epoch this step starts from. Whoever stands elsewhere has missed something."""
+    """The epoch this step starts from. A cache at any other epoch has missed a change."""
     effects: tuple[Effect, ...] = ()
     whole: bool = False
     """Nothing is known about what changed: everything may have."""
@@ -86,10 +86,10 @@ class PolicyChange(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """The feed's sign of life: at the instant `at` its newest change was number `sequence`, to epoch `epoch`.
+    """The feed's heartbeat: at the instant `at` its newest change was number `sequence`, to epoch `epoch`.
 
-    The instant is when the sender asked the store, by the sender's clock. A sender cut off from the store has
-    nothing new to say, and must not say the old again with a new time.
+    It extends leases. The instant is when the sender asked the store, by the sender's clock. A sender cut off from the
+    store has nothing new to say, and must not say the old again with a new time.
     """
 
     epoch: int

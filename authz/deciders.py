@@ -1,4 +1,4 @@
-"""Who may decide what: the PDPs that have introduced themselves, by the word of the roots that are trusted.
+"""Trusted deciders: PDPs that showed a capability chain from a trusted root, and what each may decide.
 
 Invariant: a decider that `get` returns holds, at that time, a chain from a trusted root that neither expired
 nor was revoked as far as was heard, and owns the key it is found by. What no time can change is computed
@@ -24,9 +24,9 @@ from authz.spki.use import Spent, Use, permit
 from authz.spki.verifier import Verifier
 
 MAX_DECIDERS = 4096
-"""More than so many are not remembered: whoever may delegate could make up any number."""
+"""The most deciders that are remembered: a key that may delegate could make up any number of them."""
 OBJECTS_KEPT = 65_536
-"""For so many objects a decider's authority is looked up rather than computed."""
+"""The most objects for which a decider remembers whether its authority covers them."""
 
 
 class Decider:
@@ -63,7 +63,7 @@ class Decider:
         return self.reduced.capability.subject
 
     def may_decide(self, request: Request, at: float) -> bool:
-        """Whether its authority covers the request's object, now. Whoever asks makes use of it."""
+        """Whether its authority covers the request's object, now. Each call is one use, which rates count."""
         if self._everything:
             return True
         name = request.object.id
@@ -86,7 +86,7 @@ class Decider:
         )
 
     def may_decide_all(self, requests: Iterable[Request], at: float) -> bool:
-        """Whether its authority covers every request, without making use of what it has a limited number of."""
+        """Whether its authority covers every request unconditionally, so that no rate has to be counted."""
         if self._everything:
             return True
         covered = self._covered
@@ -175,7 +175,7 @@ class Deciders:
         return True
 
     def _make_room(self, key: bytes) -> None:
-        """Where all places are taken, the one that was taken first is given up."""
+        """Evict the oldest decider if the table is full."""
         if len(self._known) >= self._most and key not in self._known:
             self._known.pop(next(iter(self._known)))
 

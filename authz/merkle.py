@@ -1,4 +1,4 @@
-"""One signature for many statements: a tree of hashes over them, and short proofs that one is among them.
+"""Merkle trees: one signature for many statements, and short proofs that one statement is among them.
 
 The tree is that of Certificate Transparency (RFC 6962, section 2.1), over SHA-256. Leaves and inner nodes are
 hashed with different first bytes, so that no inner node passes for a statement. Invariant: if `includes` says

@@ -1,7 +1,7 @@
 """Releases: the signed statements by which policies come into force in a domain, one after the other.
 
-The store gives each release its epoch. A release names the one before it by its hash, so that history cannot be
-altered unseen, and says what it may change, so that caches forget only that.
+The store gives each release its epoch. A release names the one before it by its hash (a hash chain), so that history
+cannot be altered unseen, and says what it may change, so that caches forget only that.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Attributes: TypeAlias = dict[str, object]
 
 
 class _Nothing(Attributes):
-    """No attributes at all: one for everybody who has none, and therefore never to be filled."""
+    """The empty attributes that all entities without any share: it can never be filled."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a request cannot be changed: make another one")
@@ -28,7 +28,7 @@ MAX_BYTES = {"subject": 256, "object": 768, "action": 128}
 
 _SHORT = min(MAX_BYTES.values())
 NAMES_KEPT = 16_384
-"""So many names are remembered as good: most are asked about again."""
+"""The most names that are remembered as valid: most are asked about again."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -1,4 +1,4 @@
-"""Signed values: what was said, by whom, and for which purpose, so that it cannot be passed off as something else."""
+"""Signed values with domain separation: a signature made for one purpose is never taken for another."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ GRAMMARS = Path(__file__).parent / "predicate"
 
 _MOST = 8
 _LONGEST = 60
-"""So much of what was met is shown."""
+"""The most characters of the offending text that a message quotes."""
 
 
 class Language(Generic[T]):

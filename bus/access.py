@@ -28,7 +28,7 @@ class AccessRefused(BusError):
 
 
 class CapabilityRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Somebody asks for what they may have now. Signed, it is good for a moment only."""
+    """A request for the capability that its signer is entitled to now. It is accepted for a few seconds only."""
 
     at: float
     session: str = ""
@@ -36,7 +36,7 @@ class CapabilityRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AccessAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """A chain, encoded; or what is in the way."""
+    """A capability chain, encoded; or why there is none."""
 
     chain: bytes = b""
     problem: str = ""
@@ -54,7 +54,7 @@ async def ask_capability(connection: Connection, at: float, session: str = "") -
 
 
 async def ask_renewal(connection: Connection, at: float, session: str = "") -> AccessAnswer:
-    """That chain, and what its holder shows of itself on encrypted links. Raises AccessRefused."""
+    """A fresh chain, and a fresh TLS certificate over the same key. Raises AccessRefused."""
     assert connection.credentials is not None
     request = CAPABILITY_REQUEST.sign(CapabilityRequest(at, session), connection.credentials.identity)
     return await _ask(connection, RENEW, request)

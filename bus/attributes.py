@@ -25,7 +25,7 @@ from bus.responder import responding
 from bus.subjects import QUEUE, attributes, attributes_changed
 
 PER_MESSAGE = 500
-"""So many entities are spoken of in one message."""
+"""The most entities that one message is about."""
 
 _log = logging.getLogger("authfabric.bus")
 

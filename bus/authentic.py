@@ -1,4 +1,4 @@
-"""The form of an answer that only its asker can check: who it is from, a tag, and the answer as it would stand alone.
+"""Authenticated answers: the sender's key, a message authentication code that only the asker can check, and the answer.
 
 The first byte is no version of the plain form, so that neither is ever taken for the other.
 """

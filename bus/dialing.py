@@ -1,4 +1,4 @@
-"""Dialing: trying a network's servers, one after the other, until one lets us in by the credentials that we show."""
+"""Connecting: trying each of several servers in turn until one accepts our credentials."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SURVIVE_FROZEN_NODES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Whom to dial, and what to do about what happens to the line afterwards."""
+    """Which servers to connect to, and the callbacks for what happens to the connection afterwards."""
 
     url: str
     name: str
     inbox: str
     credentials: Callable[[], Credentials | None]
-    """Those of the moment: a line that was lost comes back with what was renewed meanwhile."""
+    """Asked for at each attempt, so that a reconnect uses what was renewed meanwhile."""
     on_error: Callable[[Exception], Awaitable[None]]
     on_reconnected: Callable[[], Awaitable[None]]
     on_closed: Callable[[], Awaitable[None]]

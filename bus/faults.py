@@ -8,7 +8,7 @@ from bus.client import Handler
 from bus.connection import Connection, Subscription
 
 Loses = Callable[[bytes], bool]
-"""Called with the payload of a message that arrived: whether it is to be as if it had not."""
+"""Called with the payload of a message that arrived: whether to drop it."""
 
 
 class FaultyConnection(Connection):

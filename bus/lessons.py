@@ -1,4 +1,4 @@
-"""What PDPs teach: decisions that anyone can verify, published for those who wish to learn from them."""
+"""Cooperative caching: signed decisions that PDPs publish, so that caches learn from answers given to others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from authz.statement import Statement
 from bus.envelope import Unpack
 
 WISH_SECONDS = 2.0
-"""How often a wish is repeated."""
+"""How often a cache repeats its wish."""
 WISH_TTL = 7.0
 """How long a wish is remembered."""
 MAX_WISHES = 1024
-"""So many different wishes are remembered in a domain."""
+"""The most different wishes that are remembered in a domain."""
 
 
 class Taught(msgspec.Struct, frozen=True, array_like=True):
@@ -33,7 +33,7 @@ class Lesson(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Wish(msgspec.Struct, frozen=True, array_like=True):
-    """Somebody, never who, would learn from decisions on these topics, in text form."""
+    """The topics, in text form, on which some cache wants to hear decisions. It does not say which cache."""
 
     topics: list[str]
 

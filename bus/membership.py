@@ -1,4 +1,4 @@
-"""Being a member: saying, every second and after each change, how far one is with a domain's policies."""
+"""Reporting, every second and after each change, which policy epoch this process has applied."""
 
 from __future__ import annotations
 

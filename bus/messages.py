@@ -15,7 +15,7 @@ from bus.errors import BadMessage
 MAX_QUESTIONS = 1024
 """The most requests that one message may hold."""
 _MOST_DISTINCT = 256
-"""So many decisions can be told apart by one byte."""
+"""The most decisions that an index of one byte can tell apart."""
 
 
 _ANNOUNCEMENT = b"authfabric announcement 1\0"

@@ -1,4 +1,4 @@
-"""Who uses which subjects: what the members of a network publish and listen to, by what they do there.
+"""Which NATS subjects each role in a network needs: what askers, deciders, brokers and auditors publish and hear.
 
 A network is a domain's token, or `*` for all domains. Subjects are patterns here, as NATS has them in permissions.
 """

@@ -1,4 +1,4 @@
-"""Renewing a connection before the server ends it, so that no request is lost when a capability expires."""
+"""Renewing credentials and connection before they expire, so that no request is lost."""
 
 from __future__ import annotations
 

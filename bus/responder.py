@@ -1,4 +1,4 @@
-"""Answering questions that take their time: a few at once, some more waiting, the rest refused."""
+"""Answering requests with bounded concurrency and a bounded queue; what exceeds both is refused as busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word of what was taken back: notices in a store that everyone reads, and hears of at once.
+"""The revocation feed: notices in a store that everyone reads, with a push for each new one.
 
 The store is trusted with nothing but keeping: whoever reads a notice verifies it. Nothing is ever taken out, so what
 was missed while a connection was away is found when it is back.

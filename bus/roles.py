@@ -35,7 +35,7 @@ from bus.subjects import roles
 SUBJECT, SESSION = "subject", "session"
 """What a role service can be asked about: all the roles of a principal, or one session."""
 ATTEMPTS = 5
-"""So often a deed is tried that others came in between of."""
+"""How often a command is tried when it conflicts with others."""
 
 
 class RoleRefused(BusError):

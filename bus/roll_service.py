@@ -1,4 +1,4 @@
-"""Remembering whom one has heard, for whoever wants to know who must apply a release."""
+"""Tracking the members of a domain, for whoever wants to know who must apply a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who applies a domain's policies, and how far each of them is. Soft state: whoever falls silent is forgotten."""
+"""The members that apply a domain's policies, and the epoch each has reached. Soft state: silence is forgotten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bus.messages import MemberStatus, Roll
 SILENT_SECONDS = 3.5
 """Members speak every second: after so long without a word something is wrong."""
 FORGET_SECONDS = 30.0
-"""After so long without a word a member that sets itself no limit is taken to be no more."""
+"""How long after its last word a member without a lease is taken to be gone."""
 
 MOST = 65_536
 """More members than this are not remembered: a flood of made-up ones must not fill the memory."""

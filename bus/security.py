@@ -16,7 +16,7 @@ from bus.callout import account_key
 ACCOUNT = "APP"
 """The account that everybody is in."""
 AUTHORIZATION_SECONDS = 1.5
-"""A connection that nobody has decided on by then is refused; clients wait a little longer than that."""
+"""How long a server waits for the decision on a connection; clients wait a little longer than that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from bus.subjects import CONTENT, RELEASED, RELEASES, released, token
 T = TypeVar("T")
 
 HISTORY = 64
-"""So many releases of a domain are kept: the most that a bucket can."""
+"""How many releases of a domain are kept: the most that a bucket can."""
 CHUNK_BYTES = 512 * 1024
 SECONDS = 3.0
 """How long an answer of the store is waited for."""

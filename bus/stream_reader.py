@@ -20,7 +20,7 @@ from bus.errors import BusError, StoreUnavailable
 BATCH = 64
 SECONDS = 5.0
 _IDLE_NANOSECONDS = 30 * 10**9
-"""After so long without a request the server forgets a reader that did not say that it has ended."""
+"""How long after its last request the server deletes a consumer that was not ended."""
 _NO_STREAM = 10059
 _API = "$JS.API.CONSUMER"
 

@@ -1,4 +1,4 @@
-"""Reading one's own writes: asking until the answer is by policies at least as new as some that the caller has seen."""
+"""Read-your-writes consistency: asking until the answer rests on policies of at least a given epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that travel together: sent, hedged, retried and given up as one, answered one by one."""
+"""Batches of questions: sent, hedged, retried and given up together, answered one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The circuit that makes a dead fabric cost microseconds, not a timeout for each call."""
+"""A circuit breaker: while the fabric is dead, a call costs microseconds instead of a timeout."""
 
 from __future__ import annotations
 

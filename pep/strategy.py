@@ -1,4 +1,4 @@
-"""Whom to ask, and when to ask again."""
+"""How a PEP asks: all replicas, one, or one with a hedged second request; and when it retries."""
 
 from __future__ import annotations
 

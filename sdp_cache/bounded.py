@@ -1,4 +1,4 @@
-"""A bounded cache whose hits cost little more than a dictionary's."""
+"""Bounded caches with second-chance (CLOCK) eviction: a hit costs little more than a dictionary's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACE_BYTES = 1024
 
 
 class Usable(Protocol):
-    """What can be cached so: whoever uses an entry sets `used`."""
+    """An entry of such a cache: whoever uses it sets its reference bit, `used`."""
 
     used: bool
 

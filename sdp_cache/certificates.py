@@ -57,7 +57,7 @@ class _Bucket:
 
 
 class CertificateCache:
-    """Certificates by what they ask for, taking at most `size` places; with too many shapes it starts anew."""
+    """Certificates, indexed by the values they ask for, in at most `size` places; too many shapes start it anew."""
 
     __slots__ = ("_buckets", "_log", "_shapes")
 

@@ -1,4 +1,4 @@
-"""What can be gathered along the paths of a graph, for all its nodes at once.
+"""Transitive closure by strongly connected components: what each node gathers from all that it reaches.
 
 After Sharir, "A Strong-Connectivity Algorithm and its Applications in Data Flow Analysis" (1981). Invariant: components
 come each after all those it leads to, so an edge costs one operation on masks, on cycles or not.

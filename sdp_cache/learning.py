@@ -1,4 +1,4 @@
-"""Learning from decisions that others asked for: verified, never taken on anyone's word.
+"""Cooperative caching: learning from signed decisions that others asked for, each verified here.
 
 Invariant: whatever reaches the caches was signed, lately and in this domain, by a decider whose authority
 covers its object. So the caches hold what a PDP decided, as if it had been asked from here; who asked, and

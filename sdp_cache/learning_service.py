@@ -1,4 +1,4 @@
-"""An SDP's ear for what PDPs teach: it says what it would learn from, and hears it."""
+"""Subscribing an SDP to signed decisions: it says which topics it wants, and learns from what arrives."""
 
 from __future__ import annotations
 

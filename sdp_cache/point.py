@@ -39,7 +39,7 @@ class SecondaryPoint:
 
     @property
     def diverged(self) -> bool:
-        """Whether only a restart can help."""
+        """Whether the feed contradicts what was applied, so that only a restart can help."""
         return self._lease.diverged
 
     def answer(self, request: Request, now: float, at_least: int = 0) -> Decision | None:

@@ -1,4 +1,4 @@
-"""Sets of roles as integers: one bit a role, so that subset and intersection are single operations.
+"""Sets of roles as bit masks: one bit a role, so that subset and intersection are single operations.
 
 Invariant: with a hierarchy every mask made here is closed under juniors, for a senior role has what its
 juniors have.

@@ -1,4 +1,4 @@
-"""What one attribute can still be, once some comparisons are known to hold of it and others not.
+"""The values that one attribute can still have, once some comparisons are known to hold of it and others not.
 
 A domain may be larger than the truth, never smaller. It is exact for presence, type, order, equality,
 membership, prefixes, networks and set relations; other tests of strings are tried on each string that is

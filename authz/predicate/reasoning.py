@@ -17,7 +17,7 @@ from authz.predicate.terms import FALSE, And, Literal, Not, Or, Path, Predicate,
 from authz.predicate.traversal import conjuncts
 
 MAX_BRANCHES = 1024
-"""Beyond so many branches the answer is the cautious one."""
+"""With more branches than this, `satisfiable` says yes without looking."""
 
 
 def covers(wide: Predicate, narrow: Predicate) -> bool:

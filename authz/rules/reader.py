@@ -40,11 +40,11 @@ from authz.syntax import Language, place
 Names = tuple[str, ...]
 
 MOST_TEXT = 1_000_000
-"""So many characters a file of rules may have."""
+"""The most characters that a file of rules may have."""
 MOST_DEPTH = 30
-"""So deep conditions may be nested: what a PDP adds to them still fits."""
+"""The deepest that conditions may be nested: with what a PDP adds they still fit a message."""
 MOST_CALLS = 8
-"""So deep calls may be nested."""
+"""The deepest that calls may be nested."""
 
 
 def parse_rules(text: str, source: str = "") -> tuple[Rule, ...]:

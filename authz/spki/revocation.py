@@ -1,4 +1,4 @@
-"""Taking a capability back before it expires: numbered lists, and single events that travel faster.
+"""Revoking a capability before it expires: numbered revocation lists, and single events that travel faster.
 
 Only the issuer of a capability, or a key that the capability itself names for rechecks, can revoke it.
 Invariant: what was revoked stays revoked until it would have expired, in whatever order lists and events

@@ -16,7 +16,7 @@ from authz.seal import Seal
 from authz.statement import Statement
 
 _MARK = slice(1, 21)
-"""So much of a key's text says whose it is: a hundred bits."""
+"""The part of a key's text that stands for the key: a hundred bits."""
 
 
 class Vouched(msgspec.Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""The stream of decisions given: pages of records, each by one writer, in the order in which they were stored."""
+"""The audit stream in JetStream: pages of records, each page by one writer, in the order in which they were stored."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from bus.subjects import (
 )
 
 MAX_BYTES = 4 * 1024**3
-"""Beyond so much the oldest pages are discarded, unless the stream was set up otherwise."""
+"""The size at which the stream discards its oldest pages, unless it was set up otherwise."""
 MAX_HEAD_BYTES = 64 * 1024**2
-"""Beyond so much the heads of the writers that were silent longest are discarded."""
+"""The size at which the heads of the writers that were silent longest are discarded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Handing the decisions that were given to the audit stream, behind the back of whoever asked.
+"""Writing decisions to the audit stream in the background, so that no caller waits for it.
 
 Recording a decision takes a moment and never waits: encoding, hashing and storing happen later, a page at a time. While
 the store is away pages wait, in a bounded buffer; what does not fit is counted, and the count goes into the chain.
