@@ -35,7 +35,7 @@ from pdp.schema import Schema, misuses
 from pdp.source import Effect
 
 MOST_COMPARISONS = 200_000
-"""So many pairs of policies are compared; where there are more, some shadowed policies are not found."""
+"""The most pairs of policies that are compared; where there are more, some shadowed policies are not found."""
 
 
 def check(bundle: Bundle) -> list[Finding]:

@@ -21,7 +21,7 @@ from pdp.widening import attributes, widen
 
 MOST_EFFECTS = 512
 MOST_BYTES = 128 * 1024
-"""Beyond so much, caches are told to forget everything instead."""
+"""The longest list of effects that is sent; instead of a longer one, caches are told to forget everything."""
 
 
 @dataclass(frozen=True, slots=True)

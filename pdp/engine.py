@@ -13,7 +13,7 @@ from pdp.source import Effect, PolicySource, Prepares, Verdict, combine
 _ALLOW, _NO_POLICY = Effect.ALLOW, Reason.NO_POLICY  # members of an enum are slow to look up
 
 SLICE = 256
-"""So many requests are decided before others on the event loop get their turn."""
+"""How many requests are decided before the engine yields to the event loop."""
 
 
 class Engine:

@@ -37,9 +37,9 @@ from pdp.refute import Refuter, TooManyRivals, compile_refuter
 
 Filed: TypeAlias = Mapping[Scalar, Sequence[Predicate]]
 Intern: TypeAlias = Callable[[Literal], Literal]
-"""Gives the same object for equal literals."""
+"""Interning: gives the same object for equal literals."""
 FEW = 4
-"""So few conditions are refuted one by one, which leaves the literals weaker."""
+"""Up to this many conditions are refuted one by one, which leaves the literals weaker."""
 SHORT = 16
 """A literal lists at most so many constants, if another will do."""
 LONG = 256

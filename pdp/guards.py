@@ -1,4 +1,4 @@
-"""What must be so for a condition to hold, in a form that can be looked up instead of tried.
+"""Guards (access predicates): necessary conditions of a condition, by which it can be looked up instead of tried.
 
 A guard names a dimension of the request and keys in it; the condition can hold only of requests that have
 one of the keys there. A request has one key in `is` (the value at the path), one for each prefix of the

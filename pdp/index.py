@@ -22,7 +22,7 @@ T = TypeVar("T")
 Search: TypeAlias = Callable[[Request, Callable[..., object]], object]
 
 INLINE = 8
-"""So many items are tried by one function rather than by one each."""
+"""How many items one compiled function tries, rather than one function each."""
 
 
 class Index(Generic[T]):

@@ -1,4 +1,4 @@
-"""Why none of several conditions holds of a request: literals that are each false wherever some of them hold."""
+"""Refutation: literals, true of a request, that together imply that none of several conditions holds."""
 
 from __future__ import annotations
 

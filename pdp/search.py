@@ -31,9 +31,9 @@ Wanted: typing.TypeAlias = typing.Literal["subject", "object", "action"]
 ROOTS = frozenset(typing.get_args(Wanted))
 
 SLICE = 256
-"""So many requests are decided at once."""
+"""How many requests are decided at once."""
 MOST_DECISIONS = 20_000
-"""After so many, a page ends even if it is not full; its cursor leads on."""
+"""How many decisions one page may cost: then it ends even if it is not full, and its cursor leads on."""
 MOST_FOUND = 500
 
 

@@ -31,7 +31,7 @@ from pdp.warrant import Warrant
 ANNOUNCE_SECONDS = 1.0
 ANNOUNCE_TTL = 3.5
 SIGN_SECONDS = 10.0
-"""For so long an announcement is repeated as it was signed."""
+"""How long an announcement is repeated before it is signed anew."""
 MAX_ANNOUNCED = 256
 """A replica with more scopes than this announces only that it is there; its questions come one object at a time."""
 PROBE_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""Deciding a second time, slowly, by what defines the meaning: the reference, and py-abac for attribute policies."""
+"""The shadow evaluator: deciding a second time, slowly, by the reference, and by py-abac for attribute policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing what was decided, behind the back of whoever asked: for those who would learn from it, and for the audit.
+"""Batch signing of decisions in the background: for caches that learn from them, and for the audit trail.
 
 Nobody waits for it, and nothing is signed that nobody wants. What was decided is gathered for a moment, hashed into one
 tree and signed once. What comes too fast is not signed, and counted.

@@ -1,4 +1,4 @@
-"""Leaving comparisons out of a predicate so that it is true at least wherever it may be."""
+"""Over-approximating a predicate: without comparisons of hidden attributes, true at least wherever it may be true."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from pubsub_core.ways import Ways
 _log = logging.getLogger("authfabric.events")
 
 MAX_HELD = 10_000
-"""So many messages wait while the broker is held; those who send more are told to try again."""
+"""The most messages that wait while the broker is held; whoever sends more is told to try again."""
 
 MAX_UNKEPT = 1024
 """More bundles than a client has under way."""

@@ -34,7 +34,7 @@ from pubsub_core.switchboard import Subscription
 _log = logging.getLogger("authfabric.events")
 
 RETRY_SECONDS = 1.0
-"""After so long, what nobody answered is asked again."""
+"""How soon a question that nobody answered is asked again."""
 
 
 def replay_ask(holder: Holder, playback: Playback) -> Ask:

@@ -1,4 +1,4 @@
-"""Who saw what: for everything that is sent under rules, whom, which attributes of which events, and by which rules.
+"""Disclosure records: for everything sent under rules, to whom, which attributes of which events, by which rules.
 
 What goes into one message is told together. Telling never waits; whoever is told keeps it, or counts what it cannot.
 """

@@ -1,4 +1,4 @@
-"""Where a broker is spoken to: by clients, sealed, and by other brokers, on the subjects that are its own."""
+"""A broker's endpoints on the bus: the subjects on which clients, under encryption, and other brokers reach it."""
 
 from __future__ import annotations
 

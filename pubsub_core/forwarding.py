@@ -27,13 +27,13 @@ from pubsub_core.switchboard import Switchboard
 from pubsub_core.ways import Ways
 
 MAX_PARCEL_BYTES = 192 * 1024
-"""So much goes in one parcel: a number on the line is taken by what cannot be sent, and all after it would wait."""
+"""The most bytes in one parcel: one too large to send would take a sequence number, and block all after it."""
 Place: TypeAlias = tuple[int, msgspec.Raw, Event]
 """An event with its place in a bundle."""
 PATIENCE = 600.0
 """Seconds for which keys are waited for to seal with."""
 MAX_UNSEALED = 1024
-"""So many parcels wait for keys."""
+"""The most parcels that wait for keys."""
 
 
 @dataclass(frozen=True, slots=True)

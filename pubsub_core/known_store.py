@@ -1,4 +1,4 @@
-"""Which other brokers there are, in a file: so that a broker that was restarted misses those it does not hear yet.
+"""The brokers known before, in a file: so that a broker that was restarted waits for those it does not hear yet.
 
 What they have of the past is then waited for, and named if it does not come. Without the file a broker knows only whom
 it has heard since it started.

@@ -1,4 +1,4 @@
-"""What has come before the keys that open it: kept for each sender by itself, in order, and not for ever.
+"""A bounded queue, for each sender, of what arrived before the keys that open it.
 
 Invariant: what one sender has sent is opened in the order in which it came, and takes no room from what others send.
 """
@@ -17,9 +17,9 @@ T = TypeVar("T")
 PATIENCE = 10.0
 """Seconds for which keys are waited for."""
 MAX_LATE = 1024
-"""So many things of one sender wait for keys."""
+"""The most messages of one sender that wait for keys."""
 MAX_LATE_BYTES = 16 * 1024 * 1024
-"""So many bytes they have together."""
+"""The most bytes that they hold together."""
 
 
 @dataclass(frozen=True, slots=True)

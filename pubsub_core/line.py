@@ -1,4 +1,4 @@
-"""Lines between brokers: what is sent on one arrives whole, in order and once, although connections break.
+"""Reliable lines between brokers: numbered messages that arrive in order and once, although connections break.
 
 The sender numbers what it sends and keeps the last of it; the receiver says what it lacks, and is sent that again.
 Every message is authenticated by a secret that only the two share, so nobody else can use up a number. Invariant: what
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 KEPT = 1024
-"""So many messages are kept to be sent again."""
+"""How many sent messages are kept for retransmission."""
 KEPT_BYTES = 32 * 1024 * 1024
 
 

@@ -28,9 +28,9 @@ PEER_TTL = 5.0
 MAX_SKEW = 10.0
 """Seconds by which the clocks of brokers may differ."""
 MAX_STRANGERS = 64
-"""So many brokers are listened to that are trusted with nothing known here."""
+"""The most brokers that are listened to though they are trusted with nothing known here."""
 MAX_NAMES = 8
-"""Under so many names one key may be a broker."""
+"""The most names under which one key may be a broker."""
 
 
 class Links:

@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 Values = Mapping[str, object]
 FEW = 6
-"""So many filters are tried faster than looked up."""
+"""Up to this many filters, trying each is faster than looking them up."""
 
 
 @dataclass(frozen=True, slots=True)

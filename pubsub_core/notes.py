@@ -1,4 +1,4 @@
-"""What brokers tell each other besides that they are there: what is wanted, definitions, and what got lost.
+"""Control messages between brokers: subscriptions, type definitions, and requests for retransmission.
 
 Everything here is signed by the broker that says it, so it may come through others; it is told again to whoever shows
 that it has not heard it.

@@ -1,4 +1,4 @@
-"""How fast past events may be sent, where rules limit it: at most so many in any span of so long."""
+"""A sliding-window rate limiter for replays: at most so many events in any span of so many seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a reader has come in past events, which come in order of time, so that it can go on after a loss.
+"""Resumption of a replay: how far a reader has come in past events, which come in order of time.
 
 Invariant: whoever asks again for everything from `start` on, and drops what is not new, has each event once.
 """

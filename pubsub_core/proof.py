@@ -1,4 +1,4 @@
-"""Credentials with events: one signature over many events, and the care with which others look at it.
+"""Batch signatures: one over many events, with the publisher's credential, of which other brokers verify a sample.
 
 A publisher signs the digests of the events that it sends together, with the time and a nonce, and shows its credential.
 A broker that passes on some of them passes on the digests of all, so that whoever receives them can verify those it

@@ -27,7 +27,7 @@ RESEND_SECONDS = 1.0
 MAX_BUNDLE = 512
 MAX_BUNDLE_BYTES = 256 * 1024
 MAX_IN_FLIGHT = 16
-"""So many bundles may be on their way before a publisher has to wait."""
+"""The publisher's window: how many bundles may be unacknowledged before it has to wait."""
 EAGER = 2
 """While so many are, events wait for company: signatures and messages cost by the bundle."""
 

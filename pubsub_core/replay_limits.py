@@ -1,4 +1,4 @@
-"""How much of the past one client may be having at a time, whatever it asks for and whatever rules send it.
+"""Limits on concurrent replays for each client, whether it asked for them or rules started them.
 
 A client is a key: whoever opens more sessions may have no more. Subscriptions that began in the past count as long as
 they last, and not only until the past is through; so a client whose session was lost is not refused what it had.
@@ -14,13 +14,13 @@ from pubsub_core.playback import Playback
 from pubsub_core.session import Session
 
 MOST_REPLAYS = 64
-"""So many replays that a client asked for may be under way."""
+"""The most replays that a client may have asked for and not yet read."""
 MOST_JOINED = 256
-"""So many subscriptions of a client may have begun in the past."""
+"""The most subscriptions with a start in the past that a client may have."""
 MOST_DUE = 64
-"""So many replays that rules have started may be under way in one session; others wait for their turn."""
+"""The most replays started by rules that may be under way in one session; others wait for their turn."""
 MOST_OWED = 256
-"""So many may be under way or wait for one client: it is told of those that are left out."""
+"""The most that may be under way or wait for one client: it is told of those that are left out."""
 
 
 def admit(sessions: Iterable[Session], session: Session, playback: Playback, name: str) -> None:

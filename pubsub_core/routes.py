@@ -1,4 +1,4 @@
-"""The shortest ways from one broker to all others, through those that may be passed through.
+"""Shortest paths from one broker to all others, through those that may be passed through.
 
 Invariant: a way is a chain of lines on which both ends say that they hear each other, and everybody on it but its two
 ends may be passed through.

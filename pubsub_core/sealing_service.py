@@ -24,7 +24,7 @@ from pubsub_core.keys.ways import GRACE
 
 RETRY_SECONDS = 1.0
 HASTE_SECONDS = 0.2
-"""After so long it may be asked again, where something shows that the answer would be another."""
+"""How soon it may be asked again, where something shows that the answer would be another."""
 REVIEW_SECONDS = 30.0
 """How often those who have the keys of a type ask whether plan and manager are still the same."""
 

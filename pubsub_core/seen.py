@@ -1,4 +1,4 @@
-"""Which events a reader has seen, so that none is read twice, and from when on to ask again after a loss.
+"""Deduplication: which events a reader has seen, as bitmaps, and from when on to ask again after a loss.
 
 An event is known by publisher, number and time, and by its type, since rules may make several of one. A publisher
 numbers its events one after the other, so those of about the same number and time are remembered together, by a bit

@@ -1,4 +1,4 @@
-"""What a broker is told to be: its name and key, whom it trusts, and what it carries."""
+"""The configuration of a broker: its name and key, whom it trusts, and what it carries."""
 
 from __future__ import annotations
 

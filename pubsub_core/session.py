@@ -1,4 +1,4 @@
-"""What a broker keeps: about each client that is connected, about every other broker, and about itself."""
+"""The state of a broker: about each connected client, about every other broker, and about itself."""
 
 from __future__ import annotations
 

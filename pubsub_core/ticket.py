@@ -1,4 +1,4 @@
-"""Tickets: what a client holds of a replay that a rule has started, so that it goes on after the broker was killed.
+"""Resumption tickets: sealed state that a client holds of a replay, so that it goes on after the broker was killed.
 
 A broker keeps in mind nothing that outlasts it, and rules send what no client could ask for by itself. So the client is
 given, sealed by a key that only its broker has, what is being sent; it shows it again in its next session. Invariant: a

@@ -23,9 +23,9 @@ BEAT_LIMIT = 5.0
 """Seconds without a heartbeat after which an owner is taken to be out of reach."""
 ALL = "*"
 WITHDRAWN_SECONDS = 10 * 366 * 86_400.0
-"""For so long it is remembered that a word was taken back: longer than any word should be given for."""
+"""How long a withdrawal is remembered: longer than any vouch should be given for."""
 MAX_VOUCHES = 10_000
-"""So many words are remembered: more than any network needs, and few enough to bear from strangers."""
+"""The most vouches that are remembered: more than any network needs, and few enough to bear from strangers."""
 
 
 class Vouch(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""How a broker reaches the others: on a line of their own, or carried by brokers between them.
+"""Source routing: how a broker reaches the others, on a line of their own or carried by brokers between them.
 
 Whoever sends something chooses the whole way, by what it knows of who hears whom, and for events through brokers only
 that it trusts with their type: in effect each type has an overlay network of its own (section 6.3 of Belokosztolszki et

@@ -17,7 +17,7 @@ from spark_eval.gathered import Gathered
 from spark_eval.joint import Joint
 
 MOST = 20
-"""So many of each group are listed."""
+"""How many examples of each group are listed."""
 
 
 class Example(msgspec.Struct, frozen=True):

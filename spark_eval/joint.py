@@ -16,7 +16,7 @@ from spark_eval.plan import Bit, Plan, Rank
 from spark_eval.split import Clause
 
 MAX_ROLES = 1024
-"""So many roles are told apart at most."""
+"""The most roles that are told apart."""
 
 
 @dataclass(frozen=True, slots=True)

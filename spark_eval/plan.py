@@ -24,7 +24,7 @@ from spark_eval.split import Clause, split
 OBJECT = Path("object")
 
 MAX_NAMED = 512
-"""Up to so many clauses each is a bit of its own, and decisions name policies. Beyond, clauses that differ only in
+"""Up to this many clauses each is a bit of its own, and decisions name policies. Beyond, clauses that differ only in
 the permission share one."""
 
 

@@ -16,7 +16,7 @@ from spark_eval.column import Codes, Outcomes
 from spark_eval.decisions import BLOCK, Decisions
 
 MOST = 20
-"""So many of each are listed."""
+"""How many of each are listed."""
 
 
 class Duty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

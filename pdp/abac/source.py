@@ -20,7 +20,7 @@ from pdp.refute import demands
 from pdp.source import SILENT, Effect, Verdict
 
 MOST_KEPT = 4096
-"""So many verdicts of several policies together are kept ready."""
+"""The most combined verdicts, each of several policies together, that are remembered."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Who is connected, how often, and whether they take more than their share. Pure: the time comes with the news."""
+"""Connection accounting: how many connections each key has, and whether one exceeds its rate. Pure: time comes in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pdp.access.control import read_label
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one connection may use. Beyond it is ended, and its key is refused for a while."""
+    """The rate limit of one connection. One that exceeds it is ended, and its key is banned for a while."""
 
     messages_per_second: float = 100_000.0
     bytes_per_second: float = 256 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Handing out capabilities that last a little, and handing them out again for as long as somebody is entitled.
+"""Issuing short-lived capabilities, and renewing them for as long as their holder is entitled.
 
 After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscribe Systems", section V: the domain's
 policy is by roles, brokers see certificates. When a session loses a role, what was handed out for it is revoked at
@@ -33,7 +33,7 @@ Certify: TypeAlias = Callable[[PublicKey, Lifetime], str]
 
 LIFETIME = 3600.0
 SKEW_SECONDS = 60
-"""By so much clocks may differ."""
+"""How far the clocks of members and service may differ."""
 AGAIN_SECONDS = 1.0
 """How soon a session is looked at again that nobody could tell about."""
 

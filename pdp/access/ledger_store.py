@@ -1,4 +1,4 @@
-"""What was handed out for which session, where all replicas of an access control service find it.
+"""The ledger of issued capabilities, by role session, shared by all replicas of an access control service.
 
 An entry is written before its capability is handed out, so whichever replica hears that a session has lost a role can
 take back everything that rests on it, whoever gave it.

@@ -42,7 +42,7 @@ WATCH_SECONDS = 1.0
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"
 _RECENT = 10.0
-"""For so long after it was let in, a connection may not be among those a server lists."""
+"""How long after it was admitted a connection may still be missing from what a server lists."""
 
 _log = logging.getLogger("authfabric.access")
 

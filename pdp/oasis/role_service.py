@@ -40,7 +40,7 @@ LOOK_SECONDS = 1.0
 """How often the store is asked at least; more often under a short lease."""
 SWEEP_EVERY = 60.0
 SKEW_SECONDS = 5.0
-"""By so much the clocks of two role services may differ."""
+"""How far the clocks of two role services may differ."""
 
 _log = logging.getLogger("authfabric.roles")
 

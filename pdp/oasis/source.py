@@ -29,7 +29,7 @@ from pdp.source import SILENT, Effect, Verdict
 ROLES = Path("subject", ("roles",))
 
 _FEW = 16
-"""Up to so many roles are named in a certificate that says which ones somebody lacks."""
+"""The most roles that a certificate names as those its subject lacks."""
 
 _NO_ROLE = Verdict(None, basis=Basis.ROLES)
 _NO_RULE = Verdict(None, unconcerned=True)

@@ -20,7 +20,7 @@ from pdp.rules.rule_file import overrides
 from pdp.schema import Schema, misuses
 
 MOST_COMPARISONS = 100_000
-"""So many pairs of rules are compared; where there are more, some that add nothing are not found."""
+"""The most pairs of rules that are compared; where there are more, some that add nothing are not found."""
 
 
 class Named(NamedTuple):

@@ -1,4 +1,4 @@
-"""Many events sealed at once: for each key group one cipher call over all its values, not one for each event.
+"""Columnar encryption: for each key group one cipher call over its values in many events, not one for each event.
 
 A broker passes events on in parcels. What a cipher call costs hardly depends on how much it encrypts, so the values
 of a group are sealed column by column. Whoever holds a group's key reads its column, and so the same as if each event

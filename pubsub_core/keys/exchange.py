@@ -1,4 +1,4 @@
-"""Talking to a key group manager over servers that are trusted with nothing.
+"""Hybrid encryption to a key group manager, over servers that are trusted with nothing.
 
 A question is encrypted to the manager's X25519 key under a key pair drawn for it alone, and signed inside by whoever
 asks; so nobody else sees who asks for what, with which capability. The answer is encrypted to the same pair: it

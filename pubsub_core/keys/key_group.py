@@ -20,7 +20,7 @@ from pubsub_core.keys.schedule import Tenure, may_have, next_refresh
 from pubsub_core.keys.tree import Tree, TreeRecord
 
 MAX_JOINING = 256
-"""So many take their places in the tree with one refresh; others wait for the next, and lack nothing."""
+"""The most members that join the tree with one refresh; others wait for the next, and lack nothing."""
 
 NOTICE = 0.25
 """Seconds that pass at least until a new key is used, or some could not open yet what others seal with it."""

@@ -1,4 +1,4 @@
-"""Numbers that are given once: what keeps a cipher from ever meeting a nonce twice.
+"""Nonce allocation: counters under random salts, so that no cipher ever meets a nonce twice.
 
 A counter belongs to a salt of 128 random bits, which goes into every key derived for it. Another process, a forked
 child and a restart each draw another salt, as does a counter that has come to its end; so a number
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pubsub_core.keys.derivation import SALT_BYTES
 
 LIMIT = 2**32
-"""So many numbers are given under one salt."""
+"""The most numbers that are given under one salt."""
 NONCE_BYTES = 12
 
 

@@ -1,4 +1,4 @@
-"""A steady stream between two brokers: a box in every interval, of one of few sizes, also with nothing to say.
+"""Cover traffic between two brokers: a box in every interval, padded to one of few sizes, also with nothing to say.
 
 Whoever watches the servers sees one box at each tick and learns neither when an event was published nor, beyond its
 size class, how much was said. The boxes are sealed under what only the two brokers share, so an empty one looks like

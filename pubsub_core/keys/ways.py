@@ -20,7 +20,7 @@ GRACE = 60.0
 RETIREMENT = 2 * GRACE
 """Seconds for which groups of a plan that was replaced are managed: until nobody goes by it any more."""
 MAX_FORMER = 256
-"""So many that were replaced are remembered."""
+"""The most replaced plans that are remembered."""
 _TICK = 0.001
 """Seconds by which one follows another at least, whatever the clocks of replicas say."""
 

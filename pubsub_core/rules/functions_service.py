@@ -52,7 +52,7 @@ class Limits:
     memory: int = 512 << 20
     """Bytes."""
     barred: float = 30.0
-    """For so many seconds a function that exceeded them is not asked."""
+    """How many seconds a function that exceeded them is not asked again."""
 
 
 class _Ended(Exception):

@@ -13,7 +13,7 @@ from spark_eval.session import Sessions
 from spark_eval.tasks import collect_rows
 
 HERE = 2**30
-"""Up to so many decisions are looked at in this process; for more it pays to start Spark."""
+"""Up to this many decisions are counted in this process; for more it pays to start Spark."""
 LEAST = 2**25
 """Decisions for one task: fewer take no longer than it takes to begin and end another."""
 
