@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from math import inf, isnan
+from math import inf
 from typing import TypeAlias
 
 from pubsub_core.broker import Broker
 from pubsub_core.fluent_doubt import SETTLE_SECONDS, Doubts
 from pubsub_core.past import MarksFound, MarksWanted
 from pubsub_core.past_service import Pages, PastUnknown
+from pubsub_core.proof import WINDOW
 from pubsub_core.rules.fluents import Arguments, Fluents
 from pubsub_core.rules.observer import Common, Mark
 from pubsub_core.session import Peer
@@ -112,8 +113,8 @@ class FluentExchange:
         context, now = self._broker.setting.rules.context, self._broker.setting.now()
         count = context.defined.get(name)
         for arguments, at, begins in found.marks:
-            if len(arguments) != count or isnan(at):
-                continue
+            if len(arguments) != count or not 0.0 <= at <= now + WINDOW:
+                continue  # no event can have said so: it is of such a time, also where it comes from its publisher
             if at < context.fluents.since:
                 holding[arguments] = begins
             else:

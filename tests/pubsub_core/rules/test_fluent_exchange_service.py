@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from time import time
 
 import pytest
@@ -12,8 +12,9 @@ from bus.envelope import pack
 from pubsub_core.fluent_doubt import Doubts
 from pubsub_core.fluent_exchange_service import FluentExchange
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.past import MarksWanted, Past
+from pubsub_core.past import MarksFound, MarksWanted, Past
 from pubsub_core.past_service import Pages
+from pubsub_core.proof import WINDOW
 from pubsub_core.rules.fluents import Fluent, Fluents
 from pubsub_core.rules.observer import Common
 from pubsub_core.trust import Web, vouch
@@ -124,3 +125,20 @@ def test_no_more_is_told_at_once_than_goes_into_a_message_and_all_of_it_in_the_e
     assert len(pages) > 4
     found = [each for page in pages for each in page.marks]
     assert sorted(each[0] for each in found) == sorted((f"{long}{number}",) for number in range(1500))
+
+
+@pytest.mark.parametrize("ahead", [WINDOW + 1.0, inf, nan, -inf, -1e6])
+async def test_what_no_event_can_have_said_is_not_believed(monkeypatch, ahead):
+    pair = Pair()
+    context = pair.home.setting.rules.context
+    context.defined = {NAME: 1}
+    pages = Pages(pair.home)
+    marks = [(("n1",), 999.0, True), (("n2",), pair.now + ahead, True), (("n3", "n4"), 999.0, True)]
+
+    async def answer(name, wanted):
+        return MarksFound(b"", marks)
+
+    monkeypatch.setattr(pages, "ask_marks", answer)
+    exchange = FluentExchange(pair.home, pages, Doubts(pair.home, Web(), {}))
+    await exchange._ask_pages("away", NAME, Common(frozenset("t"), b"d"))
+    assert [arguments for _, _, arguments, _ in context.fluents.moments(NAME, -inf)] == [("n1",)]
