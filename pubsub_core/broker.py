@@ -245,7 +245,7 @@ class Broker:
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
         if not self.held:
-            self._mail.flush(session)
+            self._send(session, self._mail.flush)
             for playback in session.playbacks.values():
                 playback.go_on()
         if session.outbox.full:
@@ -257,7 +257,15 @@ class Broker:
         if self.held:
             self._waiting.append(partial(self.resend, session, received))
         else:
-            self._mail.resend(session, received)
+            self._send(session, lambda session: self._mail.resend(session, received))
+
+    def _send(self, session: Session, work: Callable[[Session], None]) -> None:
+        """Send a client something; if that cannot be done, it has no session any more, and nobody else is concerned."""
+        try:
+            work(session)
+        except Exception:
+            _log.exception("a client is sent nothing more")
+            self.close(session, "what it was to be sent cannot be sent")
 
     def close(self, session: Session, problem: str = "") -> None:
         """End a session; with a problem, tell the client."""

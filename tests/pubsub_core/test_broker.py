@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz.predicate import Equal, Order, Path
+from bus.errors import BadMessage
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import MAX_EVENT_BYTES, decode, encode
 from pubsub_core.keys.sealing import Sealed
+from pubsub_core.mail import Mail
 from pubsub_core.messages import Taken
 from pubsub_core.proof import WINDOW, all_digests
 from pubsub_core.restriction import Restriction
+from pubsub_core.switchboard import Subscription
 from tests.pubsub_core.kinds import THIEF
 from tests.pubsub_core.pair import KIND, NAMES, Pair
 
@@ -257,6 +260,25 @@ def test_an_event_that_cannot_be_looked_at_is_withheld_and_in_the_way_of_no_othe
     pair.carry()
     assert pair.seen() == [(1, {"speed": FAST["speed"]})]
     assert pair.away.counts.withheld == 1
+
+
+def test_what_cannot_be_sent_to_one_client_is_in_the_way_of_no_other_and_of_no_publisher(pair, monkeypatch):
+    pair.subscribe()
+    flush = Mail.flush
+
+    def fail(self, session):
+        if session.token == "broken":
+            raise BadMessage("", "the message is too large")
+        flush(self, session)
+
+    broken = pair._session(pair.away, "broken")
+    broken.subscriptions[1] = Subscription("broken", 1, KIND.id, "")
+    pair.grant(broken.subscriptions[1], Restriction())
+    monkeypatch.setattr(Mail, "flush", fail)
+    assert pair.publish(pair.bundle(CAR)) == Taken(1)
+    pair.carry()
+    assert pair.seen() == [(1, CAR)]
+    assert list(pair.away.sessions) == ["sub"]
 
 
 def test_what_waits_for_a_slow_client_is_shown_as_policies_allow_when_it_is_sent(pair):
