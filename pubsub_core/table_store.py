@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from time import time
 
 from authz import AuthFabricError, Identity, PublicKey
 from bus.connection import Connection, Subscription
@@ -56,19 +57,31 @@ class TableStore:
 
     async def put(self, name: str, rows: Rows, identity: Identity) -> None:
         """Sign and store a table. Raises InvalidTable, StoreUnavailable, RecordChanged if somebody was faster."""
-        table = Table(self._domain, name, self._versions.get(name, 0) + 1, rows)
+        await self._write(Table(self._domain, name, self._next(name), rows), identity)
+
+    async def remove(self, name: str, identity: Identity) -> None:
+        """Sign that there is no such table: what depends on it is withheld from then on. Raises as `put` does."""
+        await self._write(Table(self._domain, name, self._next(name), {}, removed=True), identity)
+
+    def _next(self, name: str) -> int:
+        """A version after all others, also after those that are signed by somebody else or are no more."""
+        return max(self._versions.get(name, 0) + 1, int(time() * 1000))
+
+    async def _write(self, table: Table, identity: Identity) -> None:
         data = TABLE.sign(table, identity)
         if len(data) > MAX_TABLE_BYTES:
-            raise InvalidTable(name, f"has {len(data)} bytes, and may have {MAX_TABLE_BYTES}: split it")
-        stored = self._name(name)
+            raise InvalidTable(table.name, f"has {len(data)} bytes, and may have {MAX_TABLE_BYTES}: split it")
+        stored = self._name(table.name)
         data = lock(self._network, _LOCK, data) if self._network else data
         self._numbers[stored] = await self._records.write(stored, data, self._numbers.get(stored, 0))
-        self._versions[name], self.tables[name] = table.version, rows
+        self._heed(table)
 
-    async def remove(self, name: str) -> None:
-        """Take a table out: what depends on it is withheld from then on."""
-        await self._records.remove(self._name(name))
-        self.tables.pop(name, None)
+    def _heed(self, table: Table) -> None:
+        self._versions[table.name] = table.version
+        if table.removed:
+            self.tables.pop(table.name, None)
+        else:
+            self.tables[table.name] = table.rows
 
     def _accept(self, stored: str, data: bytes) -> None:
         try:
@@ -83,7 +96,7 @@ class TableStore:
             _log.warning("the context table `%s` is left out: it is not the latest", table.name)
             return
         self.left_out.pop(table.name, None)
-        self._versions[table.name], self.tables[table.name] = table.version, table.rows
+        self._heed(table)
 
     def _name(self, name: str) -> str:
         return f"{token(self._domain)}.{token(name)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -69,7 +70,7 @@ def set_row(
                 others,
                 domain,
                 network_key,
-                lambda rows: changed(rows, row, values),
+                lambda rows: changed(rows or {}, row, values),
             )
         )
     _say_size(table, rows, json)
@@ -92,6 +93,32 @@ def load(
         signer, others = own_identity(key), read_keys(trust or [])
         run(_change(find_url(url), table, signer, others, domain, network_key, lambda _: rows, anew=True))
     _say_size(table, rows, json)
+
+
+@app.command()
+def remove(
+    table: Name,
+    row: Annotated[
+        str | None, typer.Argument(metavar="[ROW]", help="One row's key. Default: the whole table.")
+    ] = None,
+    key: Key = None,
+    trust: Others = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Take out a row, or a whole table: what depends on a table that is not there is withheld."""
+    with _errors():
+        signer, others = own_identity(key), read_keys(trust or [])
+        change = partial(_without, table, row)
+        rows = run(_change(find_url(url), table, signer, others, domain, network_key, change))
+    if row is not None:
+        _say_size(table, rows, json)
+    elif json:
+        print_json({"table": table, "removed": True})
+    else:
+        say(f"`{printable(table)}` is removed")
 
 
 @app.command()
@@ -157,19 +184,33 @@ async def _change(
     others: Collection[PublicKey],
     domain: str,
     network_key: Path | None,
-    change: Callable[[Rows], Rows],
+    change: Callable[[Rows | None], Rows | None],
     anew: bool = False,
 ) -> Rows:
-    """Sign a table with what is changed in it; with `anew` it is another, whatever was there."""
+    """Sign a table with what is changed in it, none being no table; with `anew` it is another, whatever was there."""
     async with connect(url, name="context") as bus:
         store = TableStore(bus, domain, {signer.public, *others}, read_network_key(network_key))
         await store.refresh()
         if table in store.left_out and not anew:
             remedy = "name who signed it by `--trust`, or put a whole one in its place by `context load`"
             raise InvalidTable(table, f"is left as it is, since {store.left_out[table]}: {remedy}")
-        rows = change(store.tables.get(table, {}))
-        await store.put(table, rows, signer)
-    return rows
+        rows = change(store.tables.get(table))
+        if rows is None:
+            await store.remove(table, signer)
+        else:
+            await store.put(table, rows, signer)
+    return rows or {}
+
+
+def _without(table: str, row: str | None, rows: Rows | None) -> Rows | None:
+    """What is left of a table without a row; nothing without all of them. Raises InvalidTable."""
+    if rows is None:
+        raise InvalidTable(table, "is not there: `context list` shows those that are")
+    if row is None:
+        return None
+    if row not in rows:
+        raise InvalidTable(table, f"has no row `{row}`: `context get` shows those that it has")
+    return {key: each for key, each in rows.items() if key != row}
 
 
 async def _tables(

@@ -24,6 +24,8 @@ class Table(msgspec.Struct, frozen=True):
     name: str
     version: int
     rows: Rows
+    removed: bool = False
+    """Whether there is no such table any more: an earlier version does not bring it back."""
 
 
 TABLE = Seal("context table", Table)

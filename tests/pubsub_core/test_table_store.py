@@ -41,7 +41,7 @@ async def test_what_one_writes_another_reads(bus, network):
     await writer.refresh()
     assert writer.tables["staff"]["ann"]["ward"] == "C4"
     assert news
-    await writer.remove("staff")
+    await writer.remove("staff", OWNER)
     await reader.refresh()
     assert reader.tables == {}
     assert not store(bus, f"{domain}x").tables
@@ -65,6 +65,28 @@ async def test_what_was_not_signed_by_somebody_trusted_or_is_old_is_left_out(bus
     await records.write(old.name, elsewhere, number)
     await reader.refresh()
     assert reader.tables == {"staff": {"ann": {"ward": "C4"}}}
+
+
+async def test_a_table_that_was_removed_comes_back_by_its_owner_only(bus):
+    domain = uuid4().hex
+    writer, reader, records = store(bus, domain), store(bus, domain), RecordStore(bus, CONTEXT)
+    await writer.put("staff", {"ann": {"ward": "C3"}}, OWNER)
+    (old,) = await records.since(0, token(domain))
+    await writer.remove("staff", OWNER)
+    await reader.refresh()
+    await records.write(old.name, old.data, writer._numbers[old.name])
+    await reader.refresh()
+    assert reader.tables == {}, "what was signed before does not count any more"
+    again = TableStore(bus, domain, {THIEF.public})
+    await again.refresh()
+    await again.put("staff", {"bob": {"ward": "C5"}}, THIEF)
+    another = store(bus, domain)
+    await another.refresh()
+    await another.put("staff", {"ann": {"ward": "C4"}}, OWNER)
+    await reader.refresh()
+    assert reader.tables == {"staff": {"ann": {"ward": "C4"}}}, (
+        "who knows of no version before signs a later one"
+    )
 
 
 async def test_a_table_that_is_too_large_is_refused(bus):

@@ -53,6 +53,20 @@ def test_a_table_is_shown_by_its_rows_and_one_without_any_is_said_to_have_none(w
     assert run("context", "get", "wards", *read) == "`wards` has no rows\n"
 
 
+def test_a_row_or_a_whole_table_is_removed(where):
+    own, read = ("--key", "owner.key", *where), ("--trust", "owner.pub", "--json", *where)
+    for name in ("ann", "bob"):
+        run("context", "set", "staff", name, "ward=C3", *own)
+    assert run("context", "remove", "staff", "ann", *own) == "`staff` has 1 row\n"
+    assert json.loads(run("context", "get", "staff", *read)) == {"bob": {"ward": "C3"}}
+    assert "has no row `ann`" in run("context", "remove", "staff", "ann", *own, code=3)
+    assert run("context", "remove", "staff", *own) == "`staff` is removed\n"
+    assert json.loads(run("context", "list", *read)) == {}
+    assert "is not there" in run("context", "remove", "staff", *own, code=3)
+    run("context", "set", "staff", "ann", "ward=C4", *own)
+    assert json.loads(run("context", "list", *read)) == {"staff": 1}
+
+
 def test_what_is_wrong_is_said(where, tmp_path):
     assert "write `ward=value`" in run(
         "context", "set", "t", "r", "ward", "--key", "owner.key", *where, code=2
