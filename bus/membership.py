@@ -1,14 +1,20 @@
-"""Reporting, every second and after each change, which policy epoch this process has applied."""
+"""Reporting, every second and after each change, which policy epoch this process has applied.
+
+Each status is signed by the key of the connection's credentials, or by a key made for this process where the bus asks
+for none: either way nobody else can send one in its name.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from time import time
 from types import TracebackType
 from typing import Self
 
 from msgspec.structs import replace
 
+from authz import Identity
 from bus.connection import Connection
 from bus.envelope import pack
 from bus.errors import NotConnected
@@ -24,6 +30,8 @@ class Membership:
     def __init__(self, connection: Connection, status: MemberStatus) -> None:
         self.status = status
         self._connection = connection
+        held = connection.credentials
+        self._identity = Identity.generate() if held is None else held.identity
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -51,4 +59,4 @@ class Membership:
 
     def _send(self, status: MemberStatus) -> None:
         with contextlib.suppress(NotConnected):  # nobody could hear it; it is said again in a second
-            self._connection.send(members(status.domain), pack(status))
+            self._connection.send(members(status.domain), pack(status.sign(self._identity, time())))

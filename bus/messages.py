@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 
-from authz import Decision, Entity, Request
+from authz import Decision, Entity, Identity, PublicKey, Request
+from authz.errors import InvalidKey, InvalidSignature
 from authz.request import Attributes
 from bus.envelope import Unpack
 from bus.errors import BadMessage
@@ -19,6 +21,7 @@ _MOST_DISTINCT = 256
 
 
 _ANNOUNCEMENT = b"authfabric announcement 1\0"
+_STATUS = b"authfabric member status 1\0"
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -133,6 +136,26 @@ class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Seconds after it last reached the policy feed for which it may go on; None if it sets itself no limit."""
     leaving: bool = False
     """Whether this is the last that will be heard of it: it has stopped."""
+    at: float = 0.0
+    """When it was signed, in Unix time by the member's own clock: what it said later counts."""
+    signer: bytes = b""
+    """The member's key: two with one name and different keys are two members."""
+    signature: bytes = b""
+
+    def sign(self, identity: Identity, at: float) -> MemberStatus:
+        """The same, so that nobody else can say it in the member's name."""
+        unsigned = structs.replace(self, at=at, signer=identity.public.raw, signature=b"")
+        return structs.replace(unsigned, signature=identity.sign(_STATUS + _encode(unsigned)))
+
+    @property
+    def authentic(self) -> bool:
+        """Whether its signer said exactly this."""
+        try:
+            unsigned = structs.replace(self, signature=b"")
+            PublicKey(self.signer).verify(self.signature, _STATUS + _encode(unsigned))
+        except (InvalidKey, InvalidSignature):
+            return False
+        return True
 
 
 class Roll(msgspec.Struct, frozen=True, array_like=True, gc=False):

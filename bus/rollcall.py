@@ -1,11 +1,18 @@
-"""The members that apply a domain's policies, and the epoch each has reached. Soft state: silence is forgotten."""
+"""The members that apply a domain's policies, and the epoch each has reached. Soft state: silence is forgotten.
+
+Invariant: a member's epoch, and that it has left, come from statuses signed by its own key; a status that is replayed
+after a later one changes nothing.
+"""
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from authz import PublicKey
 from bus.messages import MemberStatus, Roll
 
 SILENT_SECONDS = 3.5
@@ -27,6 +34,9 @@ class Standing(enum.StrEnum):
     """It is behind, and says why."""
     SILENT = "silent"
     """It was heard lately and is not any more: dead, frozen, or cut off and still deciding by what it has."""
+
+
+_Who: TypeAlias = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +61,27 @@ class Entry:
 
 
 class Rollcall:
-    """Everyone heard of, by name."""
+    """Everyone heard of, by name and key."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[_Who, Entry] = {}
 
     def hear(self, status: MemberStatus, now: float) -> None:
+        """Take in what a member says of itself: signed by it, and later than what it said before."""
+        who = (status.member, status.signer)
+        known = self._entries.get(who)
+        if (known is not None and status.at <= known.status.at) or not status.authentic:
+            return
         if status.leaving:
-            self._entries.pop(status.member, None)
-        elif len(self._entries) < MOST or status.member in self._entries:
-            self._entries[status.member] = Entry(status, now)
+            self._entries.pop(who, None)
+        elif known is not None or len(self._entries) < MOST:
+            self._entries[who] = Entry(status, now)
 
     def absorb(self, roll: Roll, now: float) -> None:
         """Take in what others have heard, where it is newer."""
         for status, ago in roll.members:
-            entry = Entry(status, now - max(ago, 0.0))
-            known = self._entries.get(status.member)
-            if known is None or known.heard < entry.heard:
-                self._entries[status.member] = entry
+            if not status.leaving:
+                self.hear(status, now - max(ago, 0.0))
 
     def forget(self, now: float) -> None:
         """Drop those who cannot be there any more."""
@@ -81,10 +94,19 @@ class Rollcall:
 
     def standings(self, epoch: int, now: float) -> dict[str, Standing]:
         """How each member stands to a release, by name."""
-        return {name: self._entries[name].standing(epoch, now) for name in sorted(self._entries)}
+        named = self._named()
+        return {name: named[name].standing(epoch, now) for name in sorted(named)}
 
     def __getitem__(self, member: str) -> MemberStatus:
-        return self._entries[member].status
+        return self._named()[member].status
+
+    def _named(self) -> dict[str, Entry]:
+        """The members by name; those that share one by their keys as well."""
+        shared = Counter(name for name, _ in self._entries)
+        return {
+            name if shared[name] == 1 else f"{name} ({PublicKey(signer)})": entry
+            for (name, signer), entry in self._entries.items()
+        }
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -115,6 +115,8 @@ async def test_a_bad_bundle_is_refused_and_reported_and_the_old_one_keeps_decidi
         await eventually(lambda: any(not each.ok for each in statuses))
         assert "p.yaml:1:" in statuses[-1].problem
         assert statuses[-1].epoch == first.released.epoch
+        assert all(each.authentic for each in statuses)
+        assert len({each.signer for each in statuses}) == 1
         good = await world.publisher().push(bundle("ann"))
         await eventually(lambda: follower.epoch == good.released.epoch)
         assert follower.problem == ""
