@@ -30,6 +30,7 @@ from pubsub_core.messages import (
     unpack_cached_parcel,
     unpack_parcel,
 )
+from pubsub_core.repeats import Repeats
 from pubsub_core.rules.observer import Observer
 from pubsub_core.session import Counts, Item, Peer, Session, Setting
 from pubsub_core.switchboard import Subscription, Switchboard
@@ -63,6 +64,7 @@ class Broker:
         """Has another broker send again what is missing on the line from there."""
         self._intake = Intake(setting, self.counts)
         self.arrivals = Arrivals(setting, self.counts, self.peers)
+        self.repeats = Repeats()
         self._mail = Mail(setting, self.counts)
         self.observer = Observer(setting.catalogue, setting.rules.context)
         self.triggers = Triggers(setting.catalogue, setting.rules.context)
@@ -182,28 +184,32 @@ class Broker:
 
     def _handle(self, kind: int, data: bytes) -> None:
         if kind == Kind.CACHED:
-            self.receive_cached(unpack_cached_parcel(data))
+            self.receive_cached(unpack_cached_parcel(data), len(data))
         else:
-            self.receive(unpack_parcel(data))
+            self.receive(unpack_parcel(data), len(data))
 
-    def receive_cached(self, parcel: CachedParcel) -> None:
-        """Take what a broker with the same keys passes on in clear."""
-        self._arrive(partial(self.arrivals.accept_cached, parcel))
+    def receive_cached(self, parcel: CachedParcel, size: int = 0) -> None:
+        """Take what a broker with the same keys passes on in clear, in a message of this size."""
+        self._arrive(partial(self.arrivals.accept_cached, parcel), parcel.sender, size)
 
-    def receive(self, parcel: Parcel) -> None:
-        """Take what another broker passes on; while held, later."""
-        self._arrive(partial(self.arrivals.accept, parcel, trusted=False))
+    def receive(self, parcel: Parcel, size: int = 0) -> None:
+        """Take what another broker passes on, in a message of this size; while held, later."""
+        self._arrive(partial(self.arrivals.accept, parcel, trusted=False), parcel.sender, size)
 
-    def _arrive(self, accept: Callable[[], Arrived]) -> None:
+    def _arrive(self, accept: Callable[[], Arrived], sender: str = "", size: int = 0) -> None:
         if not self.held:
             arrived = list(accept())
+            if sender and arrived:
+                came = len(arrived)
+                arrived = self.repeats.new(sender, arrived, size, self.setting.now())
+                self.counts.replayed += came - len(arrived)
             if self.observer.causes or self.triggers:
                 now = self.setting.now()
                 for _, event in arrived:
                     self._note(event, now, local=False)
             self._deliver(arrived)
         elif len(self._waiting) < MAX_HELD:
-            self._waiting.append(partial(self._arrive, accept))
+            self._waiting.append(partial(self._arrive, accept, sender, size))
         else:
             self.counts.overflowed += 1
 

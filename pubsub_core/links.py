@@ -63,6 +63,7 @@ class Links:
         for owner in self._owners:
             self._web.hear(str(owner.public), beat(now, owner), now)
         self._web.forget(now)
+        self._broker.repeats.forget(now)
         # What is older than clocks may differ does not count anyway.
         self._told = {key: at for key, at in self._told.items() if now - at <= MAX_SKEW}
         for name in [name for name, peer in peers.items() if now - peer.heard > PEER_TTL]:
@@ -253,6 +254,7 @@ class Links:
                 peer.secret = self._broker.agreement.shared(hello.agreement)
             peer.agreement = hello.agreement
         if peer.incoming.boot != hello.boot:
+            self._broker.repeats.doubt(peer.name, peer.heard)
             peer.incoming.begin(hello.boot, sent)
         elif peer.incoming.lacks(sent):
             self.notes.ask_again(peer)

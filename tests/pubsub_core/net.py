@@ -134,11 +134,17 @@ class Net:
 
     def publish(self, name: str, *speeds: float) -> None:
         """A client of a broker publishes sightings, together."""
-        session, sequence = self._session(name), next(self._numbers)
-        events = [
-            Event(KIND.id, KIND.version, CAMERA.public.raw, self.now, sequence, {SPEED: speed})
-            for speed in speeds
-        ]
+        sequence = next(self._numbers)
+        self.publish_events(
+            name,
+            [
+                Event(KIND.id, KIND.version, CAMERA.public.raw, self.now, sequence, {SPEED: speed})
+                for speed in speeds
+            ],
+        )
+
+    def publish_events(self, name: str, events: list[Event]) -> None:
+        session = self._session(name)
         raws = [msgspec.Raw(encode(each)) for each in events]
         proof = Proof(session.credential, self.now, self._nonce()).sign(CAMERA, all_digests(raws))
         answers: list[Taken] = []
