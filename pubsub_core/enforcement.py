@@ -1,6 +1,6 @@
 """Restrictions at work: on each event that a client publishes, and on each that is delivered to it.
 
-Invariant: what `publish` returns is an event that the restriction allows to be published; what `deliver` returns shows
+Invariant: what `publish` returns is an event that the restriction allows to be published; what `show` returns shows
 nothing that the restriction hides. Whatever fails while that is found out is not let through.
 """
 
@@ -78,6 +78,8 @@ class Enforcement:
     _checks: tuple[tuple[Generic, Check], ...] = field(init=False)
     _spent: list[Spent] = field(init=False)
     _pushed: bool = field(init=False)
+    _lax: bool = field(init=False)
+    """Whether nothing has to be looked at that only this broker can tell."""
     open: bool = field(init=False)
     """Whether all that has passed the pushed part is delivered as it is."""
     free: bool = field(init=False)
@@ -91,13 +93,8 @@ class Enforcement:
         self._checks = tuple((self.generic[each.name], each) for each in restriction.checks)
         self._spent = [{} for _ in restriction.metered]
         self._pushed = widened(restriction.filter) == restriction.filter
-        self.open = self._pushed and not (
-            self._checks
-            or self._spent
-            or self.judge
-            or restriction.foreign
-            or restriction.visible is not None
-        )
+        self._lax = not (self._checks or self._spent or restriction.foreign)
+        self.open = self._pushed and self._lax and self.judge is None and restriction.visible is None
         self.measures = bool(self._checks)
         self.free = self.open and self._holds is None and not restriction.forced
         assert (self.judge is None) == (restriction.rules is None), (
@@ -117,28 +114,19 @@ class Enforcement:
             return None
         return values if self._passes(event, size, now) else None
 
-    def deliver(self, event: Event, size: int, now: float, matched: bool = False) -> Values | None:
-        """The values that the subscriber may see, the very same if all of them; None if it may not see the event.
+    def show(self, event: Event, size: int, now: float, matched: bool = False) -> Shown | None:
+        """What the subscriber may see of an event: the very same, or others in its place, or None for nothing.
 
         `matched` says that the event has passed this restriction's pushed part already.
         """
-        values: Values = event.attributes
-        if self._holds is not None and not (matched and self._pushed) and not self._holds(values):
+        holds, visible = self._holds, self.restriction.visible
+        if holds is not None and not (matched and self._pushed) and not holds(event.attributes):
             return None
-        if not self._passes(event, size, now):
-            return None
-        visible = self.restriction.visible
-        if visible is None or visible >= values.keys():
-            return values
-        return {id_: value for id_, value in values.items() if id_ in visible}
-
-    def show(self, event: Event, size: int, now: float, matched: bool = False) -> Shown | None:
-        """What the subscriber may see of an event under rules; None if nothing."""
-        assert self.judge is not None
-        if self._holds is not None and not (matched and self._pushed) and not self._holds(event.attributes):
-            return None
-        shown = self.judge.show(event, now, self.restriction.visible)
-        return shown if shown is not None and self._passes(event, size, now) else None
+        if self.judge is not None:
+            shown = self.judge.show(event, now, visible)
+        else:
+            shown = Shown((event.narrowed(visible),), ())
+        return shown if shown is not None and (self._lax or self._passes(event, size, now)) else None
 
     def transform(self, event: Event, now: float) -> tuple[Event, ...]:
         """What rules make of an event that is published: the very same, or others in its place, or nothing."""
@@ -149,8 +137,6 @@ class Enforcement:
         """Whether what only this broker can tell is well."""
         if event.version in self.restriction.foreign:
             return False
-        if not self._checks and not self._spent:
-            return True
         occasion = Occasion(event, size, now)
         return all(self._check(test, check, occasion) for test, check in self._checks) and self._use(now)
 

@@ -41,6 +41,13 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sealed: Sealed | None = None
     """Between brokers: the values that not every broker may read."""
 
+    def narrowed(self, visible: frozenset[str] | None) -> Event:
+        """The event with these attributes alone, if not with all; the very same, if it has no others."""
+        if visible is None or visible >= self.attributes.keys():
+            return self
+        seen = {id_: value for id_, value in self.attributes.items() if id_ in visible}
+        return msgspec.structs.replace(self, attributes=seen)
+
 
 encode = msgspec.msgpack.Encoder().encode
 """The bytes of an event."""
@@ -80,6 +87,17 @@ class Shape:
             if value is not None and not test(value):
                 attribute = self.attributes[id_]
                 raise InvalidEvent(attribute.name, f"must be {_WORDS[attribute.type]}, not {value!r:.60}")
+
+    def checker(self, id_: str) -> Callable[[object], None]:
+        """The same check for the values of one attribute, which are never missing."""
+        usual = self._usual[id_]
+
+        def check(value: object) -> None:
+            kind = value.__class__
+            if kind is not usual or (kind is not str and not _LEAST <= value < _MOST):  # type: ignore[operator]
+                self.check({id_: value})
+
+        return check
 
     def by_id(self, named: Mapping[str, object]) -> dict[str, object]:
         """Values by UUID, from values by name, checked. Raises InvalidEvent."""

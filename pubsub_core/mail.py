@@ -6,7 +6,7 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
@@ -15,10 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from bus.envelope import pack
-from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Closed, Delivery, Interest, Post, Tense
-from pubsub_core.rules.judge import Shown
 from pubsub_core.session import Counts, Item, Session, Setting
 
 MAX_ITEMS = 512
@@ -26,7 +24,7 @@ MAX_POST_BYTES = 256 * 1024
 
 _log = logging.getLogger("authfabric.events")
 
-_Sent: TypeAlias = tuple[int, msgspec.Raw] | None
+_Sent: TypeAlias = "tuple[int, Event | msgspec.Raw] | None"
 """An event with the number of its subscription, or the gap that it has left."""
 
 
@@ -42,27 +40,43 @@ class Mail:
         outbox = session.outbox
         while taken := outbox.take(MAX_ITEMS):
             message = _Message(taken[0].subscription.tense)
+            first = outbox.last + 1
             try:
                 self._fill(message, session, taken)
             finally:
                 outbox.keep(message.sent)
                 outbox.put_back(taken[message.looked_at :])
-            if items := message.items:
-                self._counts.delivered += len(items)
-                self.post(session, Delivery(outbox.last - len(items) + 1, items, message.tense))
+            self._counts.delivered += len(message.items)
+            self._deliver(session, first, message.items, message.tense)
 
     def resend(self, session: Session, received: int) -> None:
         """Send once more what came after this number. What may no longer be seen leaves a gap in its place."""
         session.outbox.acknowledge(received)
         first, again = session.outbox.unacknowledged(received)
         for tense, run in groupby(again, lambda item: item.subscription.tense):
-            for items in _postfuls(self._again(session, item) for item in run):
-                self.post(session, Delivery(first, items, tense))
-                first += len(items)
+            items = [self._again(session, item) for item in run]
+            for start in range(0, len(items), MAX_ITEMS):
+                self._deliver(session, first + start, items[start : start + MAX_ITEMS], tense)
+            first += len(items)
 
     def _again(self, session: Session, item: Item) -> _Sent:
         shown = self._shown(session, item, self._setting.now())
         return (item.subscription.number, shown[item.part]) if item.part < len(shown) else None
+
+    def _deliver(self, session: Session, first: int, items: Sequence[_Sent], tense: Tense) -> None:
+        """Send these, of which the first has this number, in as many messages as they take."""
+        if not items:
+            return
+        data = _encoded(items)
+        if len(data) <= MAX_POST_BYTES:
+            self.post(session, Delivery.encoded(first, data, tense))
+        elif len(items) == 1:
+            _log.error("an event of %d bytes is withheld: it was made larger than can be sent", len(data))
+            self._deliver(session, first, [None], tense)
+        else:
+            half = len(items) // 2
+            self._deliver(session, first, items[:half], tense)
+            self._deliver(session, first + half, items[half:], tense)
 
     def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
         data, channel = pack(Post(content)), session.channel
@@ -72,11 +86,11 @@ class Mail:
 
     def _fill(self, message: _Message, session: Session, taken: Sequence[Item]) -> None:
         """Put in what comes next, as far as it belongs there and may be seen."""
-        counts, now, size = self._counts, self._setting.now(), 0
-        tense, items, sent = message.tense, message.items, message.sent
+        counts, now, tense = self._counts, self._setting.now(), message.tense
+        items, sent = message.items, message.sent
         for item in taken:
             subscription = item.subscription
-            if subscription.tense is not tense or len(items) >= MAX_ITEMS or size >= MAX_POST_BYTES:
+            if subscription.tense is not tense:
                 break
             shown = self._shown(session, item, now)
             message.looked_at += 1
@@ -85,63 +99,40 @@ class Mail:
                 continue
             if shown[0] is not item.raw:
                 counts.restricted += 1
+            number = subscription.number
             if len(shown) == 1:
                 sent.append(item)
+                items.append((number, shown[0]))
             else:
                 sent += [replace(item, part=part) for part in range(len(shown))]
-            number = subscription.number
-            for raw in shown:
-                items.append((number, raw))
-                size += len(memoryview(raw))
+                items += [(number, each) for each in shown]
             if tense:
                 session.past_sent[number] += len(shown)
 
-    def _shown(self, session: Session, item: Item, now: float) -> Sequence[msgspec.Raw]:
+    def _shown(self, session: Session, item: Item, now: float) -> Sequence[Event | msgspec.Raw]:
         """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
-        subscription, event, raw = item.subscription, item.event, item.raw
+        event, subscription = item.event, item.subscription
         if event is None:
-            return (raw,)
+            return (item.raw,)
         enforcement = subscription.granted.get(event.type)
         if enforcement is None:
             return ()
-        if enforcement.open and item.matched is enforcement and not subscription.tense:
-            return (raw,)
+        matched, past = item.matched is enforcement, bool(subscription.tense)
+        if enforcement.open and matched and not past:
+            return (item.raw,)
+        size = len(memoryview(item.raw)) if enforcement.measures else 0
         try:
-            return self._restricted(session, item, event, enforcement, now)
+            shown = enforcement.show(event, size, now, matched)
         except Exception:  # what one has published must not be in the way of what others have
             _log.exception("an event that cannot be looked at is withheld")
             return ()
-
-    def _restricted(
-        self, session: Session, item: Item, event: Event, enforcement: Enforcement, now: float
-    ) -> Sequence[msgspec.Raw]:
-        """What is left of an event after everything that may be said against it."""
-        subscription, raw, matched = item.subscription, item.raw, item.matched is enforcement
-        size = len(memoryview(raw)) if enforcement.measures else 0
-        if enforcement.judge is not None:
-            shown = enforcement.show(event, size, now, matched)
-            if shown is None:
-                return ()
-            if self._setting.disclosures is not None:
-                self._disclose(session, event, shown, bool(subscription.tense))
-            if len(shown.events) > 1:
-                return [msgspec.Raw(encode(each)) for each in shown.events]
-            (made,) = shown.events
-            return (raw if made is event else msgspec.Raw(encode(made)),)
-        values = enforcement.deliver(event, size, now, matched)
-        if values is None:
+        if shown is None:
             return ()
-        if values is not event.attributes:
-            event = replace(event, attributes=dict(values))
-            raw = msgspec.Raw(encode(event))
-        if subscription.tense:  # whose disclosure is told whether or not there are rules
-            self._disclose(session, event, Shown((event,), ()), True)
-        return (raw,)
-
-    def _disclose(self, session: Session, event: Event, shown: Shown, past: bool) -> None:
-        if (disclosures := self._setting.disclosures) is not None:
+        disclosures = self._setting.disclosures
+        if disclosures is not None and (past or enforcement.judge is not None):
             for each in shown.events:
                 disclosures.note(session.holder.credential.name, event, each, shown.rules, past)
+        return (item.raw,) if shown.events[0] is event else shown.events
 
 
 @dataclass(slots=True)
@@ -156,14 +147,17 @@ class _Message:
     """How many of those that were to come next have been sent or withheld."""
 
 
-def _postfuls(items: Iterable[_Sent]) -> Iterator[list[_Sent]]:
-    """What is sent, in parts that each fit a message."""
-    part, size = list[_Sent](), 0
-    for item in items:
-        part.append(item)
-        size += 0 if item is None else len(memoryview(item[1]))
-        if len(part) >= MAX_ITEMS or size >= MAX_POST_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+def _encoded(items: Sequence[_Sent]) -> bytes:
+    """The bytes of items; of one that has none, a gap."""
+    try:
+        return encode(items)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        _log.exception("an event that cannot be sent is withheld")
+        return encode([item if _can_be_sent(item) else None for item in items])
+
+
+def _can_be_sent(item: _Sent) -> bool:
+    try:
+        return bool(encode(item))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
@@ -209,6 +209,11 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field
     items: list[tuple[int, msgspec.Raw] | None]
     tense: Tense = Tense.PRESENT
     """Of past events, `Ended` comes after the last for each subscription."""
+
+    @classmethod
+    def encoded(cls, first: int, items: bytes, tense: Tense) -> Self:
+        """One to be sent, whose items are encoded already."""
+        return cls(first, msgspec.Raw(items), tense)  # type: ignore[arg-type]
 
 
 class Ended(msgspec.Struct, frozen=True, tag_field="word", tag="ended"):

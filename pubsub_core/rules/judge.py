@@ -7,14 +7,14 @@ could apply to it. Invariant: whatever cannot be found out, or cannot be done, l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from authz.predicate import TRUE, Predicate
+from authz.predicate import EVENT, TRUE, Predicate, compile_predicate
 from authz.rules.terms import term_texts
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError
@@ -29,6 +29,7 @@ from pubsub_core.rules.wanted import Wanted
 _log = logging.getLogger("authfabric.rules")
 
 MOST_SAID = 100
+Filter: TypeAlias = Callable[[Mapping[str, object]], bool]
 _NO_EVENT = Event("", "", b"", 0.0, 0, {})
 MOST_TERMS = 16_384
 
@@ -112,16 +113,20 @@ class Judge:
 
     def apply(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
         """The same, uncounted. Raises EventError where something cannot be found out, or done."""
-        case = Case(event, now, self._known, self._terms)
-        force = self._always or self._in_force(case)
-        if force is None:
-            return None
-        for test in force.tests:
-            if not test(case):
+        force = self._always
+        if force is None or force.tests:
+            case = Case(event, now, self._known, self._terms)
+            force = force or self._in_force(case)
+            if force is None:
                 return None
-        if visible is not None and not visible >= event.attributes.keys():
-            seen = {id_: value for id_, value in event.attributes.items() if id_ in visible}
-            event = msgspec.structs.replace(event, attributes=seen)
+            for test in force.tests:
+                if not test(case):
+                    return None
+        for holds in force.filters:
+            if not holds(event.attributes):
+                return None
+        if visible is not None:
+            event = event.narrowed(visible)
         events: tuple[Event, ...] = (event,)
         if force.changes:
             events = self._production.produce(event, force.changes)
@@ -164,7 +169,9 @@ class _Ready:
     rest: Test | None
     """The condition, if that is not all of it."""
     overrides: tuple[str, ...] = ()
-    filter: Test | None = None
+    test: Test | None = None
+    filter: Filter | None = None
+    """What it asks of the event in place of `test`, if it asks nothing else."""
     change: Change | None = None
 
     @classmethod
@@ -174,6 +181,9 @@ class _Ready:
         match rule:
             case Permit():
                 return cls(rule.id, part, rest)
+            case Bar() if is_about_event(rule.filter):
+                only = compile_predicate(rule.filter, EVENT)
+                return cls(rule.id, part, rest, rule.overrides, filter=only)
             case Bar():
                 return cls(rule.id, part, rest, rule.overrides, compile_condition(rule.filter))
             case Change():
@@ -184,12 +194,14 @@ class _Force(NamedTuple):
     """What the rules in force come to."""
 
     tests: tuple[Test, ...]
+    filters: tuple[Filter, ...]
     changes: tuple[Change, ...]
     ids: tuple[str, ...]
 
     @classmethod
     def of(cls, rules: Sequence[_Ready]) -> _Force:
         return cls(
+            tuple(each.test for each in rules if each.test is not None),
             tuple(each.filter for each in rules if each.filter is not None),
             tuple(each.change for each in rules if each.change is not None),
             tuple(each.id for each in rules),

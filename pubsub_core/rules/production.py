@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
@@ -12,20 +13,13 @@ from authz.rules import Call
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event import Event, Shape
-from pubsub_core.event_type import Attribute, EventType
+from pubsub_core.event_type import Attribute, AttributeType, EventType
 from pubsub_core.rules.context import Calling, Context
 from pubsub_core.rules.interaction import Change
 from pubsub_core.rules.library import InvalidStep, make_step
-from pubsub_core.rules.transformation import (
-    Kinds,
-    Scene,
-    Step,
-    Untransformable,
-    Values,
-    kind_of,
-    reshape,
-)
-from pubsub_core.type_mapping import Reader, reader
+from pubsub_core.rules.program import Program, Transformed
+from pubsub_core.rules.transformation import Kinds, Scene, Step, Untransformable, kind_of, reshape
+from pubsub_core.type_mapping import reader
 
 MOST_PLANS = 1024
 
@@ -34,31 +28,9 @@ MOST_PLANS = 1024
 class _Plan:
     """How events of one version become events of another type."""
 
-    kept: Mapping[str, str]
-    """The attributes that stay as they are, with the UUIDs that they have there."""
-    altered: Mapping[str, str]
-    """Those that steps speak of, or that fit nothing there, with their names."""
-    converted: Reader | None
-    """Finds, of these, the ones that the event's version types otherwise."""
-    steps: tuple[Step, ...]
     type: str
     version: str
-    shape: Shape
-
-    def sort(self, values: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """An event's values: those that stay, by UUID, and those that do not, by name."""
-        stays: dict[str, object] = {}
-        goes: dict[str, object] = {}
-        kept, altered = self.kept, self.altered
-        for id_, value in values.items():
-            if value is not None:
-                if id_ in kept:
-                    stays[kept[id_]] = value
-                elif id_ in altered:
-                    goes[altered[id_]] = value
-        if self.converted is not None:
-            goes.update(self.converted(values))
-        return stays, goes
+    transform: Transformed
 
 
 class _Last(NamedTuple):
@@ -80,8 +52,8 @@ class Production:
 
     def __init__(self, catalogue: Catalogue, secret: bytes, context: Context) -> None:
         self._catalogue = catalogue
-        self._secret = secret
         self._context = context
+        self._scene = Scene(secret, context.look_up)
         self._plans: dict[_Key, _Plan] = {}
         self._last: _Last | None = None
 
@@ -103,16 +75,11 @@ class Production:
             plan = self._find_plan(version, changes)
             last = self._last = _Last(changes, version, self._catalogue.revision, plan)
         plan = last.plan
-        stays, goes = plan.sort(event.attributes)
-        scene = Scene(event.publisher, event.sequence, self._secret, self._context.look_up)
         try:
-            for step in plan.steps:
-                step.apply(goes, scene)
+            values = plan.transform(event.attributes, event)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise Untransformable(to, f"cannot be made of this event: {error}") from None
-        if goes:
-            stays |= plan.shape.by_id(goes)
-        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, stays)
+        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, values)
 
     def _find_plan(self, version: str, changes: Sequence[Change]) -> _Plan:
         catalogue = self._catalogue
@@ -130,21 +97,47 @@ class Production:
     def _new_plan(
         self, written: Mapping[str, Attribute], source: EventType, to: EventType, changes: Iterable[Change]
     ) -> _Plan:
-        catalogue, names = self._catalogue, self._catalogue.names(to.version)
         calls = tuple(call for each in changes for call in each.steps)
-        known, touched = catalogue.attributes(source.version), _touched(calls)
+        known = self._catalogue.attributes(source.version)
         steps = tuple(make(call, self._context.functions) for call in calls)
         reshape(steps, {each.name: each.type for each in known.values()})
-        same = {id_: each for id_, each in known.items() if id_ in written and written[id_].type is each.type}
-        kept = {
-            id_: names[each.name].id for id_, each in same.items()
-            if each.name not in touched and each.name in names and names[each.name].type is each.type
-        }  # fmt: skip
-        altered = {id_: each.name for id_, each in same.items() if id_ not in kept}
-        others = {id_: each for id_, each in known.items() if id_ in written and id_ not in same}
-        converted = reader(written, others) if others else None
-        shape = Shape(catalogue.attributes(to.version))
-        return _Plan(kept, altered, converted, steps, to.id, to.version, shape)
+        program = Program()
+        kinds = _load(program, written, known)
+        for step in steps:
+            step.emit(program, self._scene)
+        untouched = {name: kind for name, kind in kinds.items() if name not in _touched(calls)}
+        _store(program, self._catalogue.attributes(to.version), untouched)
+        return _Plan(to.id, to.version, program.function())
+
+
+def _load(
+    program: Program, written: Mapping[str, Attribute], known: Mapping[str, Attribute]
+) -> dict[str, AttributeType]:
+    """Begin with an event's values, converted where its version types them otherwise; the types of those that are not.
+
+    `written` are the attributes of the event's version, `known` those that rules speak of.
+    """
+    common = {id_: each for id_, each in known.items() if id_ in written}
+    converted = {id_: each for id_, each in common.items() if written[id_].type is not each.type}
+    same = {each.name: each for id_, each in common.items() if id_ not in converted}
+    for name, each in same.items():
+        program.load(name, each.id)
+    if converted:
+        program.load_all([each.name for each in converted.values()], reader(written, converted))
+    return {name: each.type for name, each in same.items()}
+
+
+def _store(
+    program: Program, attributes: Mapping[str, Attribute], untouched: Mapping[str, AttributeType]
+) -> None:
+    """End with what fits these attributes. Values that nothing was done to fit where the types are the same."""
+    shape, named = Shape(attributes), {each.name: each for each in attributes.values()}
+    for name in program.names:
+        if name not in named:
+            program.refuse(name, partial(shape.by_id, {name: None}))
+        else:
+            to = named[name]
+            program.store(name, to.id, None if untouched.get(name) is to.type else shape.checker(to.id))
 
 
 def _touched(calls: Iterable[Call]) -> set[str]:
@@ -161,12 +154,14 @@ class Apply(Step):
     arguments: tuple[Path | Scalar, ...]
     functions: Calling
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        given = [values.get(str(each.keys[0])) if isinstance(each, Path) else each for each in self.arguments]
-        result = self.functions.call(self.function, given)
-        values.pop(self.name, None)
-        if result is not None:
-            values[self.name] = result
+    def emit(self, program: Program, scene: Scene) -> None:
+        operands = [str(each.keys[0]) for each in self.arguments if isinstance(each, Path)]
+        program.compute(self.name, self._result, *operands)
+
+    def _result(self, *values: object) -> object:
+        rest = iter(values)
+        given = [next(rest) if isinstance(each, Path) else each for each in self.arguments]
+        return self.functions.call(self.function, given)
 
     def reshape(self, kinds: Kinds) -> None:
         """What type the result has is seen when there is one."""

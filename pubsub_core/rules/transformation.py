@@ -1,8 +1,8 @@
 """What rules do to an event before somebody sees it: attributes left out, blurred, renamed, or taken from elsewhere.
 
-Steps act on a copy, by name, one after the other. A value that a step cannot work on makes the event undeliverable
-rather than let it pass as it is. Noise and pseudonyms follow from the event and a secret of the broker: the same event
-has the same noise however often it is replayed, so that asking again does not average it away.
+Steps act by name, one after the other, in a program that is made of them. A value that a step cannot work on makes the
+event undeliverable rather than let it pass as it is. Noise and pseudonyms follow from the event and a secret of the
+broker: the same event has the same noise however often it is replayed, so that asking again does not average it away.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import hmac
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
-
-import msgspec
 
 from authz.predicate import Scalar
 from pubsub_core.errors import EventError
+from pubsub_core.event import Event
 from pubsub_core.event_type import AttributeType
+from pubsub_core.rules.program import Program
 from pubsub_core.type_mapping import CONVERSIONS
 
-Values: TypeAlias = MutableMapping[str, object]
 Kinds: TypeAlias = MutableMapping[str, AttributeType]
 LookUp: TypeAlias = Callable[[str, Scalar], Mapping[str, Scalar] | None]
 """The row of a context table for a key."""
@@ -38,19 +39,12 @@ class Untransformable(EventError):
         self.problem = problem
 
 
-class Scene(msgspec.Struct, frozen=True, gc=False):
-    """What a transformation may know besides the event's values."""
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What transformations at one broker may know besides the event."""
 
-    publisher: bytes
-    sequence: int
-    """With the publisher, what no other event has."""
     secret: bytes
     look_up: LookUp
-
-    @property
-    def event(self) -> bytes:
-        """The name of the event."""
-        return self.publisher + self.sequence.to_bytes(8, "big", signed=True)
 
     def draw(self, use: str, *about: object) -> bytes:
         """Bytes that look random to whoever does not have the secret."""
@@ -62,8 +56,8 @@ class Step(ABC):
     """One thing that is done to the values of an event."""
 
     @abstractmethod
-    def apply(self, values: Values, scene: Scene) -> None:
-        """Alter the values. Raises Untransformable."""
+    def emit(self, program: Program, scene: Scene) -> None:
+        """Have a program do it. What is then called raises Untransformable for a value that does not fit."""
 
     @abstractmethod
     def reshape(self, kinds: Kinds) -> None:
@@ -76,9 +70,9 @@ class Drop(Step):
 
     names: tuple[str, ...]
 
-    def apply(self, values: Values, scene: Scene) -> None:
+    def emit(self, program: Program, scene: Scene) -> None:
         for name in self.names:
-            values.pop(name, None)
+            program.clear(name)
 
     def reshape(self, kinds: Kinds) -> None:
         for name in self.names:
@@ -103,9 +97,11 @@ class Bucket(Step):
     bounds: tuple[float, ...]
     labels: tuple[str, ...]
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        if (value := number(values, self.name)) is not None:
-            values[self.name] = self.labels[sum(value >= bound for bound in self.bounds)]
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.change(self.name, self._label)
+
+    def _label(self, value: object, event: Event) -> str:
+        return self.labels[bisect_right(self.bounds, _number(value, self.name))]
 
     def reshape(self, kinds: Kinds) -> None:
         kind_of(kinds, self.name, *_NUMBERS)
@@ -119,10 +115,13 @@ class Round(Step):
     name: str
     unit: float
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        if (value := number(values, self.name)) is not None:
-            lower = math.floor(value / self.unit) * self.unit
-            values[self.name] = int(lower) if isinstance(value, int) else float(lower)
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.change(self.name, self._lower)
+
+    def _lower(self, value: object, event: Event) -> float | int:
+        number = _number(value, self.name)
+        lower = math.floor(number / self.unit) * self.unit
+        return int(lower) if number.__class__ is int else float(lower)
 
     def reshape(self, kinds: Kinds) -> None:
         kind_of(kinds, self.name, *_NUMBERS)
@@ -135,11 +134,15 @@ class Perturb(Step):
     name: str
     most: float
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        if (value := number(values, self.name)) is not None:
-            drawn = int.from_bytes(scene.draw("perturb", scene.event, self.name)[:7])
-            noise = (drawn / (1 << 55) - 1) * self.most
-            values[self.name] = value + math.trunc(noise) if isinstance(value, int) else value + noise
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.change(self.name, partial(self._moved, scene))
+
+    def _moved(self, scene: Scene, value: object, event: Event) -> float | int:
+        number = _number(value, self.name)
+        name = event.publisher + event.sequence.to_bytes(8, "big", signed=True)
+        drawn = int.from_bytes(scene.draw("perturb", name, self.name)[:7])
+        noise = (drawn / (1 << 55) - 1) * self.most
+        return number + math.trunc(noise) if isinstance(number, int) else number + noise
 
     def reshape(self, kinds: Kinds) -> None:
         kind_of(kinds, self.name, *_NUMBERS)
@@ -152,13 +155,13 @@ class Place(Step):
     name: str
     degrees: float
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        point = values.get(self.name)
-        if point is None:
-            return
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.change(self.name, self._corner)
+
+    def _corner(self, point: object, event: Event) -> dict[str, float]:
         if not isinstance(point, Mapping):
             raise Untransformable(self.name, "is no point on the map")
-        values[self.name] = {
+        return {
             axis: round(math.floor(float(point[axis]) / self.degrees) * self.degrees, 9)
             for axis in ("lat", "lon")
         }
@@ -173,9 +176,11 @@ class Hash(Step):
 
     name: str
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        if (value := values.get(self.name)) is not None:
-            values[self.name] = scene.draw("hash", self.name, value)[:16].hex()
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.change(self.name, partial(self._pseudonym, scene))
+
+    def _pseudonym(self, scene: Scene, value: object, event: Event) -> str:
+        return scene.draw("hash", self.name, value)[:16].hex()
 
     def reshape(self, kinds: Kinds) -> None:
         kind_of(kinds, self.name)
@@ -189,9 +194,8 @@ class Rename(Step):
     name: str
     to: str
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        if (value := values.pop(self.name, None)) is not None:
-            values[self.to] = value
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.move(self.name, self.to)
 
     def reshape(self, kinds: Kinds) -> None:
         kind = kind_of(kinds, self.name)
@@ -210,11 +214,13 @@ class Enrich(Step):
     table: str
     key: str
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        key = values.get(self.key)
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.compute(self.name, partial(self._found, scene), self.name, self.key)
+
+    def _found(self, scene: Scene, before: object, key: object) -> object:
         row = scene.look_up(self.table, key) if isinstance(key, str | int | float | bool) else None
-        if row is not None and (value := row.get(self.name)) is not None:
-            values[self.name] = value
+        found = row.get(self.name) if row is not None else None
+        return before if found is None else found
 
     def reshape(self, kinds: Kinds) -> None:
         kind_of(kinds, self.key)
@@ -228,12 +234,12 @@ class Retype(Step):
     name: str
     kind: AttributeType
 
-    def apply(self, values: Values, scene: Scene) -> None:
-        value = values.get(self.name)
-        if value is None:
-            return
-        if convert := CONVERSIONS.get((_kind(value), self.kind)):
-            values[self.name] = convert(value)
+    def emit(self, program: Program, scene: Scene) -> None:
+        program.change(self.name, self._converted)
+
+    def _converted(self, value: object, event: Event) -> object:
+        convert = CONVERSIONS.get((_kind(value), self.kind))
+        return value if convert is None else convert(value)
 
     def reshape(self, kinds: Kinds) -> None:
         was = kind_of(kinds, self.name)
@@ -259,10 +265,9 @@ def kind_of(kinds: Mapping[str, AttributeType], name: str, *wanted: AttributeTyp
     return kind
 
 
-def number(values: Mapping[str, object], name: str) -> float | int | None:
-    value = values.get(name)
+def _number(value: object, name: str) -> float | int:
     kind = value.__class__
-    if kind is int or kind is float or value is None:
+    if kind is int or kind is float:
         return value  # type: ignore[return-value]
     raise Untransformable(name, "is no number")
 

@@ -14,10 +14,11 @@ from bus.errors import BadMessage
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import MAX_EVENT_BYTES, decode, encode
 from pubsub_core.keys.sealing import Sealed
-from pubsub_core.mail import Mail
+from pubsub_core.mail import MAX_POST_BYTES, Mail
 from pubsub_core.messages import Taken
 from pubsub_core.proof import WINDOW, all_digests
 from pubsub_core.restriction import Restriction
+from pubsub_core.rules.judge import Shown
 from pubsub_core.switchboard import Subscription
 from tests.pubsub_core.kinds import THIEF
 from tests.pubsub_core.pair import KIND, NAMES, Pair
@@ -248,14 +249,14 @@ def test_however_large_events_are_all_that_was_not_received_is_sent_again(pair):
 
 def test_an_event_that_cannot_be_looked_at_is_withheld_and_in_the_way_of_no_other(pair, monkeypatch):
     pair.subscribe(restriction=Restriction(visible=frozenset([ID["speed"]])))
-    look = Enforcement.deliver
+    look = Enforcement.show
 
-    def deliver(self, event, *about):
+    def show(self, event, *about):
         if event.attributes[ID["speed"]] == CAR["speed"]:
             raise RecursionError
         return look(self, event, *about)
 
-    monkeypatch.setattr(Enforcement, "deliver", deliver)
+    monkeypatch.setattr(Enforcement, "show", show)
     pair.publish(pair.bundle(CAR, FAST))
     pair.carry()
     assert pair.seen() == [(1, {"speed": FAST["speed"]})]
@@ -279,6 +280,24 @@ def test_what_cannot_be_sent_to_one_client_is_in_the_way_of_no_other_and_of_no_p
     pair.carry()
     assert pair.seen() == [(1, CAR)]
     assert list(pair.away.sessions) == ["sub"]
+
+
+def test_what_rules_make_of_an_event_is_sent_however_much_it_is_but_for_one_too_large_for_any_message(
+    pair, monkeypatch
+):
+    pair.subscribe(restriction=Restriction(visible=frozenset([ID["numberplate"]])))
+    plates = ["A" * 60_000, "B" * MAX_POST_BYTES, *("C" * 60_000 for _ in range(20))]
+
+    def show(self, event, *about):
+        made = (msgspec.structs.replace(event, attributes={ID["numberplate"]: each}) for each in plates)
+        return Shown(tuple(made), ())
+
+    monkeypatch.setattr(Enforcement, "show", show)
+    pair.publish(pair.bundle(CAR))
+    pair.carry()
+    expected = [(1, {"numberplate": each}) for each in plates if len(each) < MAX_POST_BYTES]
+    assert pair.seen() == expected
+    assert pair.away.sessions["sub"].outbox.last == len(plates)
 
 
 def test_what_waits_for_a_slow_client_is_shown_as_policies_allow_when_it_is_sent(pair):

@@ -99,5 +99,5 @@ def test_the_rates_and_hours_of_a_capability_are_looked_at_with_each_use():
     assert rule.filter == TRUE
     assert rule.local
     enforcement, event = Enforcement(rule), Event(KIND.id, KIND.version, b"k", 0.0, 1, {})
-    passed = [at for at in (0, 1, 2, 59, 60, 13 * 3600) if enforcement.deliver(event, 1, at) is not None]
+    passed = [at for at in (0, 1, 2, 59, 60, 13 * 3600) if enforcement.show(event, 1, at) is not None]
     assert passed == [0, 1, 60]
