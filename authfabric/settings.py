@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 
 from authz import PublicKey
-from bus.address import configured_url
+from bus.address import DEFAULT_URL, configured_url
 from bus.credentials_store import VARIABLE, find_credentials
-from pep.enforcer import DEFAULT_URL
 from pep.trust_store import TRUST_VARIABLE, Keys, configured_keys
 
 DEFAULT_POLICIES = Path(__file__).parent / "defaults" / "policies"

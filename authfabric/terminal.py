@@ -74,6 +74,11 @@ def say_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         out.print(whole, highlight=False, soft_wrap=True)
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something: `1 event`, `2,000 events`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 @contextlib.contextmanager
 def waiting(text: str, quiet: bool = False) -> Iterator[None]:
     """Say what is being done, on a terminal with something that moves until it is."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from bus.errors import NotConnected
 
 URL_VARIABLE = "AUTHFABRIC_NATS_URL"
+DEFAULT_URL = "nats://127.0.0.1:4222"
 
 
 def servers(url: str) -> list[str]:

@@ -1,16 +1,22 @@
-"""A connection with the credentials that are for its server, as they are found: named, or left by `authfabric up`."""
+"""A connection to the server, with the credentials, that are named, or that `authfabric up` left."""
 
 from __future__ import annotations
 
+from bus.address import DEFAULT_URL, configured_url
 from bus.connection import Connection
 from bus.credentials import Credentials
 from bus.credentials_store import find_credentials
 
 
 def connect(
-    url: str, *, name: str, credentials: Credentials | None = None, connect_seconds: float = 5.0
+    url: str | None, *, name: str, credentials: Credentials | None = None, connect_seconds: float = 5.0
 ) -> Connection:
-    """A connection, to be entered. Raises CredentialsRefused if there are credentials for it that cannot be used."""
+    """A connection, to be entered. Raises CredentialsRefused if there are credentials for it that cannot be used.
+
+    The server is the one given, or named by AUTHFABRIC_NATS_URL, or by the credentials, or on this machine's usual
+    port.
+    """
+    url = url or configured_url()
     if credentials is None and (found := find_credentials(url)) is not None:
-        credentials = found.credentials
-    return Connection(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
+        url, credentials = url or found.url, found.credentials
+    return Connection(url or DEFAULT_URL, name=name, credentials=credentials, connect_seconds=connect_seconds)

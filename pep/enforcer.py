@@ -10,11 +10,9 @@ from typing import TypeAlias
 
 from authz import Decision, Entity, InvalidRequest, Reason, Request
 from authz.request import Attributes, plain_request
-from bus.address import configured_url
 from bus.audit import AuditWriter
-from bus.connection import Connection
 from bus.credentials import Credentials
-from bus.credentials_store import find_credentials
+from bus.link import connect
 from bus.revocations import RevocationFeed
 from bus.scopes import DEFAULT_DOMAIN
 from pep.asker import Asker
@@ -29,7 +27,6 @@ from sdp_cache import LeaseRules, Recycling
 
 Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 
-DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_SECONDS = 1.0
 REVOCATION_SECONDS = 1.0
 """How long connecting waits at most to know what was revoked before."""
@@ -89,15 +86,10 @@ class Enforcer:
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
         """
         trusted = configured_keys() if trust is None else read_keys(trust)
-        url = url or configured_url()
-        if credentials is None and (found := find_credentials(url)) is not None:
-            url, credentials = url or found.url, found.credentials
         async with contextlib.AsyncExitStack() as stack:
             enter = stack.enter_async_context
             bus = await enter(
-                Connection(
-                    url or DEFAULT_URL, name=name, credentials=credentials, connect_seconds=connect_seconds
-                )
+                connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
             )
             asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline, roots=trusted)
             await asker.start()

@@ -27,6 +27,7 @@ from bus.credentials import Credentials as BusCredentials
 from bus.envelope import pack
 from bus.errors import BusError, NoResponders, NotConnected
 from bus.link import connect
+from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import broker as broker_subject
 from bus.subjects import mailbox, place
 from pubsub_core.catalogue import Catalogue
@@ -114,12 +115,12 @@ class EventClient:
     @contextlib.asynccontextmanager
     async def connect(
         cls,
-        url: str,
+        url: str | None = None,
         *,
         broker: str,
-        domain: str,
         identity: Identity,
         credential: bytes,
+        domain: str = DEFAULT_DOMAIN,
         chains: tuple[bytes, ...] = (),
         brokers: Collection[PublicKey] | None = None,
         access: BusCredentials | None = None,
@@ -127,7 +128,8 @@ class EventClient:
         """Begin a session for the length of a block. Raises Refused, NoBroker.
 
         `brokers` are the keys that the broker may have, None if any will do. `access` lets the client connect to a bus
-        that refuses strangers; without it, credentials are found as an Enforcer finds them.
+        that refuses strangers; without it, credentials are found as an Enforcer finds them, and so is the server if
+        none is given.
         """
         async with connect(url, name="event-client", credentials=access) as bus:
             client = cls(bus, broker, domain, identity, credential, chains, brokers)

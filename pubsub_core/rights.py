@@ -200,10 +200,9 @@ class Rights:
         named = {each: decided[request.key] for each, request in self._about_fluents(ask).items()}
         for fluent, decision in named.items():
             if not decision.allowed:
-                problem = (
-                    f"`replay` on `{CONTEXT}/{fluent}` must be allowed to choose by it: {decision.detail}"
-                )
-                return Granted(answered=decision.decided, detail=problem)
+                problem = f"`replay` on `{CONTEXT}/{fluent}` must be allowed to choose by when it held"
+                because = f": {decision.detail}" if decision.detail else ""
+                return Granted(answered=decision.decided, detail=problem + because)
         restrictions: dict[str, Restriction] = {}
         ends = [each.expires for each in (*effective.values(), *named.values()) if each.expires is not None]
         for each in self._catalogue.family(ask.type):

@@ -17,7 +17,7 @@ def run_examples(document: Path, folder: Path) -> int:
     """Write each block that names a file, in its first line or beside its kind; run `console` blocks; say how many."""
     count = 0
     for kind, file, text in _BLOCK.findall(document.read_text()):
-        inside = re.match(r"# (\S+)\n", text) if kind in ("yaml", "rules") else None
+        inside = re.match(r"# (\S+)\n", text) if kind in ("yaml", "rules", "python") else None
         if file or inside:
             path = folder / (inside[1] if inside else file)
             path.parent.mkdir(parents=True, exist_ok=True)

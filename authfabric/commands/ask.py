@@ -165,10 +165,14 @@ def decision_document(request: Request, decision: Decision) -> dict[str, object]
 
 def _show(request: Request, decision: Decision) -> None:
     colour = "green" if decision.allowed else "red"
-    why = decision.detail or (
+    say(f"[bold {colour}]{decision.effect}[/]  {printable(str(request))}  [dim]{printable(why(decision))}[/]")
+
+
+def why(decision: Decision) -> str:
+    """What a decision rests on, in a few words."""
+    return decision.detail or (
         "by " + ", ".join(decision.policies) if decision.policies else str(decision.reason)
     )
-    say(f"[bold {colour}]{decision.effect}[/]  {printable(str(request))}  [dim]{printable(why)}[/]")
 
 
 def read_attributes(pairs: list[str] | None) -> Attributes:

@@ -12,10 +12,10 @@ from msgspec import json as documents
 from msgspec import structs
 from rich.markup import escape
 
-from authfabric.commands.ask import decision_document
+from authfabric.commands.ask import decision_document, why
 from authfabric.keys import Trust, trusted_keys
 from authfabric.settings import CONNECT_SECONDS, find_url
-from authfabric.terminal import Exit, Json, Url, fail, print_json, run, say
+from authfabric.terminal import Exit, Json, Url, counted, fail, print_json, run, say
 from authz import AuthFabricError, PublicKey
 from bus.audit import AuditRecord, AuditStore, ChainVerifier, Disclosure, Vouchers, read_head, read_record
 from bus.link import connect
@@ -123,8 +123,7 @@ def _show(record: AuditRecord | None, json: bool) -> None:
 
 def _words(record: AuditRecord) -> str:
     if record.vouched is not None:
-        count = record.vouched.statement.count
-        return f"[dim]signed {count} decision{'s' * (count != 1)}[/]"
+        return f"[dim]signed {counted(record.vouched.statement.count, 'decision')}[/]"
     if record.disclosed is not None:
         return _disclosed_words(record.disclosed)
     if record.request is None or record.decision is None:
@@ -136,15 +135,14 @@ def _words(record: AuditRecord) -> str:
     asked = documents.encode(record.request.context).decode() if record.request.context else ""
     return (
         f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}{escape(asked and ' ' + asked)}"
-        f"  [dim]{escape(str(decision))} {source}, epoch {decision.epoch}[/]"
+        f"  [dim]{escape(why(decision))}; {source}, epoch {decision.epoch}[/]"
     )
 
 
 def _disclosed_words(shown: Disclosure) -> str:
-    count = len(shown.events)
-    past = "past " if shown.replayed else ""
     became = f" as {escape(shown.shown)}" if shown.shown != shown.type else ""
-    what = f"{count} {past}event{'s' * (count != 1)} of {escape(shown.type)}{became}"
+    events = counted(len(shown.events), "past event" if shown.replayed else "event")
+    what = f"{events} of {escape(shown.type)}{became}"
     attributes, rules = ", ".join(shown.attributes), ", ".join(shown.rules)
     return (
         f"[bold blue]shown[/]  {escape(shown.subject)}: {what}  [dim]{escape(attributes)}; {escape(rules)}[/]"

@@ -15,7 +15,7 @@ from rich.progress import Progress, TaskID
 
 from authfabric.durations import seconds_of
 from authfabric.history_files import DEFAULT, Database, HistoryKey, history_setting
-from authfabric.terminal import Exit, Json, err, fail, print_json, printable, say, say_table
+from authfabric.terminal import Exit, Json, counted, err, fail, print_json, printable, say, say_table
 from authz import AuthFabricError
 from pubsub_core.history.errors import INSTALL, HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping
@@ -96,7 +96,7 @@ def prune(
         print_json({"forgotten": named, "marks": marks})
     else:
         context = f", and {marks:,} changes of context" if marks else ""
-        say(f"forgot {sum(named.values()):,} events{context}")
+        say(f"forgot {counted(sum(named.values()), 'event')}{context}")
 
 
 @app.command()
@@ -119,10 +119,11 @@ def verify(
         print_json({"holds": not damaged, "types": types})
     else:
         for name, (count, problem) in found.items():
-            state = (
-                f"[red]damaged[/]: {printable(problem)}" if problem else f"[green]holds[/], {count:,} events"
-            )
+            whole = f"[green]holds[/], {counted(count, 'event')}"
+            state = f"[red]damaged[/]: {printable(problem)}" if problem else whole
             say(f"[bold]{printable(name)}[/]: {state}")
+        if not found:
+            say("nothing is kept yet")
     if damaged:
         raise typer.Exit(Exit.DENIED)
 

@@ -20,7 +20,7 @@ CONCEPTS = Path(__file__).parents[2] / "docs/concepts"
 async def up() -> AsyncIterator[None]:
     """`authfabric up`, for the length of a block."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "authfabric", "up", "--port", "-1", "--replicas", "1", "--json",
+        sys.executable, "-m", "authfabric", "up", "--port", "-1", "--json",
         stdout=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:

@@ -64,3 +64,14 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert (ROOT / page).parent.joinpath(target).exists(), (
                 f"{page} links to {target}, which is not there"
             )
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (ROOT / "docs/README.md").read_text()
+    pages = [page.relative_to(ROOT / "docs") for page in ROOT.glob("docs/**/*.md")]
+    missing = [
+        str(page)
+        for page in pages
+        if page.parts[0] not in ("design", "README.md") and f"({page})" not in index
+    ]
+    assert missing == []

@@ -152,7 +152,9 @@ async def test_past_events_are_not_chosen_by_a_fluent_that_no_policy_allows_to_a
     assert len([each async for each in running]) == 2
     text = AUDIT.format(prescribe=prescribe, opened=opened, closed=closed)
     await release(place, text.replace("when: ALLOW", "-- ALLOW"))
-    with pytest.raises(CallRefused, match="`replay` on `/context/underInvestigation` must be allowed"):
+    with pytest.raises(
+        CallRefused, match=r"on `/context/underInvestigation` must be allowed to choose by when it held$"
+    ):
         await auditor.replay(prescribe, named, during=fluent)
     assert len([each async for each in await auditor.replay(prescribe, named)]) == 2
 
