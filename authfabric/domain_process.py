@@ -16,6 +16,7 @@ from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from bus.connection import Connection
 from bus.security import ServiceKeys
+from bus.tasks import in_background
 from pdp.access import AccessRules, AccessService
 from pdp.access.census import Census, Share
 from pdp.access.domain import Issuer
@@ -75,8 +76,7 @@ async def serve(serving: Serving) -> None:
     async with contextlib.AsyncExitStack() as stack:
         access = await stack.enter_async_context(serving.access())
         await stack.enter_async_context(serving.issuing(access.member))
-        following = asyncio.create_task(_follow(serving.folder, access))
-        stack.callback(following.cancel)
+        in_background(stack, _follow(serving.folder, access))
         _say_ready(serving, access.member.address)
         await stop.wait()
     err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)

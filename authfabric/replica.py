@@ -20,6 +20,7 @@ from bus.audit import Vouched
 from bus.connection import Connection
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN, Scope
+from bus.tasks import in_background
 from pdp.bundle_store import read_folder
 from pdp.entities import Entities
 from pdp.explain_service import serve_explanations
@@ -133,8 +134,7 @@ async def _teacher(bus: Connection, serving: Serving, stack: contextlib.AsyncExi
         err.print("answers are not authenticated: PEPs that trust somebody refuse them", highlight=False)
         return None
     warrant, enter = serving.held.warrant, stack.enter_async_context
-    renewing = asyncio.create_task(serving.held.keep_renewed())
-    stack.callback(renewing.cancel)
+    in_background(stack, serving.held.keep_renewed())
     writer = await enter(auditing(bus, serving.domain, serving.name, serving.audit))
 
     def keep(statement: Statement, leaves: tuple[bytes, ...]) -> None:

@@ -19,10 +19,11 @@ from nats.js import JetStreamContext
 from bus.address import without_secrets
 from bus.client import NO_RESPONDERS, GuardedClient, Handler
 from bus.credentials import Credentials
-from bus.dialing import Call, end_task, words
+from bus.dialing import Call, words
 from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 from bus.renewal import renewing
 from bus.subjects import inbox
+from bus.tasks import end_task
 
 NEEDS_CREDENTIALS = (
     "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"

@@ -13,6 +13,7 @@ from typing import Any
 from bus.address import servers
 from bus.client import GuardedClient
 from bus.credentials import Credentials
+from bus.tasks import end_task
 
 _SURVIVE_FROZEN_NODES: dict[str, Any] = {
     "reconnect_time_wait": 0.05,
@@ -76,13 +77,6 @@ class Call:
     def _token(self) -> str | None:
         credentials = self.credentials()
         return (credentials.token or None) if credentials is not None else None
-
-
-async def end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it has ended: what waits inside may take a cancellation for its own and go on."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=0.05)
 
 
 def words(error: Exception) -> str:

@@ -22,6 +22,7 @@ from bus.connection import Connection
 from bus.errors import BusError
 from bus.record_store import RecordStore
 from bus.subjects import REVOCATIONS
+from bus.tasks import in_background
 
 LOOK_SECONDS = 10.0
 """How often the store is asked at least, besides whenever there is news."""
@@ -60,8 +61,7 @@ class RevocationFeed:
         self._stack.push_async_callback(subscription.cancel)
         self._connection.on_ready.append(self._news.set)
         self._stack.callback(self._connection.on_ready.remove, self._news.set)
-        following = asyncio.create_task(self._follow())
-        self._stack.callback(following.cancel)
+        in_background(self._stack, self._follow())
         return self
 
     async def __aexit__(

@@ -23,6 +23,7 @@ from bus.feed import Entry, Feed
 from bus.membership import Membership
 from bus.messages import MemberStatus, SearchPage, SearchQuery
 from bus.roll_service import RollKeeper
+from bus.tasks import in_background
 from pdp.bundle import Bundle
 from pdp.bundle_store import BundleCache
 from pdp.explain import Explanation
@@ -111,8 +112,7 @@ class ReleaseFollower(Generic[T]):
             await self._apply(*kept)
             self._say(self.problem)
         await enter(self._membership)
-        following = asyncio.create_task(self._follow())
-        self._stack.callback(following.cancel)
+        in_background(self._stack, self._follow())
         self._stack.callback(lambda: self._applying and self._applying.cancel())
         return self
 

@@ -23,6 +23,7 @@ from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
 from bus.lessons import MAX_WISHES, WISH_TTL, Lesson, Taught, unpack_wish
 from bus.subjects import lesson, wishes
+from bus.tasks import in_background
 from bus.topics import InvalidTopic, Topic
 
 GATHER_SECONDS = 0.02
@@ -70,8 +71,7 @@ class Teacher:
     async def __aenter__(self) -> Self:
         wished = await self._connection.listen(wishes(self._domain), lambda s, r, data, h: self._hear(data))
         self._stack.push_async_callback(self._forget, wished)
-        working = asyncio.create_task(self._work())
-        self._stack.callback(working.cancel)
+        in_background(self._stack, self._work())
         return self
 
     async def __aexit__(

@@ -16,6 +16,7 @@ from bus.connection import Connection
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.link import connect
 from bus.revocations import RevocationFeed
+from bus.tasks import in_background
 from pep import Enforcer
 from pubsub_core.broker import Broker
 from pubsub_core.calls import Calls
@@ -151,8 +152,7 @@ class BrokerService:
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
         for work in (self._tick(), self._keep_pace(), self._follow_types(), self._follow_revocations()):
-            task = asyncio.create_task(work)
-            stack.callback(task.cancel)
+            in_background(stack, work)
         stack.callback(self.links.leave)
         self.probed_at = monotonic()
 

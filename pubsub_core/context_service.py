@@ -9,6 +9,7 @@ from collections.abc import Collection
 from authz import PublicKey
 from bus.connection import Connection
 from bus.errors import BusError
+from bus.tasks import in_background
 from pubsub_core.rules.context import Context
 from pubsub_core.table_store import TableStore
 
@@ -38,7 +39,7 @@ class ContextTables:
             await self._store.refresh()
         self._home.on_ready.append(self._news.set)
         stack.callback(self._home.on_ready.remove, self._news.set)
-        stack.callback(asyncio.create_task(self._follow()).cancel)
+        in_background(stack, self._follow())
 
     async def _follow(self) -> None:
         while True:

@@ -7,7 +7,6 @@ lease.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import secrets
@@ -23,6 +22,7 @@ from bus.feed import Feed
 from bus.membership import Membership
 from bus.messages import MemberStatus
 from bus.store import ReleaseStore
+from bus.tasks import in_background
 from pubsub_core.broker import Broker
 
 LOOK_SECONDS = 1.0
@@ -62,8 +62,7 @@ class PolicyWatch:
         await self._stack.enter_async_context(self._membership)
         subscription = await self._releases.listen(self._broker.setting.domain, self._hold)
         self._stack.push_async_callback(subscription.cancel)
-        following = asyncio.create_task(self._follow())
-        self._stack.callback(following.cancel)
+        in_background(self._stack, self._follow())
         return self
 
     async def __aexit__(

@@ -12,6 +12,7 @@ from time import monotonic, time
 from authz import AuthFabricError, Identity
 from bus.connection import Connection
 from bus.errors import BusError
+from bus.tasks import in_background
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import EventType
@@ -66,8 +67,7 @@ class Sealing:
         """Join, for as long as the stack is open; calls `on_change` when what can be read is something else."""
         await stack.enter_async_context(self.keys.running())
         for work in (self._follow_groups(on_change), self._join_groups(), self._find_plans()):
-            task = asyncio.create_task(work)
-            stack.callback(task.cancel)
+            in_background(stack, work)
 
     def _mark_sealed(self, definition: EventType) -> None:
         """Have a type's events, and those of its sub-types, travel sealed or not at all."""

@@ -23,6 +23,7 @@ from bus.errors import BusError
 from bus.feed import Feed
 from bus.membership import REPEAT_SECONDS, Membership
 from bus.messages import MemberStatus
+from bus.tasks import in_background
 from sdp_cache.lease import LeaseRules
 from sdp_cache.point import SecondaryPoint
 
@@ -68,8 +69,7 @@ class FeedFollower:
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._feed)
         await self._stack.enter_async_context(self._membership)
-        following = asyncio.create_task(self._follow())
-        self._stack.callback(following.cancel)
+        in_background(self._stack, self._follow())
         return self
 
     async def __aexit__(

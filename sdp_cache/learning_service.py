@@ -16,6 +16,7 @@ from bus.envelope import pack
 from bus.errors import NotConnected
 from bus.lessons import WISH_SECONDS, Wish, unpack_lesson
 from bus.subjects import lessons, wishes
+from bus.tasks import in_background
 from bus.topics import Topic
 from sdp_cache.learning import Learner, Refusal
 from sdp_cache.point import SecondaryPoint
@@ -48,8 +49,7 @@ class Learning:
             for subject in {lessons(topic) for topic in self._topics}
         ]
         self._stack.push_async_callback(self._forget, subscriptions)
-        wishing = asyncio.create_task(self._keep_wishing())
-        self._stack.callback(wishing.cancel)
+        in_background(self._stack, self._keep_wishing())
         return self
 
     async def __aexit__(

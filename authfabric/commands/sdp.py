@@ -19,6 +19,7 @@ from authz.errors import InvalidKey
 from bus.errors import InvalidScope
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN, Scope
+from bus.tasks import in_background
 from bus.topics import InvalidTopic, Topic
 from pdp.health_server import serve_health
 from pdp.service import Replica
@@ -118,8 +119,7 @@ async def _serve(
         contextlib.AsyncExitStack() as stack,
     ):
         if held is not None:
-            renewing = asyncio.create_task(held.keep_renewed())
-            stack.callback(renewing.cancel)
+            in_background(stack, held.keep_renewed())
         port = stack.enter_context(serve_health(replica, health_port, more=[EnforcerMetrics(pep)]))
         _say_ready(url, scope, port, json)
         await stop.wait()

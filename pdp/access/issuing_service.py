@@ -24,6 +24,7 @@ from bus.errors import BusError
 from bus.responder import responding
 from bus.revocations import publish_notice
 from bus.subjects import RENEW
+from bus.tasks import in_background
 from pdp.access.domain import YEAR, Issuer
 from pdp.access.entitlement import Enrolment, Entitlement, NotEntitledHere, RoleEntitlement
 from pdp.access.ledger_store import Ledger
@@ -74,7 +75,7 @@ class IssuingService:
         if self._roles is not None:
             await enter(self._roles.hearing_changes(self._on_change))
             for work in (self._look_at_all(), self._look_again()):
-                self._stack.callback(asyncio.create_task(work).cancel)
+                in_background(self._stack, work)
         await self._bus.flush()
         return self
 

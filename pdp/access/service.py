@@ -33,6 +33,7 @@ from bus.security import ACCOUNT, ServiceKeys
 from bus.stores import set_up
 from bus.subjects import REVOKE
 from bus.system import Connected, System
+from bus.tasks import in_background
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, marks_of, read_label
 
@@ -96,8 +97,7 @@ class AccessService:
             )
             await self._callout.listen(_CALLOUT, self._on_arrival, _QUEUE)
             await self._callout.flush()
-            watching = asyncio.create_task(self._watch())
-            stack.callback(watching.cancel)
+            in_background(stack, self._watch())
             self._stack = stack.pop_all()
         return self
 

@@ -30,6 +30,7 @@ from bus.role_messages import Command, Outcome, command_seal, unpack_said
 from bus.roles import SESSION, SUBJECT, service_name
 from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import QUEUE, ROLES, roles, token
+from bus.tasks import in_background
 from pdp.oasis.deeds import Deeds
 from pdp.oasis.errors import DeedRefused, RolesUnavailable, UnknownSession
 from pdp.oasis.keeper import Activity, Keeper
@@ -90,8 +91,7 @@ class RoleService:
         listening = await self._store.listen(self._news.set, self._below)
         self._stack.push_async_callback(listening.cancel)
         await self._look()
-        following = asyncio.create_task(self._follow())
-        self._stack.callback(following.cancel)
+        in_background(self._stack, self._follow())
         busy = pack(Outcome(problem="too many questions at once"))
         await enter(
             responding(

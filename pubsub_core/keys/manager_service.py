@@ -17,13 +17,13 @@ import msgspec
 
 from authz.spki import Notice
 from bus.connection import Connection
-from bus.dialing import end_task
 from bus.envelope import pack
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.responder import responding
 from bus.revocations import RevocationFeed
 from bus.state_store import StateMoved, StateStore
 from bus.subjects import KEYS, key_changes, key_manager, key_requests
+from bus.tasks import end_task
 from pubsub_core.keys.errors import AdmissionRefused, CannotOpen
 from pubsub_core.keys.exchange import Secrets
 from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Rules, Welcome

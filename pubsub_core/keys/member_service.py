@@ -16,10 +16,10 @@ import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
 from bus.connection import Connection, Subscription
-from bus.dialing import end_task
 from bus.envelope import pack
 from bus.errors import BusError, ReplyTimeout
 from bus.subjects import key_changes, key_manager, key_requests
+from bus.tasks import end_task
 from pubsub_core.keys.admission import entitle
 from pubsub_core.keys.derivation import KEY_BYTES, derive
 from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, ManagerUntrusted, OutOfStep

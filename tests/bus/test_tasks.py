@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+
+from bus.tasks import end_task, in_background
+from tests.waiting import eventually
+
+
+async def test_background_work_ends_with_its_stack():
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with AsyncExitStack() as stack:
+        in_background(stack, work())
+        await asyncio.sleep(0)
+        assert not ended.is_set()
+    await eventually(ended.is_set)
+
+
+async def test_an_error_that_ends_background_work_is_logged(caplog):
+    async def work() -> None:
+        raise RuntimeError("out of luck")
+
+    async with AsyncExitStack() as stack:
+        in_background(stack, work())
+        await eventually(lambda: "out of luck" in caplog.text)
+
+
+async def test_work_that_is_merely_cancelled_is_not_reported(caplog):
+    async with AsyncExitStack() as stack:
+        in_background(stack, asyncio.sleep(3600))
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert caplog.text == ""
+
+
+async def test_a_task_that_takes_a_cancellation_for_its_own_is_cancelled_again():
+    async def stubborn() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end_task(task)
+    assert task.cancelled()
