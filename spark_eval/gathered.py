@@ -23,7 +23,7 @@ class InvalidEntities(EvaluationError):
 
     def __init__(self, source: str, rows: int, problem: str, column: str = "") -> None:
         place = f"`{source}`, column `{column}`" if column else f"`{source}`"
-        super().__init__(f"{place}: {problem} ({_count(rows, 'row')} read)")
+        super().__init__(f"{place}: {problem} ({count_of(rows, 'row')} read)")
         self.source = source
         self.rows = rows
         self.problem = problem
@@ -48,7 +48,7 @@ def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str]
     rows = (len(found) - len(problems)) // each + len(problems)
     if len(problems):
         raise InvalidEntities(
-            source, rows, f"{_count(len(problems), 'row')} cannot be read, such as {problems[0]}"
+            source, rows, f"{count_of(len(problems), 'row')} cannot be read, such as {problems[0]}"
         )
     if not rows:
         raise InvalidEntities(source, 0, "there is nobody and nothing in it")
@@ -59,7 +59,7 @@ def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str]
         twice = next(name for name, after in itertools.pairwise(names) if name == after)
         more = len(names) - len(set(names))
         problem = (
-            f"{_count(more, 'name')} {'stands' if more == 1 else 'stand'} there twice, such as `{twice}`"
+            f"{count_of(more, 'name')} {'stands' if more == 1 else 'stand'} there twice, such as `{twice}`"
         )
         raise InvalidEntities(source, rows, problem, "id")
     return Gathered(names, decode(found, len(work.plan.joins)))
@@ -114,5 +114,6 @@ def _distinct(values: list[list[object]], rows: Codes) -> Keys:
     return Keys(np.array(codes)[rows], [tuple(msgspec.msgpack.decode(each)) for each in places])
 
 
-def _count(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
+    """So many of them, in words: `1 row`, `2 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

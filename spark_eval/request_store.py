@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_eval.entity_store import SPARK_ERRORS, first_line
 from spark_eval.errors import EvaluationError
+from spark_eval.gathered import count_of
 from spark_eval.schemas import REQUESTS
 from spark_eval.store import absolute
 
@@ -25,7 +26,7 @@ class InvalidRequests(EvaluationError):
     """Requests that cannot be used: where they are from, how many rows were read, and what would be right."""
 
     def __init__(self, source: str, rows: int, problem: str) -> None:
-        super().__init__(f"`{source}`: {problem} ({rows:,} rows read)")
+        super().__init__(f"`{source}`: {problem} ({count_of(rows, 'row')} read)")
         self.source = source
         self.rows = rows
         self.problem = problem
@@ -96,6 +97,6 @@ def _check_rows(source: str, frame: DataFrame) -> int:
     if not counted["n"]:
         raise InvalidRequests(source, 0, "there is no request in it")
     if counted["bad"]:
-        problem = f"{counted['bad']:,} of them lack {' or '.join(NEEDED)}, or attributes are no JSON object"
-        raise InvalidRequests(source, counted["n"], problem)
+        whose = f"{count_of(counted['bad'], 'request')} without {' or '.join(NEEDED)}"
+        raise InvalidRequests(source, counted["n"], f"{whose}, or with attributes that are no JSON object")
     return int(counted["n"])

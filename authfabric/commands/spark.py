@@ -57,7 +57,7 @@ def precompute(
     objects: Objects = None,
     actions: Actions = None,
     may_lack: MayLack = None,
-    full: Annotated[bool, typer.Option("--full", help="Compute everything anew.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Compute everything anew, whatever is there.")] = False,
     lifetime: Annotated[
         float, typer.Option(min=1.0, help="Seconds for which caches may use the snapshot.")
     ] = DAY,

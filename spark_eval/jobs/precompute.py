@@ -71,6 +71,19 @@ class NotProvided(EvaluationError):
         self.attributes = tuple(attributes)
 
 
+class EpochGoesBack(EvaluationError):
+    """Decisions of an earlier epoch than those that are there: `there` and `asked` are the epochs."""
+
+    def __init__(self, output: Path, there: int, asked: int) -> None:
+        super().__init__(
+            f"`{output}` holds decisions of epoch {there}, and epoch {asked} is earlier: give the epoch that is in"
+            " force, another folder, or `--full` to begin anew"
+        )
+        self.output = output
+        self.there = there
+        self.asked = asked
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """What was computed, and how much of it was taken over from an earlier run."""
@@ -85,6 +98,8 @@ def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
     if not order.assume_provided:
         _check_provided(order.inputs.policies)
     earlier = None if order.full else read_earlier(order.output)
+    if earlier is not None and order.epoch < earlier.manifest.epoch:
+        raise EpochGoesBack(order.output, earlier.manifest.epoch, order.epoch)
     with steps.step("evaluating policies over entities", 1) as advance:
         # Sessions begin and end within seconds: what they say of roles is nothing to remember for a day.
         inputs = replace(order.inputs, ask_roles=order.inputs.policies.governed)

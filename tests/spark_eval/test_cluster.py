@@ -89,3 +89,30 @@ def test_the_command_runs_over_spark_connect_as_it_does_here(local, tmp_path):
         printed = experiment(url, local / PLAN, tmp_path / "out")
     assert "6 of 6 points agree" in printed
     assert simulated(tmp_path / "out") == simulated(local)
+
+
+COUNTING = """
+import sys
+import pyarrow as pa
+from spark_eval.session import SparkOptions, open_session
+from spark_eval.tasks import collect_rows
+
+SCHEMA = pa.schema([pa.field("square", pa.int64())])
+
+def squares(batches):
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"square": [n * n for n in batch.column(0).to_pylist()]}, SCHEMA)
+
+with open_session(SparkOptions(sys.argv[1])) as spark:
+    found = collect_rows(spark, squares, 5, SCHEMA)
+    assert found.schema.equals(SCHEMA), found.schema
+    print(sorted(found.column("square").to_pylist()))
+"""
+
+
+def test_tasks_of_numbers_hand_back_their_rows_over_spark_connect_too(tmp_path):
+    with connect_server(tmp_path) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", COUNTING, url], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    assert done.stdout == "[0, 1, 4, 9, 16]\n", done.stderr

@@ -175,10 +175,13 @@ def test_a_diff_over_a_log_counts_what_was_asked(clinic):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"subject": "a", "object": "b"}', "1 of them lack subject or object or action"),
+        (
+            '{"subject": "a", "object": "b"}',
+            "1 request without subject or object or action, or with attributes that are no JSON object (1 row read)",
+        ),
         (
             '{"subject": "a", "object": "b", "action": "c", "context": "[1]"}',
-            "or attributes are no JSON object",
+            "or with attributes that are no JSON object",
         ),
         ("", "there is no request in it (0 rows read)"),
     ],

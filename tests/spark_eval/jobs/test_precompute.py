@@ -14,7 +14,7 @@ from sdp_cache.snapshot import Ruling, SnapshotRefused
 from sdp_cache.store import open_snapshot
 from spark_eval.gathered import InvalidEntities
 from spark_eval.jobs import precompute as job
-from spark_eval.jobs.precompute import NotProvided, Order, precompute
+from spark_eval.jobs.precompute import EpochGoesBack, NotProvided, Order, precompute
 from spark_eval.precomputed_store import DECIDED, MANIFEST, PEOPLE, SNAPSHOT, THINGS, DamagedOutput, Manifest
 from spark_eval.progress import Steps
 from spark_eval.rows import read_rows
@@ -234,6 +234,18 @@ def test_the_earlier_output_stays_when_a_run_fails(clinic, monkeypatch):
         run(clinic, 2)
     assert content(clinic.folder / "out") == before
     assert [each.name for each in clinic.folder.iterdir() if each.name.startswith(".")] == []
+
+
+def test_decisions_of_an_earlier_epoch_do_not_take_the_place_of_later_ones(clinic):
+    run(clinic, epoch=2)
+    manifest = clinic.folder / "out" / MANIFEST
+    before = manifest.read_bytes()
+    with pytest.raises(
+        EpochGoesBack, match=r"holds decisions of epoch 2, and epoch 1 is earlier: .* `--full`"
+    ):
+        run(clinic, epoch=1)
+    assert manifest.read_bytes() == before
+    assert run(clinic, epoch=1, full=True).manifest.epoch == 1
 
 
 def test_a_snapshot_of_another_epoch_beside_the_decisions_is_refused(clinic):
