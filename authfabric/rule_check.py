@@ -19,7 +19,7 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError, InvalidFilter, UnknownType
 from pubsub_core.event_type import Attribute, EventType
 from pubsub_core.rules.context import HOLDS_AT, PUBLISHED
-from pubsub_core.rules.library import InvalidStep, make_step
+from pubsub_core.rules.library import LIBRARY, InvalidStep, make_step
 from pubsub_core.rules.transformation import Step, reshape
 
 BUILT_IN: Mapping[str, tuple[int, str]] = {
@@ -113,7 +113,8 @@ def _steps(rule: Rule, functions: Collection[str]) -> Iterator[_Remark]:
             if call.name not in functions:
                 make_step(call)
         except InvalidStep as error:
-            yield Kind.INVALID_STEP, str(error)
+            hint = "; name it by --function if brokers have it" if call.name not in LIBRARY else ""
+            yield Kind.INVALID_STEP, f"{error}{hint}"
 
 
 class _Fitting:

@@ -56,7 +56,7 @@ class Limits:
 
 
 class _Ended(Exception):
-    """The process gave no answer."""
+    """The process gave no answer: why."""
 
 
 class Functions:
@@ -119,9 +119,10 @@ class Functions:
         try:
             self._write(question)
             well, result = _decode(self._read(self._limits.seconds))
-        except (_Ended, msgspec.DecodeError):
-            self._bar(name)
-            raise Unknowable(name, "exceeded its limits, or brought its process down") from None
+        except msgspec.DecodeError:
+            raise self._bar(name, "gave what cannot be read") from None
+        except _Ended as ended:
+            raise self._bar(name, str(ended)) from None
         if not well:
             raise Unknowable(name, f"failed: {result!s}")
         if not isinstance(result, _RESULTS):
@@ -147,11 +148,13 @@ class Functions:
             self._start()
             raise Unknowable(name, "cannot be asked: its process does not start")
 
-    def _bar(self, name: str) -> None:
-        _log.warning("the function `%s` exceeded its limits, or brought its process down", name)
+    def _bar(self, name: str, problem: str) -> Unknowable:
+        """Ask a function no more for a while, and start its process anew; says why."""
+        _log.warning("the function `%s` %s: it is not asked for %g s", name, problem, self._limits.barred)
         self._barred[name] = monotonic() + self._limits.barred
         self._end()
         self._start()
+        return Unknowable(name, problem)
 
     def _start(self) -> None:
         self._ready = False
@@ -171,7 +174,7 @@ class Functions:
         try:
             self._process.stdin.write(len(question).to_bytes(4, "big") + question)
         except OSError:
-            raise _Ended from None
+            raise self._died() from None
 
     def _read(self, seconds: float) -> bytes:
         """The next message, if it comes in time."""
@@ -181,12 +184,17 @@ class Functions:
         while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
             left = until - monotonic()
             if left <= 0 or not select.select([source], [], [], left)[0]:
-                raise _Ended
+                raise _Ended(f"took longer than {seconds:g} s")
             chunk = os.read(source.fileno(), 65_536)
-            if not chunk or int.from_bytes((data + chunk)[:4], "big") > MAX_MESSAGE:
-                raise _Ended
+            if not chunk:
+                raise self._died()
             data += chunk
+            if len(data) >= 4 and int.from_bytes(data[:4], "big") > MAX_MESSAGE:
+                raise _Ended(f"gave more than {MAX_MESSAGE:,} bytes")
         return data[4:]
+
+    def _died(self) -> _Ended:
+        return _Ended(f"brought its process down, or needed more than {self._limits.memory >> 20:,} MB")
 
     def _end(self) -> None:
         """Kill the process and whatever it may have started."""
