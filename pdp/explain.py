@@ -52,7 +52,7 @@ class PolicyExplanation(msgspec.Struct, frozen=True):
     determines: bool = False
     description: str = ""
     because: tuple[str, ...] = ()
-    """If it applies, all the facts that make it apply."""
+    """All the facts that make it apply, or, where no change is told, that keep it from applying."""
 
     @property
     def state(self) -> str:
@@ -60,9 +60,9 @@ class PolicyExplanation(msgspec.Struct, frozen=True):
 
     def details(self) -> list[str]:
         """Why it applies, and what would undo a denial; or what it would need to apply. A line each."""
-        if not self.applies:
-            return [f"would need {each}" for each in self.changes]
         reasons = [f"because {each}" for each in self.because]
+        if not self.applies:
+            return reasons + [f"would need {each}" for each in self.changes]
         if self.effect is Effect.ALLOW:
             return reasons
         undoing = [f"{'and if' if n else 'would not apply if'} {each}" for n, each in enumerate(self.changes)]

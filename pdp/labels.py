@@ -184,21 +184,29 @@ class LabelSource:
         return structs.replace(verdict, certificate=self._certificate(request, asked))
 
     def explain(self, request: Request) -> tuple[Sequence[PolicyExplanation], int]:
-        """The label rule that decides, if any, by which labels, and what would have to be different for it not to."""
+        """The label rule that decides, if any, by which labels, and what would have to be different for it not to.
+
+        Labels that only restrict, and fit, are told as a denial that does not apply.
+        """
         verdict, asked = self._judge(request)
-        if verdict.effect is None:
+        if verdict.effect is None and asked < 3:
             return (), 0
+        where = {
+            "object": self.policy.objects.shown(request.object),
+            "action": (str(_ACTION), request.action.id),
+            "subject": self.policy.subjects.shown(request.subject),
+        }
+        looked_at = ("object", "subject") if asked > 2 else ("object",)
+        because = tuple(f"{path} is {shown(found)}" for path, found in map(where.__getitem__, looked_at))
+        if verdict.effect is not Effect.DENY:
+            because = (_FITTING[self.policy.actions[request.action.id]], *because)
+        if verdict.effect is None:
+            return (PolicyExplanation(self.name, self.name, Effect.DENY, False, (), because=because),), 0
         (rule,) = verdict.policies
-        classification = self.policy.objects.shown(request.object)
-        clearance = self.policy.subjects.shown(request.subject)
-        where = {"subject": clearance, "object": classification, "action": (str(_ACTION), request.action.id)}
         said = _UNDOING.get(rule.removeprefix(f"{self.name}#"))
         changes = () if said is None else (Change(said[0], *where[said[1]]),)
-        looked_at = (classification, clearance) if asked > 2 else (classification,)
-        labels = tuple(f"{path} is {shown(found)}" for path, found in looked_at)
-        fits = (_FITTING[self.policy.actions[request.action.id]],) if verdict.effect is Effect.ALLOW else ()
         explained = PolicyExplanation(rule, self.name, verdict.effect, True, changes)
-        return (structs.replace(explained, description=verdict.detail, because=(*fits, *labels)),), 0
+        return (structs.replace(explained, description=verdict.detail, because=because),), 0
 
     def _judge(self, request: Request) -> tuple[Verdict, int]:
         """The verdict, and how many of object, action and subject had to be looked at for it."""

@@ -325,5 +325,16 @@ def test_a_subject_that_no_table_and_no_attribute_labels_is_looked_for_in_the_ta
     assert 'because subjects.table["nobody"] is missing' in explained
 
 
+def test_labels_that_fit_and_only_restrict_are_told_as_a_denial_that_does_not_apply():
+    restricting = source(POLICY.replace("permits", "restricts"))
+    explained = str(Engine([restricting]).explain(Request.of("ann", "exact", "list")))
+    assert explained.splitlines()[1:] == [
+        "deny labels does not apply",
+        "  because the clearance dominates the classification, as reading needs",
+        '  because objects.table["exact"] is "internal"',
+        '  because subjects.table["ann"] is "secret {heart}"',
+    ]
+
+
 def test_what_is_not_classified_needs_no_explanation():
     assert source().explain(Request.of("ann", "/elsewhere", "read")) == ((), 0)
