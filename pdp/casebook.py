@@ -111,11 +111,11 @@ def run_cases(policies: PolicySet, cases: Iterable[Placed]) -> Report:
     engine = policies.engine()
     outcomes = tuple(_run(engine, each) for each in cases)
     used = {policy for each in outcomes for policy in each.decision.policies}
-    names = tuple(_names(policies))
+    used |= {_label_policy(each) for each in used} & policies.labels.keys()
     return Report(
         outcomes,
-        tuple(each for each in names if each in used),
-        tuple(each for each in names if each not in used),
+        tuple(each for each in policies.names if each in used),
+        tuple(each for each in policies.names if each not in used),
     )
 
 
@@ -148,12 +148,9 @@ def _listed(policies: tuple[str, ...]) -> str:
     return ", ".join(policies) or "no policy"
 
 
-def _names(policies: PolicySet) -> Iterator[str]:
-    """Every policy and rule that can decide, by the name it has in decisions."""
-    yield from (each.id for each in policies.policies)
-    yield from policies.interaction.sources
-    if policies.roles is not None:
-        yield from (rule.name for rule in policies.roles.everything().authorisations)
+def _label_policy(name: str) -> str:
+    """Whose rule it is, if it is one of labels: `labels#no-read-up` is of `labels`."""
+    return name.rpartition("#")[0]
 
 
 def _entity(given: str | _Entity) -> Entity:

@@ -77,14 +77,14 @@ def obliging(old: PolicySet, new: PolicySet) -> tuple[str, ...]:
 
 
 def _named(policies: PolicySet) -> dict[str, object]:
-    """Everything that can be named in a decision, with all of it that bears on one."""
+    """Everything that somebody wrote and that can decide, with all of it that bears on a decision."""
     named: dict[str, object] = {each.id: (*_said(each), each.condition) for each in policies.every_policy}
     if policies.roles is not None:
         named |= {rule.name: rule for rule in policies.roles.everything().authorisations}
     for name, labels in policies.labels.items():
         tables = (dict(labels.subjects.table), dict(labels.objects.table))
         named[name] = (labels.lattice, dict(labels.actions), labels.permits, tables)
-    return named
+    return {name: named[name] for name in policies.names}
 
 
 def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:

@@ -82,6 +82,17 @@ class PolicySet:
         """The attribute policies, and those that rules are; each has an id of its own."""
         return (*self.policies, *self.interaction.policies)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything written here that can decide, by name: policies, rules, privileges of roles, label policies."""
+        privileges = self.roles.everything().authorisations if self.roles is not None else ()
+        return (
+            *(each.id for each in self.policies),
+            *self.interaction.sources,
+            *(rule.name for rule in privileges),
+            *self.labels,
+        )
+
     def combined(self) -> Iterator[tuple[str, tuple[Policy, ...], Algorithm]]:
         """The policies that combine with each other, by the name of their source."""
         if self.policies:

@@ -6,6 +6,7 @@ import pytest
 
 from pdp.bundle import Bundle, File
 from pdp.casebook import Report, read_cases, run_cases
+from pdp.difference import Difference
 from pdp.policy_set import InvalidPolicies, PolicySet
 
 POLICIES = """\
@@ -34,6 +35,27 @@ def test_cases_that_get_what_they_expect_pass():
     assert report.exercised == ("clerks", "frozen")
     assert report.unexercised == ("roles#1",)
     assert report.coverage == pytest.approx(2 / 3)
+
+
+LABELS = """\
+levels: [low, high]
+dominance: restricts
+subjects: {table: {ann: low}}
+objects: {table: {/x: high}}
+"""
+CARE = "audit: ALLOW SUBSCRIPTION TO prescribe WHERE credentials(user, auditor)\n"
+
+
+def test_what_is_counted_is_what_a_push_counts():
+    files = [File("p.yaml", POLICIES), File("r.oasis", ROLES), File("labels.yaml", LABELS)]
+    files.append(File("care.rules", CARE))
+    policies = PolicySet.read(Bundle.of(files))
+    case = "- {subject: ann, object: /x, action: read, expect: deny, policies: [labels#no-read-up]}\n"
+    report = run_cases(policies, read_cases([File("cases.yaml", case)]))
+    assert report.failures == ()
+    assert report.exercised == ("labels",)
+    assert report.unexercised == ("clerks", "frozen", "audit", "roles#1")
+    assert str(Difference.between(None, policies)) == "5 added"
 
 
 def test_a_difference_says_what_came_instead_and_what_would_have_been_needed():
