@@ -123,7 +123,7 @@ class Broker:
             return
         session.recording.add(bundle.number)
         done = partial(self._recorded, session, admitted, answer)
-        recorder.record(admitted.published, done)
+        recorder.record(admitted.routed, done, admitted.replaced)
 
     def _recorded(
         self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str

@@ -6,7 +6,7 @@ restriction allows to be published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -32,12 +32,17 @@ class Admitted:
     """Those of the whole bundle, in which each event has its place."""
     originals: list[tuple[Event, msgspec.Raw]] | None = None
     """The events before rules transformed them, if there are such rules."""
+    replaced: Sequence[tuple[Event, msgspec.Raw]] = ()
+    """Those of them that became something else, or nothing: a history keeps them, and replays what they became."""
 
     @property
     def published(self) -> list[tuple[Event, msgspec.Raw]]:
-        """The events as they were published, before any transformation: what a history keeps."""
-        if self.originals is not None:
-            return self.originals
+        """The events as they were published, before any transformation."""
+        return self.routed if self.originals is None else self.originals
+
+    @property
+    def routed(self) -> list[tuple[Event, msgspec.Raw]]:
+        """The events that go to subscribers, now and when they are replayed."""
         return [(event, raw) for _, raw, event in self.events]
 
 
@@ -135,33 +140,34 @@ class Intake:
         self._counts.refused += len(refused)
         self._counts.published += len(passed)
         published = [(event, raw) for _, raw, event in passed] if ruled else None
+        replaced: Sequence[tuple[Event, msgspec.Raw]] = ()
         if ruled:
-            passed, altered = self._transform(session, passed, now)
-            changed |= altered
+            passed, replaced = self._transform(session, passed, now)
+            changed |= bool(replaced)
         proof = bundle.proof
         if changed:
             digests = all_digests(raw for _, raw, _ in passed)
             proof = self._setting.vouch(proof, digests)
             passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
-        return Admitted(Taken(bundle.number, refused), passed, proof, digests, published)
+        return Admitted(Taken(bundle.number, refused), passed, proof, digests, published, replaced)
 
     def _transform(
         self, session: Session, events: list[tuple[int, msgspec.Raw, Event]], now: float
-    ) -> tuple[list[tuple[int, msgspec.Raw, Event]], bool]:
-        """What rules make of events that are published, and whether that is anything else."""
-        made, altered = list[tuple[int, msgspec.Raw, Event]](), False
+    ) -> tuple[list[tuple[int, msgspec.Raw, Event]], list[tuple[Event, msgspec.Raw]]]:
+        """What rules make of events that are published, and those that become anything else."""
+        made, replaced = list[tuple[int, msgspec.Raw, Event]](), list[tuple[Event, msgspec.Raw]]()
         for place, raw, event in events:
             granted = session.may_publish(event.type)
             outputs = granted.transform(event, now) if granted is not None else ()
             if outputs == (event,):
                 made.append((place, raw, event))
                 continue
-            altered = True
+            replaced.append((event, raw))
             lacks = self._setting.vault.lacks
             readable = [each for each in outputs if lacks(each.type, each.attributes, each.time) is None]
             self._counts.withheld += len(outputs) - len(readable) if outputs else 1
             made += [(place, msgspec.Raw(encode(each)), each) for each in readable]
-        return made, altered
+        return made, replaced
 
     def _admit(
         self, session: Session, granted: Enforcement | None, event: Event, size: int, now: float

@@ -135,8 +135,13 @@ class Recorder(Protocol):
         """Whether nothing more can be recorded for the moment."""
         ...
 
-    def record(self, events: Sequence[tuple[Event, msgspec.Raw]], done: Callable[[str], None]) -> None:
-        """Keep events, then call back: with the problem, if they could not be kept."""
+    def record(
+        self,
+        events: Sequence[tuple[Event, msgspec.Raw]],
+        done: Callable[[str], None],
+        replaced: Sequence[tuple[Event, msgspec.Raw]] = (),
+    ) -> None:
+        """Keep events, and those whose place they have taken, then call back: with the problem, if there is one."""
         ...
 
 

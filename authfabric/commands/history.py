@@ -18,7 +18,7 @@ from authfabric.history_files import DEFAULT, Database, HistoryKey, history_sett
 from authfabric.terminal import Exit, Json, counted, err, fail, print_json, printable, say, say_table
 from authz import AuthFabricError
 from pubsub_core.history.errors import INSTALL, HistoryDamaged, HistoryUnavailable
-from pubsub_core.history.keeping import Keeping
+from pubsub_core.history.keeping import REPLACED, Keeping
 
 if TYPE_CHECKING:
     from pubsub_core.history.store import HistoryStore, Stats
@@ -158,7 +158,8 @@ def _store(url: str | None, key: Path | None, broker: str) -> Iterator[HistorySt
 
 
 def _types(store: HistoryStore, wanted: str) -> list[str]:
-    found = [id_ for id_, each in store.kept.items() if wanted in ("", id_, each.name)]
+    named = {id_: (id_, each.name, each.name.removesuffix(REPLACED)) for id_, each in store.kept.items()}
+    found = [id_ for id_, names in named.items() if wanted in ("", *names)]
     if wanted and not found:
         fail(
             f"nothing is kept of a type `{wanted}`: `authfabric history stats` lists those there are",

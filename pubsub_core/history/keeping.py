@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
+from msgspec import structs
+
+from pubsub_core.event import Event
 from pubsub_core.event_type import AttributeType
+
+REPLACED = " (replaced)"
+"""Follows the name of a type where events stand that rules have replaced."""
 
 
 class Search(enum.StrEnum):
@@ -37,3 +44,17 @@ class Keeping:
         for attribute in self.searched:
             if self.kinds.get(attribute) in (None, AttributeType.BYTES, AttributeType.GEO):
                 raise ValueError(f"events cannot be searched by `{attribute}`")
+
+    @property
+    def aside(self) -> Keeping:
+        """The same for events that rules have replaced as they were published: kept, found by nobody, not replayed."""
+        return replace(self, type=_aside(self.type), searched={}, name=f"{self.name}{REPLACED}")
+
+
+def aside(event: Event) -> Event:
+    """An event that rules have replaced, as it is stored: beside its type rather than under it."""
+    return structs.replace(event, type=_aside(event.type))
+
+
+def _aside(type_: str) -> str:
+    return blake2b(f"replaced {type_}".encode(), digest_size=16).hexdigest()

@@ -24,7 +24,7 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.event import Event
 from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
-from pubsub_core.history.keeping import Keeping
+from pubsub_core.history.keeping import Keeping, aside
 from pubsub_core.history.position import Span
 from pubsub_core.history.reading import Reading
 from pubsub_core.history.setting import HistorySetting
@@ -71,8 +71,8 @@ class Recorder:
         self.recorded = 0
         self._setting = setting
         self._catalogue = catalogue
-        self._kept: dict[str, bool] = {}
-        """By version: whether its events are kept."""
+        self._kept: dict[tuple[str, bool], bool] = {}
+        """By version, and whether others have replaced them: whether its events are kept."""
         self._jobs: deque[_Job] = deque()
         self._unkept: deque[bytes] = deque(maxlen=MAX_WAITING)
         """Marks that could not be stored, to be tried again."""
@@ -89,10 +89,21 @@ class Recorder:
         """Whether nothing more can be recorded for the moment."""
         return self._waiting > MAX_WAITING
 
-    def record(self, events: Sequence[tuple[Event, Body]], done: Callable[[str], None]) -> None:
-        """Store events, then call back with the problem, which is empty if there is none."""
+    def record(
+        self,
+        events: Sequence[tuple[Event, Body]],
+        done: Callable[[str], None],
+        replaced: Sequence[tuple[Event, Body]] = (),
+    ) -> None:
+        """Store events, then call back with the problem, which is empty if there is none.
+
+        Those that they have replaced are stored too, where no page is read from: nobody was to see them as they are.
+        """
         new: list[Keeping] = []
         kept = [each for each in events if self._keeps(each[0].version, new)]
+        kept += [
+            (aside(event), body) for event, body in replaced if self._keeps(event.version, new, replaced=True)
+        ]
         self._waiting += len(kept)
         self._jobs.append(_Job(kept, new, done))
         self._news.set()
@@ -113,14 +124,14 @@ class Recorder:
         read = partial(_page, self.store, wanted, Reading(wanted.type, spans, filter), near)
         return await self._loop.run_in_executor(self._readers, read)
 
-    def _keeps(self, version: str, new: list[Keeping]) -> bool:
-        kept = self._kept.get(version)
+    def _keeps(self, version: str, new: list[Keeping], replaced: bool = False) -> bool:
+        kept = self._kept.get((version, replaced))
         if kept is None:
             definition = self._catalogue.version(version)
             newest = self._catalogue.newest(definition.id)
             keeping = self._setting.keeping(newest, self._catalogue.attributes(newest.version))
-            kept = self._kept[version] = keeping is not None
-            new += [keeping] if keeping is not None else []
+            kept = self._kept[version, replaced] = keeping is not None
+            new += [] if keeping is None else [keeping.aside if replaced else keeping]
         return kept
 
     def _write(self) -> None:
@@ -174,7 +185,13 @@ class Recorder:
                 self._kept.clear()  # what was to be made ready may not be
             else:
                 self.recorded += len(job.events)
+            self._answer(job, problem)
+
+    def _answer(self, job: _Job, problem: str) -> None:
+        try:
             job.done(problem if job.events else "")
+        except Exception:  # what becomes of one bundle must not be in the way of what becomes of others
+            _log.exception("what was kept could not be passed on")
 
     def _prune(self) -> None:
         """Forget what has been kept long enough, a little at a time."""

@@ -13,7 +13,7 @@ from authfabric.cli import app
 from authfabric.history_files import history_setting
 from pubsub_core.event import Event, encode
 from pubsub_core.event_type import AttributeType
-from pubsub_core.history.keeping import Keeping
+from pubsub_core.history.keeping import Keeping, aside
 from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import Vault
 
@@ -81,3 +81,14 @@ def test_what_is_wrong_is_said(url, tmp_path):
 def test_a_database_without_its_key_is_not_opened_and_the_option_is_named(url, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of somebody else"))
     assert "by `--history-key`" in run("stats", "--history", url, code=3)
+
+
+def test_a_type_is_forgotten_with_what_rules_have_replaced_of_it(url):
+    setting = history_setting("default", None, None, "met")
+    with HistoryStore(setting.url, Vault(setting.secret), "met") as store:
+        replaced = store.kept[OLD].aside
+        store.keep(replaced)
+        event = aside(Event(OLD, OLD, b"p", 1.0, 1, {}))
+        store.append([(event, encode(event))])
+    found = json.loads(run("prune", "--older-than", "12h", "--type", "nhs.Old", "--json"))
+    assert found["forgotten"] == {"nhs.Old": 10, "nhs.Old (replaced)": 1}

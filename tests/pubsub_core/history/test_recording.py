@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import create_engine, text
 
+from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import NotKept
 from pubsub_core.event import Event
 from pubsub_core.history.reading import Reading
+from pubsub_core.history.recorder_service import _Job, recording
 from pubsub_core.history.setting import HistorySetting, KeepRule
 from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import Vault
@@ -114,3 +116,14 @@ async def test_the_history_of_another_broker_is_refused(url, place):
     await place.broker("met", history=setting(url))
     with pytest.raises(Exception, match="is that of the broker `met-"):
         await place.broker("city", history=setting(url))
+
+
+async def test_what_goes_wrong_with_one_bundle_is_in_the_way_of_no_other(tmp_path):
+    told: list[str] = []
+
+    def fail(problem: str) -> None:
+        raise ValueError(problem)
+
+    async with recording(setting(f"sqlite:///{tmp_path / 'met.db'}"), "met", Catalogue()) as recorder:
+        recorder._finish([_Job((), (), done) for done in (fail, told.append)], "")
+    assert told == [""]

@@ -12,13 +12,14 @@ from bus.audit import AuditStore, read_record
 from pdp.bundle import Bundle, File
 from pubsub_core.client import CallRefused
 from pubsub_core.history.fluent_log import FluentLog
+from pubsub_core.history.reading import Reading
 from pubsub_core.history.setting import HistorySetting, KeepRule
 from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import Vault
 from pubsub_core.pace import Pace
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
-from tests.pubsub_core.town import Town, rule
+from tests.pubsub_core.town import Town, rule, take
 from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place", "postgresql", "url"]
@@ -349,3 +350,35 @@ async def test_who_replayed_what_is_in_the_audit_stream(url, place):
     assert (disclosed.attributes, disclosed.rules) == (("patient", "pulse"), ("slow",))
     asked = [each.request for each in records if each.request and each.request.action.id == "replay"]
     assert asked[0].context == {"from": 1.0}
+
+
+AS_PUBLISHED = """
+a: ALLOW SUBSCRIPTION TO {prescribe}
+b: ALLOW REPLAY OF {prescribe}
+c: ALLOW SUBSCRIPTION TO {drug}
+d: ALLOW REPLAY OF {drug}
+hide: TRANSFORM EVENT {prescribe} TO {prescribe} ON publish EXECUTE drop(patient)
+also: TRANSFORM EVENT {prescribe} TO {drug} ON publish EXECUTE drop(patient, prescriber)
+"""
+
+
+async def test_what_rules_make_of_an_event_as_it_is_published_is_replayed_and_the_event_is_only_kept(
+    url, place
+):
+    prescribe = await place.define("Prescribe", *PRESCRIBE)
+    drug = await place.define("Drug", ("drug", "string"))
+    home = await place.broker("home", history=setting(url))
+    await release(place, AS_PUBLISHED.format(prescribe=prescribe.name, drug=drug.name))
+    client = await place.client("nurse", "home")
+    both = [await client.subscriber(each.name, from_=1.0) for each in (prescribe, drug)]
+    await publish(client, prescribe, {"prescriber": "n1", "patient": "p1", "drug": "morphine"})
+    shown = [{"prescriber": "n1", "drug": "morphine"}, {"drug": "morphine"}]
+    assert [await take(each, 1) for each in both] == [[each] for each in shown]
+    past = [[each async for each in await client.replay(kind.name)] for kind in (prescribe, drug)]
+    assert list(map(seen, past)) == [[each] for each in shown]
+    store = home.broker.setting.recorder.store
+    (replaced,) = (each.type for each in store.kept.values() if each.name == f"{prescribe.name} (replaced)")
+    (event,) = store.read(Reading(replaced)).events
+    assert set(event.attributes.values()) == {"n1", "p1", "morphine"}
+    for type_ in store.kept:
+        list(store.verify(type_))
