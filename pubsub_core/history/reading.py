@@ -27,6 +27,27 @@ class Reading:
     """After this row, up to and including that one."""
 
 
+MOST_SPANS = 100
+"""A page is read from so many spans: a fluent may have held ten thousand times, and databases take only so many."""
+
+
+def upcoming(spans: Sequence[Span], after: Position | None) -> tuple[Sequence[Span], Position | None]:
+    """The spans that the next page is read from, and where the page after it begins, if there are more."""
+    left = [each for each in _disjoint(spans) if after is None or each.end > after.time]
+    return left[:MOST_SPANS], Position(left[MOST_SPANS].start) if len(left) > MOST_SPANS else None
+
+
+def _disjoint(spans: Sequence[Span]) -> list[Span]:
+    """The same times, in order."""
+    found: list[Span] = []
+    for each in sorted(spans, key=lambda span: span.start):
+        if found and each.start <= found[-1].end:
+            found[-1] = Span(found[-1].start, max(found[-1].end, each.end))
+        else:
+            found.append(each)
+    return found
+
+
 def within(columns: _Columns, reading: Reading) -> Iterator[ColumnElement[bool]]:
     """What holds of rows of these times and numbers."""
     if tuple(reading.spans) != ALWAYS:

@@ -24,7 +24,7 @@ from pubsub_core.history.database import Database, insert
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import Position
-from pubsub_core.history.reading import Reading, beyond, within
+from pubsub_core.history.reading import Reading, beyond, upcoming, within
 from pubsub_core.history.tables import (
     ABOUT,
     HEADS,
@@ -241,15 +241,16 @@ class HistoryStore:
         if kept is None:
             return Page((), None)
         condition = Compiler(kept.table.c.id, kept.indexed, self._vault.blind).compile(reading.filter)
-        columns = kept.table.c
+        spans, later = upcoming(reading.spans, after)
+        reading, columns = replace(reading, spans=spans), kept.table.c
         query = select(columns.id, columns.time, columns.publisher, columns.sequence, columns.body)
         query = query.where(*within(columns, reading), *beyond(columns, after), condition.sql)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(columns.time, columns.id).limit(limit)).all()
-        if not exactly and not condition.exact:
-            return replace(self._page(reading.type, rows, limit, None), loose=True)
-        passes = None if condition.exact else compile_predicate(reading.filter, EVENT)
-        return self._page(reading.type, rows, limit, passes)
+        loose = not exactly and not condition.exact
+        passes = None if loose or condition.exact else compile_predicate(reading.filter, EVENT)
+        page = self._page(reading.type, rows, limit, passes)
+        return replace(page, after=page.after or later, loose=loose) if later or loose else page
 
     def _page(self, type_: str, rows: Sequence[Row[*_Row]], limit: int, passes: _Test | None) -> Page:
         bodies, damaged, size, unseal = list[bytes](), list[int](), 0, self._vault.open

@@ -75,7 +75,8 @@ class Vault:
         return self._blinded(attribute, value)
 
     def _blind_anew(self, attribute: str, value: Scalar) -> bytes:
-        text = f"{attribute}\0{_kind(value)}\0{value if isinstance(value, str) else float(value)!r}"
+        # Adding nothing makes one zero of the two that are equal.
+        text = f"{attribute}\0{_kind(value)}\0{value if isinstance(value, str) else float(value) + 0.0!r}"
         hashed = self._blind.copy()
         hashed.update(text.encode())
         return hashed.digest()

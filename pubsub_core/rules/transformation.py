@@ -139,8 +139,9 @@ class Perturb(Step):
 
     def _moved(self, scene: Scene, value: object, event: Event) -> float | int:
         number = _number(value, self.name)
-        name = event.publisher + event.sequence.to_bytes(8, "big", signed=True)
-        drawn = int.from_bytes(scene.draw("perturb", name, self.name)[:7])
+        name = event.publisher, event.sequence, event.time
+        # Of its own for each bound: from two that are proportional the value could be told.
+        drawn = int.from_bytes(scene.draw("perturb", name, self.name, self.most)[:7])
         noise = (drawn / (1 << 55) - 1) * self.most
         return number + math.trunc(noise) if isinstance(number, int) else number + noise
 

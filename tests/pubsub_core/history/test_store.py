@@ -374,3 +374,26 @@ def test_a_filter_of_more_comparisons_than_a_database_takes_finds_what_it_should
         store.keep(Keeping(TYPE, KINDS, ALL_CLEAR))
         store.append([(each, encode(each)) for each in events])
         assert store.read(Reading(TYPE, filter=long)).events == events[11:]
+
+
+def test_events_are_found_by_more_spans_than_a_database_takes(url):
+    events = [event(number) for number in range(2_500)]
+    spans = [Span(2.0 * number, 2.0 * number + 1) for number in range(1_200)]
+    with HistoryStore(url, VAULT) as store:
+        store.keep(Keeping(TYPE, KINDS))
+        store.append([(each, encode(each)) for each in events])
+        found, page = [], store.read(Reading(TYPE, spans), limit=70)
+        while page.after is not None:
+            found += page.events
+            page = store.read(Reading(TYPE, spans), page.after, 70)
+        assert [*found, *page.events] == events[:2_400:2]
+
+
+def test_two_zeros_are_one_value_for_whoever_searches(url):
+    events = [event(1, dose=-0.0), event(2, dose=0.0), event(3, dose=0)]
+    with HistoryStore(url, VAULT) as store:
+        store.keep(Keeping(TYPE, KINDS, ALL_BLIND))
+        store.append([(each, encode(each)) for each in events])
+    with HistoryStore(url, Vault(b"k" * 32)) as store:
+        assert store.read(Reading(TYPE, filter=Equal(path(DOSE), 0))).events == events
+        assert store.read(Reading(TYPE, filter=Equal(path(DOSE), -0.0))).events == events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +101,17 @@ def test_noise_differs_between_events_and_reaches_both_sides():
     assert len(noise) == 200
     assert min(noise) < -4
     assert max(noise) > 4
+
+
+def test_noises_of_two_rules_or_of_two_events_do_not_cancel_out():
+    """A value plus 2u and the same plus 10u would tell the value, as the same noise on two values their difference."""
+
+    def noise(most: float, of: Event) -> float:
+        return (after(f"perturb(weight, {most})", READING, of)["weight"] - 80.4) / most
+
+    one, later = event(7), msgspec.structs.replace(event(7), time=event(7).time + 1)
+    assert noise(2, one) != pytest.approx(noise(10, one))
+    assert noise(2, one) != pytest.approx(noise(2, later))
 
 
 def test_a_pseudonym_follows_the_value_and_the_secret():
