@@ -64,7 +64,7 @@ def verify(
 @app.command()
 def tail(
     count: Annotated[
-        int, typer.Option("-n", min=1, help="How many of the newest decisions to begin with.")
+        int, typer.Option("--count", "-n", min=1, help="How many of the newest decisions to begin with.")
     ] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     domain: Domain = DEFAULT_DOMAIN,

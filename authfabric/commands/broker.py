@@ -20,6 +20,7 @@ import typer
 from authfabric import passphrase
 from authfabric.allocation import keep_freed_memory
 from authfabric.capability_files import FileRefused, read, read_owners, write_new
+from authfabric.durations import option_seconds
 from authfabric.history_files import Database, HistoryKey, KeepFile, history_setting
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_trust, find_url, state_folder
@@ -46,11 +47,10 @@ app = typer.Typer(help="Event brokers, and those who use them.", no_args_is_help
 
 Key = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 Out = Annotated[Path, typer.Option("--out", help="The file to write.")]
-Days = Annotated[float, typer.Option("--days", min=0.0, help="How long it holds.")]
+Lasts = Annotated[str, typer.Option("--for", help="How long it holds: 90s, 15m, 8h, 30d.")]
 Types = Annotated[
     list[str] | None, typer.Option("--type", help="The UUID of a type. Default: all. Repeatable.")
 ]
-_DAY = 86_400
 NEW_OBJECTS = 10_000
 """After so many new objects a broker looks for circles of them that nobody needs any more."""
 
@@ -187,12 +187,14 @@ def vouch(
     key: Key,
     output: Out,
     types: Types = None,
-    days: Days = 90.0,
+    lasts: Lasts = "90d",
 ) -> None:
     """Say that a broker is to be trusted with events of your types."""
     with _errors():
         now, signer = time(), load_key(key, passphrase.known)
-        word = vouch_for(load_public_key(broker), types or [ALL], now + days * _DAY, signer, now)
+        word = vouch_for(
+            load_public_key(broker), types or [ALL], now + option_seconds("--for", lasts), signer, now
+        )
         write_signed(output, word)
 
 
@@ -230,7 +232,7 @@ def credential(
         typer.Option("--role", help="A role, as rules ask for it by `credentials(user, ROLE)`. Repeatable."),
     ] = None,
     domain: Annotated[str, typer.Option(help="The domain that gives it.")] = DEFAULT_DOMAIN,
-    days: Days = 90.0,
+    lasts: Lasts = "90d",
 ) -> None:
     """Give a client its name and attributes, in the word of your domain."""
     with _errors():
@@ -238,7 +240,7 @@ def credential(
         if roles:
             pairs["roles"] = roles
         public = str(load_public_key(client))
-        given = Credential(public, name, domain, time() + days * _DAY, pairs)
+        given = Credential(public, name, domain, time() + option_seconds("--for", lasts), pairs)
         write_signed(output, issue(given, load_key(key, passphrase.known)))
 
 

@@ -14,7 +14,7 @@ import typer
 from authfabric import domain_process, passphrase
 from authfabric.capability_files import FileRefused, write_new
 from authfabric.domain_process import Serving, role_rules
-from authfabric.durations import seconds_of
+from authfabric.durations import option_seconds
 from authfabric.settings import CONNECT_SECONDS
 from authfabric.terminal import Exit, Json, fail, print_json, printable, run, say, say_table
 from authz import AuthFabricError, Identity
@@ -305,10 +305,7 @@ def _authority(lines: list[str] | None, kind: str | None, network: str) -> Autho
 
 
 def _lifetime(text: str) -> Lifetime:
-    seconds = seconds_of(text)
-    if seconds is None:
-        raise InvalidCapability("--for", f"`{text}` must be like 90s, 15m, 8h or 30d")
-    return Lifetime(time(), seconds)
+    return Lifetime(time(), option_seconds("--for", text))
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import Progress, TaskID
 
-from authfabric.durations import seconds_of
+from authfabric.durations import option_seconds
 from authfabric.history_files import DEFAULT, Database, HistoryKey, history_setting
 from authfabric.terminal import Exit, Json, counted, err, fail, print_json, printable, say, say_table
 from authz import AuthFabricError
@@ -79,9 +79,7 @@ def prune(
     """
     from pubsub_core.history.fluent_log import superfluous  # what else the commands do needs no rules
 
-    seconds = seconds_of(older_than)
-    if seconds is None:
-        fail(f"`{older_than}` must be a length of time such as 90d, 12h or 30m", Exit.USAGE)
+    seconds = option_seconds("--older-than", older_than)
     gone: dict[str, int] = {}
     with _store(history, history_key, broker) as store, _progress("forgetting", json) as (bar, task):
         before = time() - seconds

@@ -16,7 +16,7 @@ import typer
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read, write_new
-from authfabric.durations import seconds_of
+from authfabric.durations import option_seconds
 from authfabric.network_key import NetworkKey, make_network_key, read_network_key
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say, say_table
@@ -72,7 +72,9 @@ def appoint(
         if str(owner.public) != type_.owner:
             raise TypeRefused(type_.name, f"only its owner `{type_.owner}` can appoint a manager of its keys")
         now, manager = time.time(), str(load_public_key(to))
-        signed = appointments.sign(Appointment(type_.id, manager, now + _seconds("--for", lasts), now), owner)
+        signed = appointments.sign(
+            Appointment(type_.id, manager, now + option_seconds("--for", lasts), now), owner
+        )
         write_new(output, base64.b64encode(signed).decode() + "\n")
 
 
@@ -118,7 +120,7 @@ def serve(
     """Manage the keys of a type until SIGTERM or Ctrl-C. Start as many replicas with one key file as you like."""
     with _errors():
         identity = load_key(key, passphrase.known)
-        rules = Rules(_seconds("--period", period), _seconds("--delay", delay))
+        rules = Rules(float(option_seconds("--period", period)), float(option_seconds("--delay", delay)))
         word = read(appointment, _parse_appointment) if appointment is not None else b""
         notices = [read(path, parse_notice) for path in revoked or []]
         sizes, secret = _sizes(pad), read_network_key(network_key)
@@ -171,13 +173,6 @@ def status(
         print_json(found)
     else:
         _show(found)
-
-
-def _seconds(option: str, text: str) -> float:
-    seconds = seconds_of(text)
-    if seconds is None:
-        raise InvalidCapability(option, f"`{text}` must be like 90s, 15m, 8h or 30d")
-    return float(seconds)
 
 
 async def _find(bus: Connection, name: str, network: bytes) -> KeyedType:

@@ -30,7 +30,7 @@ app.command("rollback")(release.rollback)
 @app.command()
 def build(
     folder: Folder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    output: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     key: Key = None,
     json: Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ from authfabric.appointment_files import appointment_text, read_appointment
 from authfabric.capability_files import write_new
 from authfabric.commands.ask import read_attributes
 from authfabric.commands.pdp import cache_file
-from authfabric.durations import seconds_of
+from authfabric.durations import option_seconds
 from authfabric.keys import Trust, load_or_make, roles_key_file, trusted_keys
 from authfabric.role_process import Setup
 from authfabric.settings import CONNECT_SECONDS, find_url
@@ -91,7 +91,7 @@ def serve(
     """Keep the role sessions of a domain until SIGTERM or Ctrl-C. Several with one key share what they keep."""
     where = find_url(url)
     member = name or f"roles-{socket.gethostname()}-{os.getpid()}"
-    seconds = _seconds(longest) or 0
+    seconds = option_seconds("--longest", longest)
     try:
         identity = load_or_make(key, roles_key_file())
         followed = policies or Following(
@@ -133,7 +133,7 @@ def begin(
     json: Json = False,
 ) -> None:
     """Begin a session, and print its id."""
-    seconds = _seconds(lasts)
+    seconds = None if lasts is None else option_seconds("--for", lasts)
     session = _speak(key, domain, url, lambda client: client.begin(principal, rules, seconds))
     _show({"session": session.id}, [session.id], json)
 
@@ -194,7 +194,7 @@ def end(
 def appoint(
     content: Annotated[str, typer.Argument(help="Such as 'employed(ann, doctor)'.")],
     holder: Annotated[str, typer.Option("--to", help="Who gets it; * for whoever shows it.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write the certificate to.")],
+    output: Annotated[Path, typer.Option("--out", "-o", help="The file to write the certificate to.")],
     key: Key,
     session: MaybeSession = "",
     lasts: Lasts = None,
@@ -204,7 +204,7 @@ def appoint(
     json: Json = False,
 ) -> None:
     """Give an appointment: in a session, signed by the domain; or without one, signed by your own key."""
-    seconds = _seconds(lasts)
+    seconds = None if lasts is None else option_seconds("--for", lasts)
     if session:
         work = lambda client: client.session(session).appoint(content, holder, seconds, bound)  # noqa: E731
         appointment = msgspec.msgpack.decode(_speak(key, domain, url, work), type=Appointment)
@@ -252,7 +252,7 @@ def tell(
     json: Json = False,
 ) -> None:
     """Say that facts are true, or no longer, and print what ends by it. The rules must trust your key for them."""
-    seconds = _seconds(lasts)
+    seconds = None if lasts is None else option_seconds("--for", lasts)
     told = [_told(each) for each in facts]
 
     async def work(client: RoleClient) -> list[str]:
@@ -333,13 +333,6 @@ def _told(text: str) -> str | Set:
         return Set(name, msgspec.convert(value, Scalar))
     except (AuthFabricError, msgspec.ValidationError):
         fail(f"`{text}` must be NAME=VALUE, with a word, a number, true or false", Exit.USAGE)
-
-
-def _seconds(text: str | None) -> int | None:
-    seconds = None if text is None else seconds_of(text)
-    if text is not None and seconds is None:
-        fail(f"`{text}` is no length of time: write 90s, 15m, 8h or 30d", Exit.USAGE)
-    return seconds
 
 
 def _show(document: dict[str, object], lines: Sequence[str], json: bool) -> None:

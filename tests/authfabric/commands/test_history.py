@@ -71,7 +71,7 @@ def test_every_type_that_was_altered_is_named_and_the_others_are_verified(url):
 
 
 def test_what_is_wrong_is_said(url, tmp_path):
-    assert "must be a length of time" in run("prune", "--older-than", "long", code=2)
+    assert "must be like 90s" in run("prune", "--older-than", "long", code=2)
     assert "nothing is kept of a type `x`" in run("verify", "--type", "x", code=2)
     assert "cannot be read" in run("stats", "--history-key", tmp_path / "none.key", code=3)
     assert "cannot be used" in run("stats", "--history", "sqlite:////proc/nowhere/x.db", code=3)

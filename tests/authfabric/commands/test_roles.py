@@ -119,7 +119,7 @@ async def test_what_is_refused_says_why_and_exits_with_one(keys):
 
 async def test_what_is_called_wrongly_exits_with_two(keys, tmp_path):
     ann = keys["ann"]
-    assert "no length of time" in await refused(2, "begin", ann, "--for=soon")
+    assert "must be like 90s" in await refused(2, "begin", ann, "--for=soon")
     assert "cannot be read" in await refused(2, "begin", f"--key={tmp_path / 'nobody.key'}")
     (tmp_path / "junk.json").write_text('{"issuer": 1}')
     for file in ("junk.json", "ann.key"):
