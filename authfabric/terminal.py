@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from authz import AuthFabricError
+from bus.errors import NotConnected
 from bus.loop import run_fast
 
 Result = TypeVar("Result")
@@ -32,6 +33,9 @@ Url = Annotated[
     str | None,
     typer.Option("--url", help="The NATS server. Default: $AUTHFABRIC_NATS_URL, or the running `up`."),
 ]
+
+
+START = "start one with `authfabric up`, or name one that runs by AUTHFABRIC_NATS_URL"
 
 
 class Exit(enum.IntEnum):
@@ -109,8 +113,13 @@ def command_line() -> str:
 
 def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:
     """End the command with a message."""
-    err.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    text = f"{error}: {START}" if _nobody_listens(error) else str(error)
+    err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
     raise typer.Exit(code)
+
+
+def _nobody_listens(error: AuthFabricError | str) -> bool:
+    return isinstance(error, NotConnected) and error.problem == "connection refused"
 
 
 def run(work: Coroutine[object, object, Result]) -> Result:

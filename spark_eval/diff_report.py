@@ -48,8 +48,8 @@ def _lead(diff: Diff, told: Told) -> str:
         return f"{what} changes: {told.about} are decided alike by `{told.before}` and `{told.after}`."
     return (
         f"From `{told.before}` to `{told.after}`, {diff.total:,} of {diff.decisions:,} decisions change"
-        f" ({diff.total / diff.decisions:.2%}): {diff.gained:,} are gained and {diff.lost:,} lost. They concern"
-        f" {diff.permissions:,} permissions."
+        f" ({diff.total / diff.decisions:.2%}): {diff.gained:,} gained and {diff.lost:,} lost. That concerns"
+        f" {diff.permissions:,} permission{'s' * (diff.permissions != 1)}."
     )
 
 

@@ -105,6 +105,7 @@ def bars(
         axes.set_yticks(list(places), [_shortened(label) for label in labels])
         axes.invert_yaxis()
         axes.set_xlabel(x)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(abs(value), place)))
         _legend(axes, 2)
         return _svg(figure, x)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from authfabric.commands.release import Domain
 from authfabric.keys import Trust
@@ -27,7 +26,19 @@ from authfabric.populations import (
     stored,
 )
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, command_line, err, fail, out, print_json, printable, say
+from authfabric.terminal import (
+    Exit,
+    Json,
+    Url,
+    command_line,
+    counted,
+    err,
+    fail,
+    print_json,
+    printable,
+    say,
+    say_table,
+)
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.difference import obliging
@@ -134,8 +145,8 @@ def _show_changes(found: Diff) -> None:
     other = found.total - found.gained - found.lost
     say(
         f"[bold]{found.total:,}[/] of {found.decisions:,} decisions change: [green]{found.gained:,} gained[/],"
-        f" [red]{found.lost:,} lost[/], {other:,} with the context; {found.subjects:,} subjects and"
-        f" {found.permissions:,} permissions are affected"
+        f" [red]{found.lost:,} lost[/], {other:,} with the context; that affects"
+        f" {counted(found.subjects, 'subject')} and {counted(found.permissions, 'permission')}"
     )
     for noun, groups in (
         ("policy", found.by_policy),
@@ -144,7 +155,9 @@ def _show_changes(found: Diff) -> None:
         ("subject", found.by_subject),
     ):
         if groups:
-            out.print(_table(noun, groups[:SHOWN]))
+            say("")
+            say_table((noun, "gained", "lost", "with the context"), map(_row, groups[:SHOWN]))
+    say("")
     for each in found.examples[:SHOWN]:
         what = " ".join(map(escape, (each.subject, each.action, each.object)))
         before, after = _side(each.before, each.policies_before), _side(each.after, each.policies_after)
@@ -155,11 +168,5 @@ def _side(effect: str, policies: Sequence[str]) -> str:
     return effect + (f" [dim]({escape(', '.join(policies))})[/]" if policies else "")
 
 
-def _table(noun: str, groups: Sequence[Group]) -> Table:
-    table = Table(expand=False)
-    table.add_column(noun)
-    for column in ("gained", "lost", "with the context"):
-        table.add_column(column, justify="right")
-    for each in groups:
-        table.add_row(escape(each.name), f"{each.gained:,}", f"{each.lost:,}", f"{each.other:,}")
-    return table
+def _row(group: Group) -> tuple[str, ...]:
+    return printable(group.name), f"{group.gained:,}", f"{group.lost:,}", f"{group.other:,}"

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from authfabric.settings import CONNECT_SECONDS, find_running, find_url
-from authfabric.terminal import Exit, Json, Url, print_json, run, say
+from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
 from authz.errors import InvalidKey
 from bus.address import URL_VARIABLE
@@ -106,8 +106,7 @@ async def _bus(url: str, probes: int) -> list[Finding]:
         ) as pep:
             return [*findings, await _replicas(pep), await _decision(pep)]
     except AuthFabricError as error:
-        start = "start one with `authfabric up`, or set AUTHFABRIC_NATS_URL to one that runs"
-        return [Finding("connection", False, str(error), start)]
+        return [Finding("connection", False, str(error), START)]
 
 
 async def _round_trip(bus: Connection, probes: int) -> Finding:

@@ -65,7 +65,12 @@ def init(
         list[str] | None,
         typer.Option("--host", help="A name or address of its NATS servers. Repeat it for several."),
     ] = None,
-    url: Annotated[str, typer.Option(help="Where members reach its servers.")] = "tls://127.0.0.1:4222",
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Where members reach its servers. Default: port 4222 of the hosts, or of this machine."
+        ),
+    ] = None,
     unencrypted: Annotated[
         bool, typer.Option("--unencrypted", help="Leave the keys without a passphrase.")
     ] = False,
@@ -77,7 +82,7 @@ def init(
     """
     with _errors():
         secret = None if unencrypted else passphrase.chosen()
-        made = DomainFolder.create(folder, name, time(), secret, hosts or [], url)
+        made = DomainFolder.create(folder, name, time(), secret, hosts or [], url or _servers(hosts))
     if json:
         print_json({"name": name, "owner": made.file.owner, "service": made.file.service})
         return
@@ -320,6 +325,12 @@ def _read_membership(path: Path) -> Membership:
         return msgspec.json.decode(_read_bytes(path), type=Membership)
     except msgspec.DecodeError as error:
         raise BadMessage(str(path), f"is not what `authfabric domain admit` writes: {error}") from None
+
+
+def _servers(hosts: list[str] | None) -> str:
+    """Where servers are that listen on the usual port of these hosts; an IPv6 address stands in brackets."""
+    named = [f"[{each}]" if ":" in each else each for each in hosts or ["127.0.0.1"]]
+    return ",".join(f"tls://{each}:4222" for each in named)
 
 
 def _row(name: str, certificate: Certificate) -> tuple[str, ...]:

@@ -105,7 +105,10 @@ def _show_report(report: Report) -> None:
         for line in str(each.explanation).splitlines()[1:]:
             out.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
     passed = len(report.outcomes) - len(report.failures)
-    colour = "red" if report.failures or not report.outcomes else "green"
+    if not report.outcomes:
+        out.print("[red]no cases[/]: write some in `cases.yaml` beside the policies", highlight=False)
+        return
+    colour = "red" if report.failures else "green"
     out.print(f"[{colour}]{passed} of {len(report.outcomes)} cases passed[/]", highlight=False)
     total = len(report.exercised) + len(report.unexercised)
     out.print(

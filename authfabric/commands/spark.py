@@ -19,7 +19,7 @@ from authfabric.keys import Trust, own_identity
 from authfabric.policies import CURRENT, Shelf
 from authfabric.populations import LOCAL, Actions, Master, MayLack, Objects, Subjects, Verbose, make_inputs
 from authfabric.settings import find_url
-from authfabric.terminal import Exit, Json, Url, command_line, err, fail, print_json, run, say
+from authfabric.terminal import Exit, Json, Url, command_line, counted, err, fail, print_json, run, say
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.policy_set import PolicySet
@@ -225,7 +225,7 @@ def _show_chains(chains: Chains) -> None:
 def _show(found: Review, report: Path | None) -> None:
     say(
         f"[bold]{found.decisions:,}[/] decisions: {found.allowed:,} allow, {found.asking:,} depend on the context;"
-        f" {found.idle:,} subjects can do nothing"
+        f" {counted(found.idle, 'subject')} can do nothing"
     )
     if found.used is not None:
         say(f"{found.used:,} of those that allow were used; {found.strangers:,} requests are about strangers")
@@ -235,9 +235,11 @@ def _show(found: Review, report: Path | None) -> None:
         say(f"separation `{escape(each.name)}`: {state}{examples}")
     for role in found.roles[:SHOWN]:
         used = "" if role.used is None else f", {role.granted - role.used:,} of them never used"
-        say(f"role {escape(role.role)}: {role.granted:,} permissions{used}; {role.holders:,} holders")
+        say(
+            f"role {escape(role.role)}: {counted(role.granted, 'permission')}{used}; {counted(role.holders, 'holder')}"
+        )
     for subject in found.subjects[:SHOWN]:
-        say(f"subject {escape(subject.name)}: {subject.allowed:,} permissions")
+        say(f"subject {escape(subject.name)}: {counted(subject.allowed, 'permission')}")
     if report is not None:
         say(f"report: [bold]{escape(str(report))}[/]")
 

@@ -120,6 +120,7 @@ class TestAsk:
         result = CliRunner().invoke(app, ["ask", "alice", "/x", "read", "--url", f"nats://127.0.0.1:{port}"])
         assert (result.exit_code, result.stdout) == (3, "")
         assert result.stderr.startswith(f"error: not connected to `nats://127.0.0.1:{port}`")
+        assert "start one with `authfabric up`" in result.stderr
         assert len(result.stderr.splitlines()) == 1
 
     def test_no_fabric_is_a_denial_for_programs(self):

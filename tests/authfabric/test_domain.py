@@ -56,6 +56,20 @@ def test_the_page_about_domains(tmp_path, monkeypatch):
     assert len(commands) == 9
 
 
+@pytest.mark.parametrize(
+    ("words", "url"),
+    [
+        ([], "tls://127.0.0.1:4222"),
+        (["--host", "a.example", "--host", "fd00::7"], "tls://a.example:4222,tls://[fd00::7]:4222"),
+        (["--host", "a.example", "--url", "tls://b.example:4333"], "tls://b.example:4333"),
+    ],
+)
+def test_members_look_for_the_servers_where_the_domain_says_they_are(tmp_path, words, url):
+    run("init", tmp_path / "d", "--name", "d", "--unencrypted", *words)
+    run("grant", tmp_path / "d", "shop", "--as", "pep", "--out", tmp_path / "shop.json")
+    assert read_credentials(tmp_path / "shop.json").url == url
+
+
 def test_a_domain_is_never_overwritten(uk):
     assert "never overwritten" in refuse(3, "init", uk, "--name", "uk", "--unencrypted")
 

@@ -8,7 +8,9 @@ import signal
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from authfabric.cli import app
 from authfabric.terminal import Exit, printable, program, run, say_table, waiting
 from authz import AuthFabricError
 
@@ -75,3 +77,12 @@ def test_what_is_to_be_typed_next_can_be_copied_where_the_command_is_on_no_path(
     assert program() == str(here)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert program() == "authfabric"
+
+
+def test_policies_without_cases_are_not_said_to_have_passed(tmp_path):
+    (tmp_path / "p.yaml").write_text("- {uid: all, effect: allow, targets: {}, rules: {}}\n")
+    result = CliRunner().invoke(app, ["policy", "test", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (
+        1,
+        "no cases: write some in `cases.yaml` beside the policies\n",
+    )

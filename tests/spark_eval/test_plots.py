@@ -51,3 +51,9 @@ def test_names_are_shown_as_they_are_and_long_ones_shortened():
 def test_logarithmic_axes_are_labelled_at_the_ticks():
     series = [Series("a", [1, 10, 64], [1, 2, 3])]
     assert {"1", "10", "64"} <= set(words(draw(Chart("n", "y", series, log_x=True, ticks=[1, 10, 64]))))
+
+
+def test_what_is_counted_is_counted_in_whole_numbers():
+    said = words(bars(["one"], [0], [1], "decisions", ("lost", "gained")))
+    assert {"0", "1"} <= set(said)
+    assert not any("." in each for each in said)
