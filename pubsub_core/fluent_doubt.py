@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from pubsub_core.broker import Broker
 from pubsub_core.links import PEER_TTL
@@ -67,44 +68,37 @@ class Doubts:
         """See what is certain by now; others have been greeted before this is first called."""
         self._greeted = now if self._greeted is None else self._greeted
         common = self._broker.observer.common
-        for name in self._broker.setting.rules.context.doubted:
+        for name in self._doubted():
             since = self._since.setdefault(name, now)
-            if now - self._greeted >= SETTLE_SECONDS and self._is_certain(name, common[name], now - since):
+            silent = self._silent(name, common[name], now - self._greeted)
+            if silent and now - since >= PATIENCE_SECONDS:
+                _log.warning("`%s` is gone by without having heard about it from %s", name, _listed(silent))
+                silent = []
+            if not silent and now - self._greeted >= SETTLE_SECONDS:
                 self._certain[name] = common[name]
         self._set(frozenset(common.keys() - self._certain.keys()))
         if self._holds and all(now - self._since[name] >= HELD_SECONDS for name in self._doubted()):
-            self._holds = False
-            for name in self._doubted():
-                silent = _listed(self._silent(name, common[name], now - self._since[name]))
-                _log.warning(
-                    "what depends on `%s` is withheld: nothing is heard about it from %s", name, silent
-                )
-            self._broker.release()
+            self._let_go(now - self._greeted)
 
-    def _is_certain(self, name: str, shared: Common, waited: float) -> bool:
-        silent = self._silent(name, shared, waited)
-        if silent and waited >= PATIENCE_SECONDS:
-            _log.warning("`%s` is gone by without having heard about it from %s", name, _listed(silent))
-        return not silent or waited >= PATIENCE_SECONDS
+    def _let_go(self, there: float) -> None:
+        """Nothing waits any more: what depends on something in doubt is withheld."""
+        for name in self._doubted():
+            silent = _listed(self._silent(name, self._broker.observer.common[name], there))
+            _log.warning("what depends on `%s` is withheld: nothing is heard about it from %s", name, silent)
+        self._holds = False
+        self._broker.release()
 
-    def _silent(self, name: str, shared: Common, waited: float) -> list[str]:
-        """The brokers of concern that have not answered, after so long."""
-        return sorted(
-            each
-            for each in {
-                *self._concerned(shared),
-                *(self._unheard(shared) if waited < UNHEARD_SECONDS else ()),
-            }
-            if (each, name, shared) not in self._answered
-        )
+    def _silent(self, name: str, shared: Common, there: float) -> list[str]:
+        """The brokers of concern that have not answered, when this one has been there for so long."""
+        concerned = set(self._heard(shared))
+        if there < PATIENCE_SECONDS:
+            concerned.update(known for known, types in self._known.items() if _is_of(shared, types))
+        if there < UNHEARD_SECONDS:
+            concerned |= self._unheard(shared)
+        return sorted(each for each in concerned if (each, name, shared) not in self._answered)
 
-    def _concerned(self, shared: Common) -> Iterator[str]:
-        for peer in self._broker.peers.values():
-            if shared.types and shared.types <= peer.carries:
-                yield peer.name
-        for name, types in self._known.items():
-            if shared.types and shared.types <= types:
-                yield name
+    def _heard(self, shared: Common) -> Iterator[str]:
+        return (peer.name for peer in self._broker.peers.values() if _is_of(shared, peer.carries))
 
     def _unheard(self, shared: Common) -> frozenset[str]:
         """The keys that are trusted with all these types, of brokers that are not here."""
@@ -121,6 +115,11 @@ class Doubts:
 
     def _set(self, doubted: frozenset[str]) -> None:
         self._broker.setting.rules.context.doubted = doubted
+
+
+def _is_of(shared: Common, types: AbstractSet[str]) -> bool:
+    """Whether a broker that is trusted with these types may know of a fluent."""
+    return bool(shared.types) and shared.types <= types
 
 
 def _listed(names: list[str]) -> str:

@@ -71,6 +71,10 @@ class BrokerMetrics(Collector):
         yield links
         yield GaugeMetricFamily("authfabric_broker_sessions", "Clients connected.", len(broker.sessions))
         yield GaugeMetricFamily("authfabric_broker_held", "Whether nothing is delivered now.", broker.held)
+        doubted = broker.setting.rules.context.doubted
+        yield GaugeMetricFamily(
+            "authfabric_broker_doubted", "Shared fluents that others have not answered about.", len(doubted)
+        )
         yield GaugeMetricFamily(
             "authfabric_broker_epoch", "The release that everything is granted by.", service.claims.epoch
         )

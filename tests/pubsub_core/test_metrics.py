@@ -59,10 +59,11 @@ async def test_a_broker_counts_what_becomes_of_events(place):
         await publisher.publish(headline=headline, place="Leeds", score=1)
     await publisher.flush()
     assert await take(far, 1) == await take(close, 1) == [{"headline": "open", "place": "Soho"}]
+    north.broker.setting.rules.context.doubted = {"treating"}
     here, there = await counted(north), await counted(south)
     expected = {
         "published_total": 2, "delivered_total": 1, "forwarded_total": 1, "refused_total": 1,
-        "restricted_total": 3, "sessions": 2, "links line": 1, "links carried": 0, "held": 0,
+        "restricted_total": 3, "sessions": 2, "links line": 1, "links carried": 0, "held": 0, "doubted": 1,
         "epoch": north.claims.epoch, "dropped_total forged": 0,
     }  # fmt: skip
     assert {name: here[name] for name in expected} == expected

@@ -85,6 +85,7 @@ async def test_what_is_told_is_of_the_same_fluent_and_for_those_trusted_with_wha
     peers = service.broker.peers
     await eventually(lambda: any(opened.id in each.carries for each in peers.values()))
     (half,) = peers.values()
+    await eventually(lambda: half.version >= 0)  # it is told nothing before it is known what it wants
     definition = service.broker.observer.common[NAME].definition
 
     def told(name: str, definition: bytes):
