@@ -17,9 +17,10 @@ class HistoryUnavailable(EventError):
 
 
 class HistoryDamaged(EventError):
-    """An event that was kept does not open: altered, moved, or sealed with another key."""
+    """An event that was kept does not open: altered, moved, or sealed with another key; or without a row, the chain."""
 
-    def __init__(self, type: str, row: int) -> None:  # noqa: A002 - the word that people use
-        super().__init__(f"event {row} of type `{type}` does not open: altered, or sealed with another key")
+    def __init__(self, type: str, row: int = 0) -> None:  # noqa: A002 - the word that people use
+        what = f"event {row} of type `{type}` does" if row else f"the ends of the chain of type `{type}` do"
+        super().__init__(f"{what} not open: altered, or sealed with another key")
         self.type = type
         self.row = row

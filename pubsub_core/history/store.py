@@ -5,12 +5,13 @@ One writer, any number of readers. Everything here blocks: a service calls it fr
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, cast
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, select, update
@@ -21,13 +22,13 @@ from authz.predicate.compiler import EVENT
 from pubsub_core.event import Event, decode
 from pubsub_core.history.condition import Compiler, store
 from pubsub_core.history.database import Database, insert
+from pubsub_core.history.ends import Ends
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import Position
 from pubsub_core.history.reading import Reading, beyond, upcoming, within
 from pubsub_core.history.tables import (
     ABOUT,
-    HEADS,
     MARKS,
     VERSION,
     TypeTable,
@@ -37,7 +38,7 @@ from pubsub_core.history.tables import (
     open_table,
     prepare,
 )
-from pubsub_core.history.vault import START, Body, Link, Vault
+from pubsub_core.history.vault import Body, Link, Vault
 
 PAGE = 1024
 EVENT_BYTES = 320
@@ -46,6 +47,9 @@ _FIXED = ("time", "publisher", "sequence", "body", "link")
 _LINK = _FIXED.index("link")
 _MARK = b"mark"
 _KEY = b"key"
+_SEALED_ENDS = b"the ends of chains are sealed"
+
+_log = logging.getLogger("authfabric.history")
 
 _Row: TypeAlias = "tuple[int, float, bytes, int, bytes]"
 _Test: TypeAlias = Callable[[Mapping[str, object]], bool]
@@ -85,6 +89,7 @@ class HistoryStore:
         `broker` is the one whose clients publish what is kept: a history belongs to one broker, for good.
         """
         self._vault = vault
+        self._ends = Ends(vault)
         self._tables: dict[str, TypeTable] = {}
         self._writing = threading.Lock()
         self._database = Database(url)
@@ -112,11 +117,15 @@ class HistoryStore:
     def _is_own_key(self, connection: Connection) -> bool:
         """Whether the vault has the key of this database; of a new one it becomes the key."""
         check = connection.execute(select(ABOUT.c.key_check)).scalar()
-        if check is not None:
-            return self._vault.open(bytes(check), _KEY) is not None
-        if not self._opens_newest(connection):
+        word = self._vault.open(bytes(check), _KEY) if check is not None else b""
+        if word is None or (check is None and not self._opens_newest(connection)):
             return False
-        connection.execute(update(ABOUT).values(key_check=self._vault.seal(b"", _KEY)))
+        if word != _SEALED_ENDS:  # by its sealed word, since whoever has the disk can alter its version
+            if self._ends.seal_all(connection):
+                _log.warning(
+                    "the history at `%s` is of an older version, and now is not", self._database.name
+                )
+            connection.execute(update(ABOUT).values(key_check=self._vault.seal(_SEALED_ENDS, _KEY)))
         return True
 
     def _opens_newest(self, connection: Connection) -> bool:
@@ -147,8 +156,7 @@ class HistoryStore:
         """Be ready to store events of a type, by the attributes it is to be searched by."""
         with self._writing, self._database.writing() as connection:
             self._tables[keeping.type] = open_table(connection, keeping)
-            if connection.execute(select(HEADS.c.head).filter_by(type=keeping.type)).scalar() is None:
-                connection.execute(HEADS.insert().values(type=keeping.type, base=START, head=START))
+            self._ends.begin(connection, keeping.type)
 
     def append(self, events: Iterable[tuple[Event, Body]], marks: Sequence[bytes] = ()) -> int:
         """Store events with their bytes, all or none; those that are there already are passed over. How many were new.
@@ -184,8 +192,7 @@ class HistoryStore:
         if not events:
             return 0
         type_ = kept.keeping.type
-        query = select(HEADS.c.head).filter_by(type=type_).with_for_update()
-        rows = self._rows(kept, events, bytes(connection.execute(query).scalar_one()))
+        rows = self._rows(kept, events, self._ends.head(connection, type_))
         columns = (*_FIXED, *(column_name(name, each.search) for name, each in kept.indexed.items()))
         try:
             insert(connection, kept.table, columns, rows)
@@ -193,7 +200,7 @@ class HistoryStore:
             if looked:
                 raise
             raise _Known from None
-        connection.execute(update(HEADS).filter_by(type=type_).values(head=rows[-1][_LINK]))
+        self._ends.set_head(connection, type_, cast(Link, rows[-1][_LINK]))
         return len(rows)
 
     def _rows(
@@ -280,15 +287,14 @@ class HistoryStore:
 
     def _forget(self, connection: Connection, type_: str, last: int, link: bytes) -> int:
         table = self._tables[type_].table
-        connection.execute(update(HEADS).filter_by(type=type_).values(base=link))
+        self._ends.set_base(connection, type_, link)
         return int(connection.execute(delete(table).where(table.c.id <= last)).rowcount)
 
     def verify(self, type: str) -> Iterator[int]:  # noqa: A002
         """Follow the chain and open every event; yields how many were seen so far. Raises HistoryDamaged."""
         table = self._tables[type].table
         with self._database.reading() as connection:
-            heads = connection.execute(select(HEADS).filter_by(type=type)).one()
-            link, row, seen = bytes(heads.base), 0, 0
+            (link, head), row, seen = self._ends.both(connection, type), 0, 0
             while rows := connection.execute(
                 select(table).where(table.c.id > row).order_by(table.c.id).limit(PAGE)
             ).all():
@@ -299,7 +305,7 @@ class HistoryStore:
                         raise HistoryDamaged(type, each.id)
                 row, seen = rows[-1].id, seen + len(rows)
                 yield seen
-            if link != bytes(heads.head):
+            if link != head:
                 raise HistoryDamaged(type, row + 1)
 
     def stats(self) -> Mapping[str, Stats]:

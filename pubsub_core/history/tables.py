@@ -39,7 +39,7 @@ from pubsub_core.event_type import AttributeType
 from pubsub_core.history.condition import Indexed
 from pubsub_core.history.keeping import Keeping, Search
 
-VERSION = 3
+VERSION = 4
 """Of what all tables have in common. An older database is brought up to it; a later one is refused."""
 
 _CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
@@ -90,7 +90,7 @@ HEADS = Table(
     Column("base", LargeBinary, nullable=False),
     Column("head", LargeBinary, nullable=False),
 )
-"""The links before the oldest row that is kept and of the newest."""
+"""The links before the oldest row that is kept and of the newest, sealed."""
 
 
 @dataclass(frozen=True, slots=True)

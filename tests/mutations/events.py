@@ -328,4 +328,11 @@ EVENTS: list[Mutation] = [
         'scene.draw("perturb", name, self.name, self.most)',
         'scene.draw("perturb", name, self.name)',
     ),
+    without(
+        f"{_HISTORY}test_store.py::"
+        "test_a_chain_that_was_cut_off_shows_although_its_ends_were_adapted[sqlite-statements0]",
+        "pubsub_core/history/ends.py",
+        "        if link is None:\n            raise HistoryDamaged(type_)\n        return link\n",
+        "        return link or bytes(sealed or b'')\n",
+    ),
 ]

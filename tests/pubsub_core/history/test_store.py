@@ -397,3 +397,31 @@ def test_two_zeros_are_one_value_for_whoever_searches(url):
     with HistoryStore(url, Vault(b"k" * 32)) as store:
         assert store.read(Reading(TYPE, filter=Equal(path(DOSE), 0))).events == events
         assert store.read(Reading(TYPE, filter=Equal(path(DOSE), -0.0))).events == events
+
+
+CUT_OFF = (
+    "DELETE FROM {table} WHERE id > 10",
+    "UPDATE history_heads SET head = (SELECT link FROM {table} WHERE id = 10)",
+)
+"""What whoever has the disk can do: end the chain with another row, as its links show."""
+BEGUN_LATER = (
+    "UPDATE history_heads SET base = (SELECT link FROM {table} WHERE id = 3)",
+    "DELETE FROM {table} WHERE id < 4",
+)
+OLDER = ("UPDATE history_about SET version = 3",)
+
+
+@pytest.mark.parametrize(
+    "statements", [CUT_OFF, BEGUN_LATER, (*CUT_OFF, *OLDER), ("DELETE FROM history_heads",)]
+)
+def test_a_chain_that_was_cut_off_shows_although_its_ends_were_adapted(url, statements):
+    with HistoryStore(url, VAULT) as history:
+        keep(history)
+        add(history, [event(number) for number in range(20)])
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for each in statements:
+            connection.execute(text(each.format(table=f"events_{TYPE}")))
+    engine.dispose()
+    with HistoryStore(url, VAULT) as history, pytest.raises(HistoryDamaged, match="the ends of the chain"):
+        list(history.verify(TYPE))
