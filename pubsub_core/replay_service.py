@@ -33,7 +33,7 @@ from pubsub_core.switchboard import Subscription
 AWAY_SECONDS = 3600.0
 """A broker that has been away for longer is not missed any more."""
 SETTLE_SECONDS = 2.5
-"""So long after the start of a broker, others that it does not know of have made themselves known to it."""
+"""So long after a broker's first sign of life, others that it does not know of have made themselves known to it."""
 VOUCHED_SECONDS = 60.0
 """A broker that is new may be heard before it is vouched for: so long it counts for the types that it had before."""
 NOTHING: frozenset[str] = frozenset()
@@ -58,7 +58,10 @@ class Replays:
         """Other brokers, when each was last there, and the types that it is trusted with."""
         self._since: dict[tuple[str, int], float] = {}
         """Since when each other broker is there, as often as it has started."""
-        self._started = asyncio.get_running_loop().time()
+        self._greeted = asyncio.Event()
+        """Whether this broker has made itself known to others."""
+        self._started = 0.0
+        """When it had."""
         self._boots: dict[str, tuple[int, float]] = {}
         """When each other broker started, and when it was last there."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,7 +109,10 @@ class Replays:
                 playback.go_on()
 
     def tick(self) -> None:
-        """Now and then: see whether what had to wait can go on."""
+        """Now and then, after signs of life: see whether what had to wait can go on."""
+        if not self._greeted.is_set():
+            self._started = asyncio.get_running_loop().time()
+            self._greeted.set()
         now = self._broker.setting.now()
         self._meet()
         self._catch_up()
@@ -136,6 +142,7 @@ class Replays:
 
     async def _play(self, session: Session, playback: Playback) -> None:
         missing: list[str] = []
+        await self._greeted.wait()
         await asyncio.sleep(self._started + SETTLE_SECONDS - asyncio.get_running_loop().time())
         while not playback.granted and not playback.refused and self._stands(session, playback):
             playback.news.clear()  # nobody has answered yet, or not to what was asked anew meanwhile

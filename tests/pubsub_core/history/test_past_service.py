@@ -1,0 +1,49 @@
+"""The past that other brokers have: asked for once they can be known, and believed as what is present is."""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf, nan
+
+import msgspec
+import pytest
+
+from pubsub_core.event import Event, encode
+from pubsub_core.known_store import KnownBrokers
+from pubsub_core.past import PageFound, PageWanted
+from pubsub_core.past_service import Pages
+from pubsub_core.playback import Playback
+from pubsub_core.proof import WINDOW
+from pubsub_core.replay_service import Replays
+from tests.pubsub_core.pair import KIND, Pair
+from tests.waiting import PATIENCE
+
+
+def dated(time: float) -> msgspec.Raw:
+    return msgspec.Raw(encode(Event(KIND.id, KIND.version, b"k" * 32, time, 1, {})))
+
+
+@pytest.mark.parametrize("ahead", [WINDOW + 1.0, inf, nan, -inf, -1e6])
+async def test_a_time_that_cannot_be_is_not_taken_from_another_broker(monkeypatch, ahead):
+    pair = Pair()
+    pages = Pages(pair.home)
+
+    async def answer(self, name, wanted):
+        return PageFound(b"", [dated(999.0), dated(pair.now + ahead), dated(pair.now + WINDOW)])
+
+    monkeypatch.setattr(Pages, "_ask", answer)
+    _, found = await pages.ask("away", PageWanted(b"", KIND.id))
+    assert [event.time for event, _ in found] == [999.0, pair.now + WINDOW]
+    assert pair.home.counts.forged == 1
+
+
+async def test_nobody_is_sent_the_past_before_this_broker_has_made_itself_known_to_others():
+    pair = Pair()
+    replays = Replays(pair.home, Pages(pair.home), None, KnownBrokers(None))
+    playback = Playback("pub", 1, KIND.id, "", refused="it is over as soon as it begins")
+    playing = asyncio.create_task(replays._play(pair.session, playback))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not playing.done()
+    replays.tick()
+    await asyncio.wait_for(playing, PATIENCE)
