@@ -87,12 +87,12 @@ class Mail:
     def _fill(self, message: _Message, session: Session, taken: Sequence[Item]) -> None:
         """Put in what comes next, as far as it belongs there and may be seen."""
         counts, now, tense = self._counts, self._setting.now(), message.tense
-        items, sent = message.items, message.sent
+        items, sent, look = message.items, message.sent, self._shown
         for item in taken:
             subscription = item.subscription
             if subscription.tense is not tense:
                 break
-            shown = self._shown(session, item, now)
+            shown = look(session, item, now)
             message.looked_at += 1
             if not shown:
                 counts.withheld += 1
@@ -106,8 +106,8 @@ class Mail:
             else:
                 sent += [replace(item, part=part) for part in range(len(shown))]
                 items += [(number, each) for each in shown]
-            if tense:
-                session.past_sent[number] += len(shown)
+        if tense:
+            session.past_sent.update(each.subscription.number for each in sent)
 
     def _shown(self, session: Session, item: Item, now: float) -> Sequence[Event | msgspec.Raw]:
         """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""

@@ -333,18 +333,18 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _word: msgspec.msgpack.Decoder[Ended | Sent] = msgspec.msgpack.Decoder(Ended | Sent)
-_MAP = 8
-"""How a map of a few entries begins, which no event is."""
 
 
 def decode_past(data: msgspec.Raw) -> Event | Ended | Sent:
     """A past event, or a word about those that follow, or that there are no more. Raises InvalidEvent."""
-    if memoryview(data)[0] >> 4 != _MAP:
-        return decode(data)
     try:
-        return _word.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidEvent("event", f"cannot be read: {str(error).lower()}") from None
+        return decode(data)
+    except InvalidEvent:
+        try:
+            return _word.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        raise
 
 
 unpack_answer = Unpack(Answer)

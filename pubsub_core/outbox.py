@@ -73,8 +73,11 @@ class Outbox(Generic[T]):
         """The client has everything up to this number."""
         sent = self._sent
         new = max(0, min(number - self.received, len(sent)))
-        for _ in range(new):
-            sent.popleft()
+        if new == len(sent):
+            sent.clear()
+        else:
+            for _ in range(new):
+                sent.popleft()
         self.received += new
 
     def unacknowledged(self, number: int) -> tuple[int, list[T]]:

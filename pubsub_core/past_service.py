@@ -222,10 +222,8 @@ class Pages:
         passes = (
             compile_predicate(wanted.filter, EVENT) if found.loose and wanted.filter is not None else None
         )
-        for raw in raws:
-            event = decode(raw)
-            if event.type == wanted.type and (passes is None or passes(event.attributes)):
-                yield event, raw
+        events = [each for each in zip(map(decode, raws), raws, strict=True) if each[0].type == wanted.type]
+        yield from events if passes is None else (each for each in events if passes(each[0].attributes))
 
     def _dated(self, events: Iterable[tuple[Event, msgspec.Raw]]) -> Iterator[tuple[Event, msgspec.Raw]]:
         """Those of another broker's events that can have been published by now, as is asked of present ones."""

@@ -28,7 +28,7 @@ MOST_WAITING = 10_000
 WINDOW = 2048
 """So many past events may be on their way for one subscription."""
 FEW = 512
-"""With so few events left of a page, the next is asked for."""
+"""With so few events left of a page, the next is asked for from another broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Source:
 
     broker: str
     type: str
+    near: bool = False
+    """Whether it is this broker: then reading and sending take turns, since they only get in each other's way."""
     after: Position | None = None
     mark: int | None = None
     """The newest row when it was first asked: later ones are not of the past."""
@@ -109,6 +111,7 @@ class Playback(Subscription):
     """Why it may go no further, if so."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     _passes: dict[str, Callable[[Mapping[str, object]], bool]] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         self.tense = self.tense or Tense.PAST
@@ -134,7 +137,15 @@ class Playback(Subscription):
 
     def go_on(self) -> None:
         """Something has changed that may let it go on."""
+        if self._timer is not None:
+            self._timer.cancel()
         self.news.set()
+
+    def go_on_after(self, seconds: float) -> None:
+        """It can go on so much later, if nothing else happens: what was said of that before is void."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.go_on)
 
     def permit(self, granted: Mapping[str, tuple[Enforcement, Predicate]], answered: bool) -> None:
         """What of it is granted from now on; nothing, for good, if that is the answer."""
@@ -145,12 +156,13 @@ class Playback(Subscription):
             self.refused = self.refused or "it is no longer permitted"
         self.news.set()
 
-    def passes(self, event: Event, now: float) -> bool:
-        """Whether it was asked for, and events of its type may be had at all."""
-        test = self._passes.get(event.type)
-        if test is None or not test(event.attributes):
-            return False
-        return self.test is None or self.test(event, now)
+    def wanted(
+        self, events: Iterable[tuple[Event, msgspec.Raw]], now: float
+    ) -> list[tuple[Event, msgspec.Raw]]:
+        """Those that were asked for, and of whose type events may be had at all."""
+        tests, test = self._passes, self.test
+        found = [each for each in events if (holds := tests.get(each[0].type)) and holds(each[0].attributes)]
+        return found if test is None else [each for each in found if test(each[0], now)]
 
 
 class Merge:
@@ -165,7 +177,10 @@ class Merge:
 
     def hungry(self) -> Iterator[Source]:
         """The sources that should be asked for more."""
-        return (each for each in self.sources if not each.ended and not each.asking and len(each.page) < FEW)
+        for each in self.sources:
+            few = not each.page if each.near else len(each.page) < FEW
+            if few and not each.ended and not each.asking:
+                yield each
 
     def take(self, most: int) -> list[tuple[Event, msgspec.Raw]]:
         """The next events, as far as it is certain that none comes before them."""

@@ -160,16 +160,18 @@ class Replays:
                 for each in sources
                 if not each.keeps
             ]
-            sources = [Source(each.broker, each.type, beyond=each.mark or 0) for each in sources]
+            sources = [Source(each.broker, each.type, each.near, beyond=each.mark or 0) for each in sources]
 
     def _sources(self, playback: Playback) -> list[Source]:
         """This broker, and all others that are trusted with the type, each for what was published there."""
         self._meet()
         here = self._broker.setting.name
         if playback.source:
-            return [Source(playback.source, type_) for type_ in sorted(playback.granted)]
+            return [
+                Source(playback.source, type_, playback.source == here) for type_ in sorted(playback.granted)
+            ]
         return [
-            Source(name, type_)
+            Source(name, type_, name == here)
             for type_ in sorted(playback.granted)
             for name in sorted({here, *(name for name, (_, types) in self._met.items() if type_ in types)})
         ]
@@ -190,9 +192,7 @@ class Replays:
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
                 sent = session.past_sent[playback.number]
                 self.rules.announce(session, playback)
-                passes = playback.passes
-                wanted = [Item(playback, event, raw) for event, raw in taken if passes(event, now)]
-                session.outbox.put(*wanted)
+                session.outbox.put(*(Item(playback, *each) for each in playback.wanted(taken, now)))
                 self._broker.flush(session)
                 for rule in playback.rates:
                     self._pace(session, rule).send(session.past_sent[playback.number] - sent, now)
@@ -221,7 +221,7 @@ class Replays:
             pace = self._pace(session, rule)
             room = min(room, pace.room(rate, now))
             if not room:
-                asyncio.get_running_loop().call_later(pace.wait(rate, now), playback.go_on)
+                playback.go_on_after(pace.wait(rate, now))
         return room
 
     async def _fetch(self, playback: Playback, source: Source, missing: list[str]) -> None:
@@ -264,6 +264,7 @@ class Replays:
     def _end(self, session: Session, playback: Playback, missing: list[str]) -> None:
         """Say that this was all, and let the present follow."""
         del session.playbacks[playback.key]
+        playback.go_on()  # which ends its timer
         session.played.append(playback)
         word = Ended(playback.refused, tuple(dict.fromkeys(missing)), playback.ticket)
         session.outbox.put(Item(playback, None, msgspec.Raw(encode(word))))

@@ -11,7 +11,7 @@ from pubsub_core.errors import Refused, ReplayIncomplete
 from pubsub_core.event import Event
 from pubsub_core.messages import Ended, Replay
 from pubsub_core.progress import Progress
-from pubsub_core.subscriber import Delivered, Subscriber
+from pubsub_core.subscriber import Subscriber
 
 if TYPE_CHECKING:
     from pubsub_core.client import EventClient
@@ -28,7 +28,6 @@ class Replayed(Subscriber):
         self.caught_up = False
         self._asked = msgspec.structs.replace(asked, number=number)
         self._progress = Progress()
-        self._word: Ended | None = None
 
     @property
     def call(self) -> Replay:
@@ -36,17 +35,11 @@ class Replayed(Subscriber):
         start = self._asked.start if self._progress.start is None else self._progress.start
         return msgspec.structs.replace(self._asked, start=start)
 
-    async def __anext__(self) -> Delivered:
-        if self._word is None:
-            return await super().__anext__()
-        return await self._past_is_over()
-
-    async def _past_is_over(self) -> NoReturn:
-        assert self._word is not None
-        if self._word.refused:
-            raise Refused("replay", self.name, self._word.refused)
-        if self._word.missing:
-            raise ReplayIncomplete(self.name, self._word.missing)
+    def _past_is_over(self, word: Ended) -> NoReturn:
+        if word.refused:
+            raise Refused("replay", self.name, word.refused)
+        if word.missing:
+            raise ReplayIncomplete(self.name, word.missing)
         raise StopAsyncIteration
 
     def _is_new(self, event: Event) -> bool:

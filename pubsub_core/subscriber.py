@@ -75,6 +75,8 @@ class Subscriber:
         self._queue: deque[tuple[msgspec.Raw, Tense]] = deque()
         self._news = asyncio.Event()
         self._ended = ""
+        self._word: Ended | None = None
+        """The last word about the past, where nothing comes after it."""
         self._views: dict[tuple[str, bytes], _View] = {}
 
     @property
@@ -94,18 +96,21 @@ class Subscriber:
     async def __anext__(self) -> Delivered:
         """The next event. Raises SessionLost if there will be none."""
         while True:
+            if self._word is not None:
+                self._past_is_over(self._word)
             while not self._queue:
                 if self._ended:
                     raise SessionLost(self._ended)
                 self._news.clear()
                 await self._news.wait()
             raw, tense = self._queue.popleft()
-            self.past_read += bool(tense)
+            if tense:
+                self.past_read += 1
             if not len(self._queue) % LOOK:
                 self._client.note_read()
             event = decode_past(raw) if tense else decode(raw)
             if not isinstance(event, Event):
-                await self._heed(event)
+                self._heed(event)
             elif self._rule_replays.is_new(event) if tense is Tense.AGAIN else self._is_new(event):
                 try:
                     view = self._views.get((event.version, event.publisher)) or await self._view(event)
@@ -118,7 +123,7 @@ class Subscriber:
                     continue
                 return Delivered(made, values, event.time, publisher, event.sequence, bool(tense))
 
-    async def _heed(self, word: Ended | Sent) -> None:
+    def _heed(self, word: Ended | Sent) -> None:
         if isinstance(word, Sent):
             self._rule_replays.follow(word)
         elif word.ticket:
@@ -126,9 +131,8 @@ class Subscriber:
             self._miss(word)
         else:
             self._end_past(word)
-            await self._past_is_over()
 
-    async def _past_is_over(self) -> None:
+    def _past_is_over(self, word: Ended) -> None:
         """Those who read nothing but the past end here."""
 
     def _is_new(self, event: Event) -> bool:

@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import TypeVarTuple
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from pubsub_core.history.errors import HistoryUnavailable
+
+Columns = TypeVarTuple("Columns")
 
 BUSY_SECONDS = 10
 """How long a writer waits for another, such as a command that prunes."""
@@ -61,6 +64,13 @@ class Database:
             raise HistoryUnavailable(self.name, problem) from error
         except (SQLAlchemyError, OSError, ImportError) as error:
             raise HistoryUnavailable(self.name, str(error).partition("\n")[0]) from error
+
+
+def fetch(connection: Connection, query: Select[*Columns]) -> list[tuple[*Columns]]:
+    """All rows of a query, as the driver itself gives them."""
+    cursor = connection.execute(query).cursor
+    assert cursor is not None
+    return list(cursor.fetchall())
 
 
 def insert(

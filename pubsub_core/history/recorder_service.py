@@ -36,7 +36,7 @@ MAX_WAITING = 65_536
 """So many events wait to be stored; more are not taken until there is room."""
 MAX_BATCH = 4_096
 READERS = 2
-NEAR_PAGE = 2 * PAGE
+NEAR_PAGE = 4 * PAGE
 """So many events a page may hold that goes nowhere."""
 PRUNE_SECONDS = 60.0
 """How often what has been kept long enough is looked for."""

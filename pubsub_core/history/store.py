@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Self, TypeAlias, cast
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from authz.predicate import compile_predicate
 from authz.predicate.compiler import EVENT
 from pubsub_core.event import Event, decode
 from pubsub_core.history.condition import Compiler, store
-from pubsub_core.history.database import Database, insert
+from pubsub_core.history.database import Database, fetch, insert
 from pubsub_core.history.ends import Ends
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.keeping import Keeping, Search
@@ -253,13 +253,13 @@ class HistoryStore:
         query = select(columns.id, columns.time, columns.publisher, columns.sequence, columns.body)
         query = query.where(*within(columns, reading), *beyond(columns, after), condition.sql)
         with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(columns.time, columns.id).limit(limit)).all()
+            rows = fetch(connection, query.order_by(columns.time, columns.id).limit(limit))
         loose = not exactly and not condition.exact
         passes = None if loose or condition.exact else compile_predicate(reading.filter, EVENT)
         page = self._page(reading.type, rows, limit, passes)
         return replace(page, after=page.after or later, loose=loose) if later or loose else page
 
-    def _page(self, type_: str, rows: Sequence[Row[*_Row]], limit: int, passes: _Test | None) -> Page:
+    def _page(self, type_: str, rows: Sequence[_Row], limit: int, passes: _Test | None) -> Page:
         bodies, damaged, size, unseal = list[bytes](), list[int](), 0, self._vault.open
         for row, time, publisher, sequence, sealed in rows:
             body = unseal(sealed, _encode((type_, publisher, time, sequence)))
@@ -270,8 +270,7 @@ class HistoryStore:
                 size += len(body)
             if size > limit * EVENT_BYTES:
                 return Page(bodies, Position(time, row), damaged)
-        last = Position(rows[-1].time, rows[-1].id) if len(rows) == limit else None
-        return Page(bodies, last, damaged)
+        return Page(bodies, Position(time, row) if len(rows) == limit else None, damaged)
 
     def prune(self, type: str, before: float, most: int | None = None) -> int:  # noqa: A002
         """Forget events older than `before`, at most so many; how many there were. Raises HistoryUnavailable."""

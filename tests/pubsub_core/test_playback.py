@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pubsub_core.event import Event
-from pubsub_core.playback import FEW, Merge, Query, Source, Waiting
+from pubsub_core.playback import FEW, Merge, Playback, Query, Source, Waiting
 
 
 def event(time: float, number: int = 0) -> tuple[Event, msgspec.Raw]:
@@ -66,3 +68,23 @@ def test_what_waits_is_bounded(monkeypatch):
 
 def test_policies_see_every_time_that_is_asked_for_even_the_first():
     assert Query(0.0, None, "held('x')").context == {"from": 0.0, "during": "held('x')"}
+
+
+async def test_a_replay_that_waits_has_one_timer_however_often_it_is_woken(monkeypatch):
+    playback, handles = Playback("s", 1, "t", ""), []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def noted(*about):
+        handles.append(call_later(*about))
+        return handles[-1]
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    for _ in range(5):
+        playback.go_on_after(3600)
+    assert [each.cancelled() for each in handles] == [True] * 4 + [False]
+    playback.go_on()
+    assert handles[-1].cancelled()
+    playback.news.clear()
+    playback.go_on_after(0)
+    await playback.news.wait()
