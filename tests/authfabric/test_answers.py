@@ -17,7 +17,7 @@ from authz import Decision, Reason, Request
 from bus import Connection, NatsServer
 from bus.audit import AuditStore, AuditWriter
 from pep import Enforcer
-from tests.authfabric.test_push import authfabric
+from tests.authfabric.pushing import authfabric
 from tests.waiting import eventually
 
 

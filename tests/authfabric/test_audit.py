@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from authfabric.cli import app
 from authz import Identity, Reason
 from bus.audit import AuditStore, AuditWriter, Disclosure
-from tests.authfabric.test_push import authfabric
+from tests.authfabric.pushing import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
 
 

@@ -21,7 +21,7 @@ from pdp.abac import Algorithm, read_policies
 from pdp.reference import Reference
 from pdp.source import PolicySource
 from pep import Enforcer, LeaseRules, Recycling
-from tests.authfabric.test_push import authfabric, write
+from tests.authfabric.pushing import authfabric, write
 from tests.partition import link
 from tests.pdp.cases import Cases
 from tests.sdp_cache.difftest import specified

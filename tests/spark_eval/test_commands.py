@@ -16,7 +16,7 @@ from authfabric.fabric import fabric
 from authfabric.keys import own_identity
 from pep import Enforcer, LeaseRules
 from spark_eval.diff import Diff
-from tests.authfabric.test_push import authfabric
+from tests.authfabric.pushing import authfabric
 from tests.spark_eval.jobs.clinic import ABAC, PROVIDED, ROLES, Clinic, write_lines
 
 

@@ -6,7 +6,19 @@ from hypothesis import strategies as st
 
 from authz import Entity, Identity, Request
 from authz import predicate as p
-from authz.spki import Authority, Capability, Grant, InvalidCapability, Kind, Resource, Right, Use, Validity
+from authz.spki import (
+    Authority,
+    Capability,
+    Grant,
+    InvalidCapability,
+    Kind,
+    Resource,
+    Right,
+    Use,
+    UseRefused,
+    Validity,
+    permit,
+)
 from authz.spki.condition import EVERY_DAY, Rate, Window
 from authz.spki.validity import Recheck
 
@@ -138,3 +150,14 @@ def _use(right: Right):
 
 
 uses = st.one_of(*map(_use, Right))
+
+
+def permits(authority: Authority | None, use: Use) -> bool:
+    """Whether a holder of the authority may make this use of it."""
+    if authority is None:
+        return False
+    try:
+        permit(Capability(OWNER.public, OWNER.public, True, authority), use, {})
+    except UseRefused:
+        return False
+    return True

@@ -13,23 +13,9 @@ from authz.spki import (
     Kind,
     Resource,
     Right,
-    Use,
-    UseRefused,
     parse_authority,
 )
-from authz.spki.capability import Capability
-from authz.spki.use import permit
-from tests.authz.spki.generators import OWNER, authorities, uses
-
-
-def permits(authority: Authority | None, use: Use) -> bool:
-    if authority is None:
-        return False
-    try:
-        permit(Capability(OWNER.public, OWNER.public, True, authority), use, {})
-    except UseRefused:
-        return False
-    return True
+from tests.authz.spki.generators import authorities, permits, uses
 
 
 def lists_attributes(authority: Authority) -> bool:

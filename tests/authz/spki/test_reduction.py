@@ -32,8 +32,7 @@ from authz.spki import (
 from authz.spki.condition import Rate
 from authz.spki.reduction import arrange, combine, reduce, require, steps
 from authz.spki.validity import Recheck
-from tests.authz.spki.generators import KEYS, OWNER, authorities, capabilities, uses, validities
-from tests.authz.spki.test_authority import permits
+from tests.authz.spki.generators import KEYS, OWNER, authorities, capabilities, permits, uses, validities
 
 PITO, MET, CAMERA, OTHER = KEYS[:4]
 OWNERS = Owners(
