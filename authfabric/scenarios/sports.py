@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Sequence
 from uuid import uuid4
 
-from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching
+from authfabric.scenarios.viewing import Outcome, Viewer, side_by_side, warm_up, watching
 from authfabric.stage import Domain, stage
 from pubsub_core.client import EventClient, Publisher
 from pubsub_core.event_type import AttributeType, EventType
@@ -138,4 +138,6 @@ async def _tell(
     for viewer in viewers:
         await viewer.until(lambda event: event.attributes.get("headline") == last)
     title = f"Who reads what, {when} the promotion"
-    return outcome(title, [{"type": name, **values} for _, name, values in stories], viewers, "headline")
+    published = [{"type": name, **values} for _, name, values in stories]
+    read = {each.name: [{"type": one.type.name, **one.attributes} for one in each.seen] for each in viewers}
+    return side_by_side(title, published, read, "headline")

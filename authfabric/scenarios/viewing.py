@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -94,20 +95,19 @@ class Outcome:
     note: str = ""
 
     def picture(self) -> Group:
-        """Each event that was published, and below it what is different in what each viewer saw of it."""
+        """Each event, and below it what is different in what each viewer saw of it; last, what nobody saw."""
         note = [Text(self.note, "italic")] if self.note else []
-        events = [each for number in range(len(self.published)) for each in self._event(number)]
-        return Group(Text(f"\n{self.title}", "bold"), *note, *events)
+        rows = list(zip(self.published, *self.seen.values(), strict=True))
+        shown = [row for row in rows if any(each is not None for each in row[1:])]
+        hidden = [Padding(Text(_pairs(row[0]), "dim"), (0, 0, 0, 2)) for row in rows if row not in shown]
+        unseen: list[RenderableType] = [Text("\nNobody is shown now:"), *hidden] if hidden else []
+        events = [each for row in shown for each in self._event(*row)]
+        return Group(Text(f"\n{self.title}", "bold"), *note, *events, *unseen)
 
-    def _event(self, number: int) -> tuple[RenderableType, RenderableType]:
-        values = self.published[number]
-        seen = {name: each[number] for name, each in self.seen.items()}
+    def _event(self, values: Values, *seen: Values | None) -> tuple[RenderableType, RenderableType]:
         below = Table.grid("", "", padding=(0, 2, 0, 0))
-        if any(each is not None for each in seen.values()):
-            for name, each in seen.items():
-                below.add_row(f"  {name}", _difference(values, each))
-        else:
-            below.add_row("  nobody sees it", "", style="dim")
+        for name, each in zip(self.seen, seen, strict=True):
+            below.add_row(f"  {name}", _difference(values, each))
         return Text(f"\n{_pairs(values)}", "cyan"), below
 
 
@@ -135,8 +135,8 @@ def _difference(published: Values, seen: Values | None) -> Text:
         return Text("nothing", "dim")
     other = {name: value for name, value in seen.items() if published.get(name) != value}
     left_out = [name for name in published if name not in seen]
-    parts = [_pairs(other)] * bool(other) + [f"without {', '.join(left_out)}"] * bool(left_out)
-    return Text(", ".join(parts), "yellow") if parts else Text("all of it", "green")
+    much = f"all but {', '.join(left_out)}" if left_out else "all of it"
+    return Text(f"{much}; {_pairs(other)}" if other else much, "yellow" if other or left_out else "green")
 
 
 def _pairs(values: Values) -> str:

@@ -9,9 +9,9 @@ SPORTS, TENNIS_SET, DRAW, PARTNERS, FOREIGN, CHAMPION = range(6)
 
 def shown(number: int, when: str) -> dict[str, object]:
     """A story as it reaches a reader: in the name of the agency that published it."""
-    role, _, values = STORIES[number]
+    role, name, values = STORIES[number]
     agency = "Central" if role == "editor" else "Northern"
-    return {**values, "headline": f"{values['headline']} {when}", "agency": agency}
+    return {"type": name, **values, "headline": f"{values['headline']} {when}", "agency": agency}
 
 
 async def test_everyone_reads_what_their_package_holds_before_and_after_the_promotion():

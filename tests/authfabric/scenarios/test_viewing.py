@@ -28,9 +28,9 @@ def test_each_event_is_followed_by_what_is_different_in_what_each_viewer_saw_of_
         "In the ward",
         "number 1, patient p1, rate 33, place 52.2/0.1",
         "  carer  all of it",
-        "  ward   rate Critical, ward C3, without patient, place",
-        "number 2, patient p2, rate 15, place 52.3/0.1",
-        "  nobody sees it",
+        "  ward   all but patient, place; rate Critical, ward C3",
+        "Nobody is shown now:",
+        "  number 2, patient p2, rate 15, place 52.3/0.1",
     ]
 
 
