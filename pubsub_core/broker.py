@@ -7,7 +7,6 @@ the broker is held, because newer policies are known to exist, nothing is delive
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -17,6 +16,7 @@ from authz.agreement import AgreementKey
 from pubsub_core.arrivals import Arrivals, Arrived
 from pubsub_core.event import Event
 from pubsub_core.forwarding import Forwarding
+from pubsub_core.held import Held
 from pubsub_core.intake import Admitted, Intake
 from pubsub_core.line import Kind, Numbered
 from pubsub_core.mail import Mail
@@ -38,9 +38,6 @@ from pubsub_core.triggers import Due, Triggers
 from pubsub_core.ways import Ways
 
 _log = logging.getLogger("authfabric.events")
-
-MAX_HELD = 10_000
-"""The most messages that wait while the broker is held; whoever sends more is told to try again."""
 
 MAX_UNKEPT = 1024
 """More bundles than a client has under way."""
@@ -72,7 +69,7 @@ class Broker:
         self.on_due: Callable[[Due], None] = lambda due: None
         """Sends past events that are due by a rule."""
         self._held = 0
-        self._waiting: deque[Callable[[], object]] = deque()
+        self._waiting = Held()
 
     @property
     def held(self) -> bool:
@@ -92,8 +89,7 @@ class Broker:
         self._held -= 1
         if self.held:
             return
-        waiting, self._waiting = self._waiting, deque()
-        for work in waiting:
+        for work in self._waiting.take():
             try:
                 work()
             except Exception:  # what one has sent must not be in the way of what others have
@@ -109,8 +105,9 @@ class Broker:
             answer(Taken(bundle.number, problem="there is no such session"))
         elif not self.held:
             self._publish(session, bundle, answer)
-        elif len(self._waiting) < MAX_HELD:
-            self._waiting.append(lambda: self.publish(bundle, answer))
+        else:  # what there is no room for is sent again
+            size = sum(len(memoryview(raw)) for raw in bundle.events)
+            self._waiting.offer(session.token, size, lambda: self.publish(bundle, answer))
 
     def _publish(self, session: Session, bundle: Bundle, answer: Callable[[Taken], None]) -> None:
         recorder = self.setting.recorder
@@ -138,7 +135,7 @@ class Broker:
             session.recording.discard(number)
             answer(taken)
         elif self.held:
-            self._waiting.append(partial(self._recorded, session, admitted, answer, ""))
+            self._waiting.keep(partial(self._recorded, session, admitted, answer, ""))
         elif self._pass_on(admitted):
             assert self.setting.recorder is not None
             self.setting.recorder.record((), lambda _: self._taken(session, admitted, answer))
@@ -208,9 +205,7 @@ class Broker:
                 for _, event in arrived:
                     self._note(event, now, local=False)
             self._deliver(arrived)
-        elif len(self._waiting) < MAX_HELD:
-            self._waiting.append(partial(self._arrive, accept, sender, size))
-        else:
+        elif not self._waiting.offer(sender, size, partial(self._arrive, accept, sender, size)):
             self.counts.overflowed += 1
 
     def try_again(self) -> None:
@@ -261,7 +256,7 @@ class Broker:
     def resend(self, session: Session, received: int) -> None:
         """A client that lost its connection has everything up to this number: send what came after once more."""
         if self.held:
-            self._waiting.append(partial(self.resend, session, received))
+            self._waiting.keep(partial(self.resend, session, received))
         else:
             self._send(session, lambda session: self._mail.resend(session, received))
 

@@ -154,7 +154,7 @@ def test_what_one_broker_sends_while_nothing_is_delivered_is_not_in_the_way_of_w
     places = msgspec.structs.replace(parcel, digests=all_digests(parcel.events) + bytes(16), places=[0, 1])
     pair.away.hold()
     pair.away.receive(places)
-    pair.away._waiting.append(lambda: 1 / 0)
+    pair.away._waiting.keep(lambda: 1 / 0)
     pair.publish(pair.bundle(FAST))
     pair.carry()
     pair.away.release()
