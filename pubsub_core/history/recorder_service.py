@@ -22,6 +22,7 @@ import msgspec
 from authz.predicate import Predicate
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.event import Event
+from pubsub_core.event_type import EventType
 from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
 from pubsub_core.history.keeping import Keeping, aside
@@ -129,10 +130,19 @@ class Recorder:
         if kept is None:
             definition = self._catalogue.version(version)
             newest = self._catalogue.newest(definition.id)
-            keeping = self._setting.keeping(newest, self._catalogue.attributes(newest.version))
+            keeping = self._keeping(newest)
             kept = self._kept[version, replaced] = keeping is not None
             new += [] if keeping is None else [keeping.aside if replaced else keeping]
         return kept
+
+    def _keeping(self, newest: EventType) -> Keeping | None:
+        """What is kept of a type, searched by attributes that are of one type in all its versions."""
+        keeping = self._setting.keeping(newest, self._catalogue.attributes(newest.version))
+        if keeping is None:
+            return None
+        retyped = self._catalogue.retyped
+        one = {each: how for each, how in keeping.searched.items() if not retyped(newest.version, [each])}
+        return replace(keeping, searched=one)
 
     def _write(self) -> None:
         """The thread: store what waits, until told to end."""

@@ -42,6 +42,9 @@ from pubsub_core.history.keeping import Keeping, Search
 VERSION = 4
 """Of what all tables have in common. An older database is brought up to it; a later one is refused."""
 
+SILENT = -1
+"""Since when a column speaks that gets no values any more."""
+
 _CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
     AttributeType.STRING: LargeBinary,
     AttributeType.INTEGER: BigInteger,
@@ -129,36 +132,70 @@ def claim(connection: Connection, broker: str) -> str:
 
 def open_table(connection: Connection, keeping: Keeping) -> TypeTable:
     """The table of a type, made or widened as need be."""
-    table = _table(keeping)
+    searched = _searchable(connection, keeping)
+    table = _table(keeping, searched)
     table.create(connection, checkfirst=True)
     _say(connection, keeping)
     there = {column["name"] for column in inspect(connection).get_columns(table.name)}
-    for attribute, search in keeping.searched.items():
+    for attribute, search in searched.items():
         if column_name(attribute, search) not in there:
             _widen(connection, table, table.c[column_name(attribute, search)])
-        _register(connection, keeping, table, attribute, search)
-    rows = connection.execute(select(COLUMNS).where(COLUMNS.c.type == keeping.type))
-    since = {(row.attribute, row.search): int(row.since) for row in rows}
+    since = _speaking(connection, keeping, table, searched)
     indexed = {
         attribute: Indexed(
-            table.c[column_name(attribute, search)],
-            search,
-            keeping.kinds[attribute],
-            since[attribute, search],
+            table.c[column_name(attribute, search)], search, keeping.kinds[attribute], since[attribute]
         )
-        for attribute, search in keeping.searched.items()
+        for attribute, search in searched.items()
     }
     return TypeTable(keeping, table, indexed)
+
+
+def _searchable(connection: Connection, keeping: Keeping) -> dict[str, Search]:
+    """What the type can be searched by: not by columns that were made for values of another kind."""
+    rows = connection.execute(select(COLUMNS).where(COLUMNS.c.type == keeping.type))
+    kinds = {(row.attribute, row.search): row.kind for row in rows}
+    return {
+        attribute: search
+        for attribute, search in keeping.searched.items()
+        if kinds.get((attribute, search.value), keeping.kinds[attribute].value)
+        == keeping.kinds[attribute].value
+    }
+
+
+def _speaking(
+    connection: Connection, keeping: Keeping, table: Table, searched: Mapping[str, Search]
+) -> dict[str, int]:
+    """Since which row each column has values. Those that get none from now on have to begin anew."""
+    rows = connection.execute(select(COLUMNS).where(COLUMNS.c.type == keeping.type)).all()
+    since = {(row.attribute, row.search): int(row.since) for row in rows}
+    own = update(COLUMNS).where(COLUMNS.c.type == keeping.type)
+    for attribute, search in since:
+        if searched.get(attribute) != search:
+            connection.execute(own.filter_by(attribute=attribute, search=search).values(since=SILENT))
+    newest = connection.execute(select(func.max(table.c.id))).scalar()
+    start = 0 if newest is None else int(newest) + 1
+    for attribute, search in searched.items():
+        key = {"attribute": attribute, "search": search.value}
+        known = since.get((attribute, search.value))
+        if known is None:
+            kind = keeping.kinds[attribute].value
+            connection.execute(COLUMNS.insert().values(type=keeping.type, **key, kind=kind, since=start))
+        elif known == SILENT:
+            connection.execute(own.filter_by(**key).values(since=start))
+    return {
+        attribute: start if (known := since.get((attribute, search.value), SILENT)) == SILENT else known
+        for attribute, search in searched.items()
+    }
 
 
 def column_name(attribute: str, search: Search) -> str:
     return f"{search}_{attribute}"
 
 
-def _table(keeping: Keeping) -> Table:
+def _table(keeping: Keeping, searched: Mapping[str, Search]) -> Table:
     name = f"events_{keeping.type}"
     columns: list[Column[object]] = []
-    for attribute, search in keeping.searched.items():
+    for attribute, search in searched.items():
         kind = LargeBinary if search is Search.BLIND else _CLEAR[keeping.kinds[attribute]]
         columns.append(Column(column_name(attribute, search), kind))
     table = Table(
@@ -190,17 +227,6 @@ def _widen(connection: Connection, table: Table, column: Column[object]) -> None
     for index in table.indexes:
         if column.name in index.columns:
             connection.execute(CreateIndex(index))
-
-
-def _register(connection: Connection, keeping: Keeping, table: Table, attribute: str, search: Search) -> None:
-    """Note since which row a column has values; once, when it is new."""
-    key = {"type": keeping.type, "attribute": attribute, "search": search.value}
-    known = connection.execute(select(COLUMNS.c.since).filter_by(**key)).scalar()
-    if known is None:
-        newest = connection.execute(select(func.max(table.c.id))).scalar()
-        since = 0 if newest is None else int(newest) + 1
-        kind = keeping.kinds[attribute].value
-        connection.execute(COLUMNS.insert().values(**key, kind=kind, since=since))
 
 
 def known(connection: Connection) -> list[Keeping]:

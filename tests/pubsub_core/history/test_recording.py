@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from uuid import uuid4
+
 import pytest
 from sqlalchemy import create_engine, text
 
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import NotKept
-from pubsub_core.event import Event
+from pubsub_core.event import Event, encode
+from pubsub_core.event_type import AttributeType
+from pubsub_core.history.keeping import Search
 from pubsub_core.history.reading import Reading
 from pubsub_core.history.recorder_service import _Job, recording
 from pubsub_core.history.setting import HistorySetting, KeepRule
 from pubsub_core.history.store import HistoryStore
 from pubsub_core.history.vault import Vault
+from pubsub_core.type_edit import Retyped, apply, find
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
+from tests.pubsub_core.kinds import catalogue_of, sighting
 from tests.waiting import eventually
 
 __all__ = ["place", "postgresql", "url"]
@@ -127,3 +134,17 @@ async def test_what_goes_wrong_with_one_bundle_is_in_the_way_of_no_other(tmp_pat
     async with recording(setting(f"sqlite:///{tmp_path / 'met.db'}"), "met", Catalogue()) as recorder:
         recorder._finish([_Job((), (), done) for done in (fail, told.append)], "")
     assert told == [""]
+
+
+async def test_events_are_not_searched_by_an_attribute_that_an_older_version_types_otherwise(tmp_path):
+    kind = sighting()
+    newer = apply(kind, [Retyped(find(kind, "speed"), AttributeType.STRING)], uuid4)
+    catalogue = catalogue_of(kind, newer)
+    rules = (KeepRule(search={"speed": Search.CLEAR, "location": Search.BLIND}),)
+    keep = HistorySetting(f"sqlite:///{tmp_path / 'met.db'}", b"h" * 32, rules)
+    async with recording(keep, "met", catalogue) as recorder:
+        told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        event = Event(kind.id, kind.version, b"p", 1.0, 1, {find(kind, "speed").id: 31.0})
+        recorder.record([(event, encode(event))], told.set_result)
+        assert await told == ""
+        assert recorder.store.kept[kind.id].searched == {find(kind, "location").id: Search.BLIND}

@@ -425,3 +425,39 @@ def test_a_chain_that_was_cut_off_shows_although_its_ends_were_adapted(url, stat
     engine.dispose()
     with HistoryStore(url, VAULT) as history, pytest.raises(HistoryDamaged, match="the ends of the chain"):
         list(history.verify(TYPE))
+
+
+RETYPED = [
+    (AttributeType.INTEGER, 5, AttributeType.STRING, "5"),
+    (AttributeType.INTEGER, 5, AttributeType.FLOAT, 5.5),
+    (AttributeType.STRING, "5", AttributeType.INTEGER, 5),
+    (AttributeType.BOOLEAN, True, AttributeType.STRING, "true"),
+]
+
+
+@pytest.mark.parametrize("how", list(Search))
+@pytest.mark.parametrize(("was", "old", "becomes", "new"), RETYPED)
+def test_an_attribute_that_gets_another_type_is_found_by_its_values_all_the_same(
+    url, was, old, becomes, new, how
+):
+    kinds, events = (
+        (was, becomes, was),
+        [event(number, amount=(old, new, old)[number]) for number in range(3)],
+    )
+    wanted = [*(Equal(path(AMOUNT), each) for each in (old, new)), Order(path(AMOUNT), "<", 6)]
+    with HistoryStore(url, VAULT) as history:
+        for kind, each in zip(kinds, events, strict=True):
+            history.keep(Keeping(TYPE, {AMOUNT: kind}, {AMOUNT: how}))
+            add(history, [each])
+        for filter_ in (*wanted, *map(Not, wanted)):
+            holds = compile_predicate(filter_, EVENT)
+            assert everything(history, filter_) == [each for each in events if holds(each.attributes)]
+
+
+def test_what_was_stored_while_it_was_not_searched_by_an_attribute_is_found_later(url):
+    events = [event(number, drug="morphine") for number in range(3)]
+    with HistoryStore(url, VAULT) as history:
+        for each, searched in zip(events, ({DRUG: Search.BLIND}, {}, {DRUG: Search.BLIND}), strict=True):
+            keep(history, searched)
+            add(history, [each])
+        assert everything(history, Equal(path(DRUG), "morphine")) == events
