@@ -27,7 +27,7 @@ class Slow:
     def __init__(self) -> None:
         self.waiting = []
 
-    def record(self, events, done) -> None:
+    def record(self, events, done, replaced=()) -> None:
         self.waiting.append(done)
 
 
