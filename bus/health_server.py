@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -37,6 +38,41 @@ class Vitals(Protocol):
         """Whether it should be given work."""
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the probes of one process, whose server is bound to it by `partial`."""
+
+    timeout = READ_SECONDS
+
+    def __init__(self, vitals: Vitals, registry: CollectorRegistry, *args: Any) -> None:
+        self._vitals = vitals
+        self._registry = registry
+        super().__init__(*args)  # which answers the request, too
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/healthz":
+                self._answer(self._vitals.live())
+            case "/readyz":
+                self._answer(self._vitals.ready())
+            case "/metrics":
+                self._send(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+            case _:
+                self._send(404, b"ask for /healthz, /readyz or /metrics\n")
+
+    def _answer(self, good: bool) -> None:
+        self._send(200 if good else 503, b"ok\n" if good else b"not ok\n")
+
+    def _send(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Probes every few seconds are not worth a line each."""
+
+
 @contextlib.contextmanager
 def serve_vitals(
     vitals: Vitals, collectors: Iterable[Collector], port: int, host: str = "127.0.0.1"
@@ -45,36 +81,8 @@ def serve_vitals(
     registry = CollectorRegistry()
     for each in collectors:
         registry.register(each)
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = READ_SECONDS
-
-        def do_GET(self) -> None:
-            match self.path.partition("?")[0]:
-                case "/healthz":
-                    self._answer(vitals.live())
-                case "/readyz":
-                    self._answer(vitals.ready())
-                case "/metrics":
-                    self._send(200, generate_latest(registry), CONTENT_TYPE_LATEST)
-                case _:
-                    self._send(404, b"ask for /healthz, /readyz or /metrics\n")
-
-        def _answer(self, good: bool) -> None:
-            self._send(200 if good else 503, b"ok\n" if good else b"not ok\n")
-
-        def _send(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-            """Probes every few seconds are not worth a line each."""
-
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = ThreadingHTTPServer((host, port), partial(_Handler, vitals, registry))
     except (OSError, OverflowError) as error:
         raise HealthPortTaken(host, port, str(error)) from None
     thread = threading.Thread(

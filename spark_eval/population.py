@@ -81,15 +81,41 @@ class Before:
 
 def populate(inputs: Inputs, before: Before | None = None) -> Population:
     """Evaluate the policies over all entities, as far as that was not done `before`."""
-    people = inputs.subjects.fingerprint()
-    things = inputs.objects.fingerprint()
-    things = things and f"{things}-{_digest(inputs.actions)}"
     known = before.marks if before is not None else Marks()
-    roles = known.roles if people and people == known.subjects else None
-    if roles is None and needs_roles(inputs.policies) and not inputs.ask_roles:
-        roles = tuple(sorted(inputs.subjects.roles()))
+    people, things = _fingerprints(inputs)
+    roles = _roles(inputs, known.roles if people and people == known.subjects else None)
     plan = make_plan(rules_of(inputs.policies, roles or (), inputs.ask_roles))
-    marks = Marks(
+    marks = _marks(people, things, roles, plan)
+    reusable = known.joins == marks.joins  # what they compare is kept all together
+    same_people = reusable and people and people == known.subjects
+    same_things = reusable and things and things == known.objects
+    subjects, objects = _readings(inputs, plan, marks)
+    population = Population(
+        plan,
+        subjects.read(before.subjects if before else None, known.subject_bits if same_people else None),
+        objects.read(before.permissions if before else None, known.permission_bits if same_things else None),
+        tuple(each.id for each in inputs.actions),
+        marks,
+    )
+    check_joins(inputs, plan, population.subjects, population.permissions)
+    return population
+
+
+def _fingerprints(inputs: Inputs) -> tuple[str, str]:
+    """Those of the subjects, and of the objects with the actions."""
+    things = inputs.objects.fingerprint()
+    return inputs.subjects.fingerprint(), things and f"{things}-{_digest(inputs.actions)}"
+
+
+def _roles(inputs: Inputs, known: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The roles that any subject has, if policies need to know; those `known` from before need not be read again."""
+    if known is None and needs_roles(inputs.policies) and not inputs.ask_roles:
+        return tuple(sorted(inputs.subjects.roles()))
+    return known
+
+
+def _marks(people: str, things: str, roles: tuple[str, ...] | None, plan: Plan) -> Marks:
+    return Marks(
         people,
         things,
         roles,
@@ -97,35 +123,17 @@ def populate(inputs: Inputs, before: Before | None = None) -> Population:
         tuple(_digest(bit.clause.permission) for bit in plan.bits),
         tuple(_digest(join) for join in plan.joins),
     )
+
+
+def _readings(inputs: Inputs, plan: Plan, marks: Marks) -> tuple[_Reading, _Reading]:
+    """How subjects and permissions are evaluated."""
     derived = derivations(inputs.policies)
-    subjects = _Reading(
-        MaskWork(plan, Part.SUBJECT, derivations=derived),
-        inputs.subjects,
-        inputs.may_lack,
-        marks.subject_bits,
+    subjects = MaskWork(plan, Part.SUBJECT, derivations=derived)
+    objects = MaskWork(plan, Part.PERMISSION, derivations=derived, actions=inputs.actions)
+    return (
+        _Reading(subjects, inputs.subjects, inputs.may_lack, marks.subject_bits),
+        _Reading(objects, inputs.objects, inputs.may_lack, marks.permission_bits),
     )
-    objects = _Reading(
-        MaskWork(plan, Part.PERMISSION, derivations=derived, actions=inputs.actions),
-        inputs.objects,
-        inputs.may_lack,
-        marks.permission_bits,
-    )
-    reusable = known.joins == marks.joins  # what they compare is kept all together
-    population = Population(
-        plan,
-        subjects.read(
-            None if before is None else before.subjects,
-            known.subject_bits if reusable and people and people == known.subjects else None,
-        ),
-        objects.read(
-            None if before is None else before.permissions,
-            known.permission_bits if reusable and things and things == known.objects else None,
-        ),
-        tuple(each.id for each in inputs.actions),
-        marks,
-    )
-    check_joins(inputs, plan, population.subjects, population.permissions)
-    return population
 
 
 def check_joins(inputs: Inputs, plan: Plan, subjects: Gathered, objects: Gathered) -> None:

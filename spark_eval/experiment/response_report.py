@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from spark_eval.experiment.points import TimePoint, TimeSummary
 from spark_eval.experiment.response_service import (
@@ -115,46 +116,61 @@ def _chart(points: Sequence[TimePoint], variants: Sequence[str]) -> Chart:
     return Chart("number of requests", "response time, µs", series)
 
 
-def _finding(figure: str, by: dict[str, TimeSummary]) -> tuple[str, bool]:
-    variants = list(by)
-    match figure:
-        case "subscriptions":
-            few, *_, many = [variant for variant in variants if not variant.endswith(FILTERS)]
-            ratio, filtered = (
-                by[f"{many}{kind}"].median / by[f"{few}{kind}"].median for kind in ("", f", {FILTERS}")
-            )
-            return (
-                f"With filters, {many} take {filtered:.2f} times as long as {few}; on NATS {ratio:.2f} times"
-                f" ({_micros(by[many].median)} against {_micros(by[few].median)}).",
-                filtered >= NOTICEABLE,
-            )
-        case "unsubscribing":
-            ratio, filtered = (
-                by[f"{KEEPS}{kind}"].median / by[f"{UNSUBSCRIBES}{kind}"].median
-                for kind in ("", f", {FILTERS}")
-            )
-            return (
-                f"With filters, a PEP that never unsubscribes waits {filtered:.2f} times as long over the whole run; on"
-                f" NATS {ratio:.2f} times ({_micros(by[KEEPS].median)} against {_micros(by[UNSUBSCRIBES].median)}), and"
-                f" with one inbox for all {_micros(by[ONE_INBOX].median)}.",
-                filtered >= NOTICEABLE,
-            )
-        case "recycling":
-            none, saam = by[NOTHING], by[SAAM]
-            return (
-                f"The mean falls from {_micros(none.mean)} to {_micros(saam.mean)}: {saam.recycled * 100:.0f} % of the"
-                f" answers were inferred, {by[PRECISE].recycled * 100:.0f} % with precise recycling alone.",
-                saam.mean < none.mean,
-            )
-        case _:
-            plain = [variant for variant in variants if not variant.endswith(HEDGED)]
-            one, most = by[plain[0]], by[plain[-1]]
-            hedged = next(summary for variant, summary in by.items() if variant.endswith(HEDGED))
-            return (
-                f"From {plain[0]} to {plain[-1]} on one machine the median grows from {_micros(one.median)} to"
-                f" {_micros(most.median)}. Hedging, the way the PEP asks by default, takes {_micros(hedged.median)}.",
-                most.median > one.median,
-            )
+_Finding: TypeAlias = tuple[str, bool]
+"""What was found, and whether it agrees with the paper."""
+
+
+def _finding(figure: str, by: dict[str, TimeSummary]) -> _Finding:
+    finders = {
+        "subscriptions": _subscriptions_finding,
+        "unsubscribing": _unsubscribing_finding,
+        "recycling": _recycling_finding,
+    }
+    return finders.get(figure, _pdps_finding)(by)
+
+
+def _subscriptions_finding(by: dict[str, TimeSummary]) -> _Finding:
+    few, *_, many = [variant for variant in by if not variant.endswith(FILTERS)]
+    ratio, filtered = (
+        by[f"{many}{kind}"].median / by[f"{few}{kind}"].median for kind in ("", f", {FILTERS}")
+    )
+    return (
+        f"With filters, {many} take {filtered:.2f} times as long as {few}; on NATS {ratio:.2f} times"
+        f" ({_micros(by[many].median)} against {_micros(by[few].median)}).",
+        filtered >= NOTICEABLE,
+    )
+
+
+def _unsubscribing_finding(by: dict[str, TimeSummary]) -> _Finding:
+    ratio, filtered = (
+        by[f"{KEEPS}{kind}"].median / by[f"{UNSUBSCRIBES}{kind}"].median for kind in ("", f", {FILTERS}")
+    )
+    return (
+        f"With filters, a PEP that never unsubscribes waits {filtered:.2f} times as long over the whole run; on"
+        f" NATS {ratio:.2f} times ({_micros(by[KEEPS].median)} against {_micros(by[UNSUBSCRIBES].median)}), and"
+        f" with one inbox for all {_micros(by[ONE_INBOX].median)}.",
+        filtered >= NOTICEABLE,
+    )
+
+
+def _recycling_finding(by: dict[str, TimeSummary]) -> _Finding:
+    none, saam = by[NOTHING], by[SAAM]
+    return (
+        f"The mean falls from {_micros(none.mean)} to {_micros(saam.mean)}: {saam.recycled * 100:.0f} % of the"
+        f" answers were inferred, {by[PRECISE].recycled * 100:.0f} % with precise recycling alone.",
+        saam.mean < none.mean,
+    )
+
+
+def _pdps_finding(by: dict[str, TimeSummary]) -> _Finding:
+    plain = [variant for variant in by if not variant.endswith(HEDGED)]
+    one, most = by[plain[0]], by[plain[-1]]
+    hedged = next(summary for variant, summary in by.items() if variant.endswith(HEDGED))
+    return (
+        f"From {plain[0]} to {plain[-1]} on one machine the median grows from {_micros(one.median)} to"
+        f" {_micros(most.median)}. Hedging, the way the PEP asks by default, takes {_micros(hedged.median)}.",
+        most.median > one.median,
+    )
 
 
 def _table(summaries: Sequence[TimeSummary]) -> Table:
