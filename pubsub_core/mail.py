@@ -61,7 +61,12 @@ class Mail:
 
     def _again(self, session: Session, item: Item) -> _Sent:
         shown = self._shown(session, item, self._setting.now())
-        return (item.subscription.number, shown[item.part]) if item.part < len(shown) else None
+        number = item.subscription.number
+        if item.part < len(shown):
+            return number, shown[item.part]
+        if item.subscription.tense:  # of a gap, no reader says that it has read it
+            session.past_sent[number] -= 1
+        return None
 
     def _deliver(self, session: Session, first: int, items: Sequence[_Sent], tense: Tense) -> None:
         """Send these, of which the first has this number, in as many messages as they take."""

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from authz import Identity
-from pubsub_core import replay_limits
+from pubsub_core import replay_limits, replay_service
 from pubsub_core.client import CallRefused
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import EMERGENCY, READING, SLOW, publish, release, setting
+from tests.pubsub_core.town import cut
 from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place"]
@@ -96,3 +97,25 @@ async def test_rules_send_only_so_much_at_a_time_and_what_cannot_wait_is_told_to
     assert set(subscriber.missing) == {
         "`before` sends no more: 4 replays wait for this client, the most that may"
     }
+
+
+async def test_past_events_that_may_no_longer_be_sent_again_leave_room_for_those_that_may(
+    place, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(replay_service, "WINDOW", 8)
+    reading = await place.define("Reading", *READING)
+    service = await place.broker("home", history=setting(f"sqlite:///{tmp_path / 'home.db'}"))
+    rules = f"a: ALLOW SUBSCRIPTION TO {reading.name}\nb: ALLOW REPLAY OF {reading.name}\n"
+    await release(place, rules)
+    sensor, reader = await place.client("sensor", "home"), await place.client("reader", "home")
+    await publish(sensor, reading, *({"patient": "p", "pulse": n} for n in range(20)))
+    heard = reader._on_post
+    monkeypatch.setattr(reader, "_on_post", lambda payload: None)
+    replayed = await reader.replay(reading.name)
+    session = service.broker.sessions[reader.session]
+    await eventually(lambda: session.past_sent[replayed.number] == 8)
+    await release(place, f"{rules}c: RESTRICT DELIVERY OF {reading.name} FILTER pulse >= 10\n")
+    monkeypatch.setattr(reader, "_on_post", heard)
+    cut(reader)
+    async with asyncio.timeout(PATIENCE):
+        assert [each["pulse"] async for each in replayed] == list(range(10, 20))
