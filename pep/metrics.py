@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pep.authenticity import Authenticity
 from pep.enforcer import Enforcer
 
 
@@ -24,10 +25,7 @@ class EnforcerMetrics(Collector):
             "authfabric_pep_invalid_answers", "Messages that were no answers.", asker.invalid_answers
         )
         if asker.authenticity is not None:
-            refused = asker.authenticity.refused
-            yield _by_reason("authfabric_pep_refused_answers", "Answers that do not count.", refused.items())
-            known = len(asker.authenticity.deciders)
-            yield GaugeMetricFamily("authfabric_pep_deciders", "PDPs known and trusted.", known)
+            yield from self._authenticity(asker.authenticity)
         if secondary is not None and secondary.learner is not None:
             learner = secondary.learner
             yield CounterMetricFamily("authfabric_sdp_learned", "Answers to others learned.", learner.learned)
@@ -37,6 +35,23 @@ class EnforcerMetrics(Collector):
         if audit is not None:
             dropped = audit.trail.dropped
             yield CounterMetricFamily("authfabric_audit_dropped", "Decisions not recorded.", dropped)
+
+    @staticmethod
+    def _authenticity(authenticity: Authenticity) -> Iterable[Metric]:
+        refused = authenticity.refused
+        yield _by_reason("authfabric_pep_refused_answers", "Answers that do not count.", refused.items())
+        yield CounterMetricFamily(
+            "authfabric_pep_refused_introductions",
+            "Chains of PDPs that no trusted key empowered.",
+            authenticity.refused_introductions,
+        )
+        yield CounterMetricFamily(
+            "authfabric_pep_refused_announcements",
+            "Announcements that were forged, or too old.",
+            authenticity.refused_announcements,
+        )
+        known = len(authenticity.deciders)
+        yield GaugeMetricFamily("authfabric_pep_deciders", "PDPs known and trusted.", known)
 
 
 def _by_reason(name: str, meaning: str, counts: Iterable[tuple[str, int]]) -> Metric:

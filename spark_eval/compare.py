@@ -90,7 +90,6 @@ class Pair:
         joint = comparison.joint
         subjects = comparison.subjects.block(*tile.subjects)
         classes = comparison.classes.take(slice(*tile.classes))
-        self._joint = joint
         self._differing = set(joint.old) ^ set(joint.new)
         self._before, self._after = (
             (Board(plan, joint.subjects(subjects, plan, bits), joint.permissions(classes, plan, bits)), bits)

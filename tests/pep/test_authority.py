@@ -17,6 +17,7 @@ from bus.messages import Announcement
 from bus.revocations import publish_notice
 from bus.subjects import ANNOUNCE, WHO
 from pep.authenticity import Refusal
+from pep.metrics import EnforcerMetrics
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import serving
 from tests.pep.mallory import (
@@ -57,6 +58,10 @@ async def test_a_stolen_chain_is_of_no_use_without_its_key(server):
         for each in forged:
             attacker.bus.send(ANNOUNCE, pack(Announcement([], 3.0, each.encode())))
         await eventually(lambda: pep.asker.authenticity.refused_introductions >= 2)
+        counted = {
+            each.name: each.samples[0].value for each in EnforcerMetrics(pep).collect() if each.samples
+        }
+        assert counted["authfabric_pep_refused_introductions"] >= 2
         assert not (await answered(pep, gated, Refusal.UNKNOWN)).allowed
 
 
