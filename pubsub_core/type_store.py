@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable
 from time import time
 
@@ -57,10 +58,14 @@ class TypeStore:
     async def refresh(self) -> bool:
         """Take in what is new in the store; says whether anything was. What is not rightly made is left out."""
         records = await self._records.since(self._read)
+        problems: Counter[str] = Counter()
         for record in records:
             self._read = record.number
             if record.data:  # what is merely missing from the store anybody could have taken out
-                self._read_in(record)
+                problems.update(self._read_in(record))
+        for problem, count in problems.items():
+            what = "a definition in the store is" if count == 1 else f"{count} definitions in the store are"
+            _log.warning("%s left out: %s", what, problem)
         return bool(records)
 
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
@@ -73,7 +78,8 @@ class TypeStore:
     def _unlocked(self, data: bytes) -> bytes:
         return unlock(self._network, "type definition", data) if self._network else data
 
-    def _read_in(self, record: Record) -> None:
+    def _read_in(self, record: Record) -> list[str]:
+        """Take one record in; what is returned is why it was not."""
         try:
             data = self._unlocked(record.data)
             if record.name.partition(".")[2].startswith(_REMOVED):
@@ -81,13 +87,14 @@ class TypeStore:
             else:
                 self.catalogue.accept(SignedType.decode(data), time())
         except (TypeRefused, InvalidSignature, CannotOpen) as error:
-            _log.warning("a definition in the store is left out: %s", self._problem(error))
+            return [self._problem(error)]
+        return []
 
     def _problem(self, error: AuthFabricError) -> str:
         if isinstance(error, CannotOpen):
-            return "it is not kept under the network key given"
+            return "not kept under the network key given"
         if isinstance(error, TypeRefused) and error.name == UNREAD and not self._network:
-            return "it cannot be read: if it is kept under a network key, give that"
+            return "cannot be read: if kept under a network key, give that"
         return str(error)
 
     def _take_out(self, word: bytes) -> None:

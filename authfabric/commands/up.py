@@ -122,6 +122,13 @@ def _security(running: Fabric) -> str:
     return "" if running.local is None else ", for those with credentials only"
 
 
+def questions(released: Released | None) -> list[str]:
+    """What could be asked: about what the examples are about, where they are in force."""
+    if released is not None and released.release.bundle != read_folder(DEFAULT_POLICIES).hash:
+        return ["ask SUBJECT OBJECT ACTION --explain", "policy list"]
+    return ["ask alice /sales/q1 read", "ask bob /sales/q1 approve -s role=clerk --explain"]
+
+
 def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
     decided_by = f"release {released.epoch}" if released else str(running.policies)
     if json:
@@ -129,14 +136,14 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
         trust = str(running.root.public)
         print_json({"url": running.url, "replicas": names, "policies": decided_by, "trust": trust})
         return
+    asking = "".join(f"  [bold]{program()} {each}[/]\n" for each in questions(released))
     out.print(
         Panel(
             f"NATS server   [bold]{running.url}[/]{_security(running)}\n"
             f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in sorted(running.replicas.items()))}\n"
             f"policies      {decided_by}\n\n"
             "Ask from another terminal:\n"
-            f"  [bold]{program()} ask alice /sales/q1 read[/]\n"
-            f"  [bold]{program()} ask bob /sales/q1 approve -s role=clerk --explain[/]\n\n"
+            f"{asking}\n"
             "Change the policies:\n"
             f"  [bold]{program()} policy push DIR --wait[/]\n\n"
             "Or ask from a service, with this in its environment:\n"

@@ -129,3 +129,16 @@ async def test_a_record_is_never_overwritten(bus):
     with pytest.raises(RecordExists):
         await records.put("a.b", b"2")
     assert [each.data for each in await records.since(0)] == [b"1"]
+
+
+async def test_definitions_that_are_left_out_for_one_reason_are_told_of_once(bus, caplog):
+    plain, sealed = TypeStore(bus, Catalogue()), TypeStore(bus, Catalogue(), bytes(32))
+    for _ in range(2):
+        await plain.publish(SignedType.sign(kind("open"), PITO))
+    caplog.clear()
+    await sealed.refresh()
+    told = [
+        each for each in caplog.messages if each.endswith("left out: not kept under the network key given")
+    ]
+    assert len(told) == 1
+    assert int(told[0].split()[0]) >= 2
