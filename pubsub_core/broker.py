@@ -114,7 +114,7 @@ class Broker:
         if recorder is not None and (recorder.full or bundle.number in session.recording):
             return  # it is sent again
         admitted = self._intake.take(session, bundle)
-        if recorder is None or not admitted.published:
+        if recorder is None or not (admitted.events or admitted.originals):
             self._pass_on(admitted)
             answer(admitted.taken)
             return

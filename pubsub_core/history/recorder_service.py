@@ -101,7 +101,9 @@ class Recorder:
         Those that they have replaced are stored too, where no page is read from: nobody was to see them as they are.
         """
         new: list[Keeping] = []
-        kept = [each for each in events if self._keeps(each[0].version, new)]
+        versions = {event.version for event, _ in events}
+        wanted = {each for each in versions if self._keeps(each, new)}
+        kept = [each for each in events if each[0].version in wanted] if wanted != versions else list(events)
         kept += [
             (aside(event), body) for event, body in replaced if self._keeps(event.version, new, replaced=True)
         ]
