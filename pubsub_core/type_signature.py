@@ -73,6 +73,7 @@ class SignedType(msgspec.Struct, frozen=True):
     def sign(
         cls, definition: EventType, signer: Identity, chain: Iterable[Certificate] = (), at: float = 0.0
     ) -> SignedType:
+        """`at` is when it is signed: without it, it does not count once its owner has ever taken the type out."""
         links = tuple(chain)
         signature = signer.sign(_to_sign(definition, at))
         return cls(definition, str(signer.public), signature, encode_chain(links) if links else b"", at)
