@@ -279,6 +279,8 @@ _WORDS = {
     **WORDS,
     "NAME": "a name",
     "ASKING": "`SUBSCRIPTION TO` or `REPLAY OF`",
+    "REPLAY_DURING": "`REPLAY DURING`",
+    "SIGN": "`+` or `-`",
     "POINT": "`publish` or `notify`",
     "SCOPE": "`LOCAL` or `SHARED`",
     "ALLOW": "`ALLOW`",

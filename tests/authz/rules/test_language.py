@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,7 +117,7 @@ def test_what_is_laid_out_reads_as_before_and_stays_as_it_is():
 @pytest.mark.parametrize(
     ("text", "line", "column", "part"),
     [
-        ("ALLOW prescribe", 1, 7, "expected `SUBSCRIPTION TO` or `REPLAY OF`"),
+        ("ALLOW prescribe", 1, 7, "expected `REPLAY DURING` or `SUBSCRIPTION TO` or `REPLAY OF`"),
         ("ALLOW REPLAY OF\n", 1, 16, "expected a name"),
         ("RESTRICT DELIVERY OF a WHERE x = 1", 1, 35, "`FILTER`"),
         ("TRANSFORM EVENT a TO b ON arrival EXECUTE drop(x)", 1, 27, "`publish` or `notify`"),
@@ -209,3 +211,11 @@ def test_a_term_is_read_back_as_it_was(term):
 
 def test_an_empty_filter_is_written_as_nothing():
     assert write_filter(parse_filter("")) == ""
+
+
+def test_what_was_expected_is_said_in_words_wherever_a_text_breaks_off():
+    text = PAPER.replace("-- figure 2 of the paper, and what it leaves out", "")
+    for word in re.finditer(r"\S+", text):
+        with pytest.raises(InvalidSyntax) as caught:
+            parse_rules(text[: word.start()] + "§", "x.rules")
+        assert "\\" not in str(caught.value)
