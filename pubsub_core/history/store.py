@@ -123,7 +123,7 @@ class HistoryStore:
         if word != _SEALED_ENDS:  # by its sealed word, since whoever has the disk can alter its version
             if self._ends.seal_all(connection):
                 _log.warning(
-                    "the history at `%s` is of an older version, and now is not", self._database.name
+                    "the history at `%s` was of an older version, and is up to date now", self._database.name
                 )
             connection.execute(update(ABOUT).values(key_check=self._vault.seal(_SEALED_ENDS, _KEY)))
         return True
