@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import IO
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 from authfabric.cli import app
 from authfabric.settings import DEFAULT_POLICIES
 from authz import Identity
+from bus.link import connect
 from bus.server import free_ports
 
 
@@ -258,7 +260,8 @@ class TestPdp:
     def test_called_wrongly_is_2(self, words):
         assert CliRunner().invoke(app, ["pdp", "serve", *words]).exit_code == 2
 
-    def test_without_a_server_is_3(self):
+    def test_without_a_server_is_3(self, monkeypatch):
+        monkeypatch.setattr("authfabric.replica.connect", partial(connect, connect_seconds=0.05))
         (port,) = free_ports(1)
         words = ["pdp", "serve", "--policies", str(DEFAULT_POLICIES), "--url", f"nats://127.0.0.1:{port}"]
         result = CliRunner().invoke(app, words)

@@ -84,8 +84,9 @@ async def test_the_store_of_another_domain_is_not_read(bus):
 
 
 async def test_while_the_store_is_away_records_wait_and_beyond_the_limit_they_are_counted(
-    server, bus, caplog
+    server, bus, caplog, monkeypatch
 ):
+    monkeypatch.setattr("bus.audit.writer_service.AGAIN_SECONDS", 0.05)
     async with AuditWriter(AuditStore(bus, "shop"), "pep-1", limit=10) as writer:
         writer.record(asked(0), ALLOW)
         await eventually(lambda: writer.stored == 1)
