@@ -155,7 +155,7 @@ def test_a_manager_with_options_that_were_replaced_does_not_start(folder, jetstr
 
 def test_definitions_under_a_network_key_are_read_by_whoever_has_it_only(folder, caplog):
     assert "no event type" in run("keys", "status", folder, "--key", "manager.key", code=3)
-    assert "if it is kept under a network key, give that" in caplog.text
+    assert "if kept under a network key, give that" in caplog.text
     Path("network.key").chmod(0o644)
     assert "chmod 600" in run("keys", "status", folder, "--key", "manager.key", *NETWORK, code=3)
     run("keys", "network", "network.key", code=3)
