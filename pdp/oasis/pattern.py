@@ -19,6 +19,7 @@ Holes: TypeAlias = tuple[str, ...]
 """What the named holes of a pattern were filled with, in the order they stand in it."""
 
 _RELATIVE = frozenset({"", ".", ".."})
+_SIGNS = frozenset("{}*")
 _HOLE = re.compile(r"\*|\{([A-Za-z_]\w*)\}", re.ASCII)
 
 
@@ -158,9 +159,11 @@ def _walk(node: _Node[T], steps: list[str], depth: int, filled: Holes, found: li
 
 
 def _check_segment(pattern: str, part: str) -> None:
+    if not _SIGNS.intersection(part):
+        return
     holes = _HOLE.findall(part)
     rest = _HOLE.sub("", part)
-    if len(holes) > 1 or any(sign in rest for sign in "{}*"):
+    if len(holes) > 1 or _SIGNS.intersection(rest):
         raise InvalidTerm(
             f"the object pattern `{pattern}` is wrong at `{part}`: a segment may hold one `{{name}}` or one `*`, "
             "and `**` may stand only as the whole of the last"
