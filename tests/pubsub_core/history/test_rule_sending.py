@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
@@ -11,7 +10,6 @@ from authz import Identity
 from authz.predicate import TRUE
 from pubsub_core.event import Event
 from pubsub_core.history.fluent_log import superfluous
-from pubsub_core.history.store import HistoryStore
 from pubsub_core.messages import Sent
 from pubsub_core.playback import Query
 from pubsub_core.progress import RuleReplays
@@ -19,7 +17,14 @@ from pubsub_core.switchboard import Subscription
 from pubsub_core.ticket import LASTS_SECONDS, Tickets
 from pubsub_core.triggers import Due
 from tests.pubsub_core.conftest import place
-from tests.pubsub_core.history.test_rules import EMERGENCY, READING, publish, release, setting
+from tests.pubsub_core.history.test_rules import (
+    EMERGENCY,
+    READING,
+    before_marks,
+    publish,
+    release,
+    setting,
+)
 from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place"]
@@ -147,13 +152,7 @@ async def test_what_a_rule_has_yet_to_send_outlasts_a_broker_with_a_history_for_
 async def test_what_a_rule_has_to_send_is_kept_before_the_trigger_counts_as_taken(place, alarm, monkeypatch):
     sensor, reading, emergency = alarm
     subscriber = await sensor.subscriber(reading.name)
-    gate, append = threading.Event(), HistoryStore.append
-
-    def append_late(store, events, marks=()):
-        assert not marks or gate.wait(60)
-        return append(store, events, marks)
-
-    monkeypatch.setattr(HistoryStore, "append", append_late)
+    gate = before_marks(monkeypatch)
     publishing = asyncio.create_task(publish(sensor, emergency, {"patient": "p1"}))
     (home,) = place.services
     await eventually(lambda: len(tuple(home._replays.rules.owing)) == 2)

@@ -68,6 +68,18 @@ async def publish(client, kind, *events: dict[str, object]) -> None:
     await publisher.flush()
 
 
+def before_marks(monkeypatch) -> threading.Event:
+    """What, once set, lets marks be stored."""
+    gate, append = threading.Event(), HistoryStore.append
+
+    def append_late(store, events, marks=()):
+        assert not marks or gate.wait(PATIENCE)
+        return append(store, events, marks)
+
+    monkeypatch.setattr(HistoryStore, "append", append_late)
+    return gate
+
+
 def seen(events) -> list[dict[str, object]]:
     return [dict(each.attributes) for each in events]
 
@@ -180,13 +192,7 @@ async def test_what_an_event_does_to_fluents_is_kept_before_it_counts_as_taken(u
     service = await place.broker("met", history=setting(url))
     await release(place, AUDIT.format(prescribe=prescribe.name, opened=opened.name, closed=closed.name))
     clerk = await place.client("clerk", "met")
-    gate, append = threading.Event(), HistoryStore.append
-
-    def append_late(store, events, marks=()):
-        assert not marks or gate.wait(60)
-        return append(store, events, marks)
-
-    monkeypatch.setattr(HistoryStore, "append", append_late)
+    gate = before_marks(monkeypatch)
     publishing = asyncio.create_task(publish(clerk, opened, {"prescriber": "n1"}))
     await eventually(lambda: len(service.broker.setting.rules.context.fluents))
     (session,) = service.broker.sessions.values()
