@@ -171,7 +171,7 @@ class Pages:
             return self._found(peer, wanted, page)
         except AuthFabricError as error:
             _log.warning("a page of the past cannot be given: %s", error)
-            return PageFound(wanted.id, problem=f"says: {error}")
+            return PageFound(wanted.id, problem="cannot read its history at the moment: its log says why")
 
     def _filter(self, peer: Peer | None, wanted: PageWanted) -> Predicate:
         if peer is None or wanted.type not in self._broker.setting.vault.sealed:

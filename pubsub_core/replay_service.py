@@ -64,6 +64,8 @@ class Replays:
         """When it had."""
         self._boots: dict[str, tuple[int, float]] = {}
         """When each other broker started, and when it was last there."""
+        self._lost: dict[tuple[Subscription, str], float] = {}
+        """Of which subscriptions what a broker has kept is to be read again, and from when on."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, session: Session, playback: Playback) -> None:
@@ -83,15 +85,23 @@ class Replays:
                 for session in self._broker.sessions.values():
                     for asked in session.subscriptions.values():
                         if asked.start is not None:
-                            self._read_again(session, asked, peer.name, heard - LOOKBACK)
+                            self._lost[asked, peer.name] = max(asked.start, heard - LOOKBACK)
+        for (asked, source), start in tuple(self._lost.items()):
+            if self._read_again(asked, source, start):
+                del self._lost[asked, source]
 
-    def _read_again(self, session: Session, asked: Subscription, source: str, since: float) -> None:
-        start = max(asked.start or 0.0, since)
+    def _read_again(self, asked: Subscription, source: str, start: float) -> bool:
+        """Begin to, unless the past is on its way as it is: then it must end first."""
+        session = self._broker.sessions.get(asked.session)
+        if session is None or session.subscriptions.get(asked.number) is not asked:
+            return True
         playback = Playback(asked.session, asked.number, asked.type, asked.filter, source=source)
         playback.query = Query(start)
-        if playback.key not in session.playbacks and asked.number not in session.playbacks:
-            session.playbacks[playback.key] = playback
-            self._play_unasked(session, playback)
+        if playback.key in session.playbacks or asked.number in session.playbacks:
+            return False
+        session.playbacks[playback.key] = playback
+        self._play_unasked(session, playback)
+        return True
 
     def _play_unasked(self, session: Session, playback: Playback) -> None:
         self._start(self._send_unasked(session, playback))
@@ -123,6 +133,7 @@ class Replays:
             if session.played:
                 kept = {each.subscription for each in session.outbox}
                 session.played = [each for each in session.played if each in kept]
+                session.forget_past()
 
     def _meet(self) -> None:
         """Remember who is there: of somebody who is away for a while, the past is waited for, and missed by name."""
@@ -190,12 +201,15 @@ class Replays:
                 self._start(self._fetch(playback, source, missing))
             now = self._broker.setting.now()
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
-                sent = session.past_sent[playback.number]
+                last = session.outbox.last
                 self.rules.announce(session, playback)
                 session.outbox.put(*(Item(playback, *each) for each in playback.wanted(taken, now)))
                 self._broker.flush(session)
-                for rule in playback.rates:
-                    self._pace(session, rule).send(session.past_sent[playback.number] - sent, now)
+                if rates := playback.rates:
+                    _, sent = session.outbox.unacknowledged(last)
+                    count = sum(each.subscription is playback and not each.part for each in sent)
+                    for rule in rates:
+                        self._pace(session, rule).send(count, now)
                 await asyncio.sleep(0)
             else:
                 await playback.news.wait()

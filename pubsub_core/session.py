@@ -77,6 +77,15 @@ class Session:
     channel: Channel | None = None
     """By which the client is told things that nobody else is to hear."""
 
+    def forget_past(self) -> None:
+        """Count no longer what was sent of replays that are over and received."""
+        live = {
+            each.number for each in (*self.subscriptions.values(), *self.playbacks.values(), *self.played)
+        }
+        for number in self.past_sent.keys() - live:
+            del self.past_sent[number]
+            self.sending.pop(number, None)
+
     def may_publish(self, type_: str) -> Enforcement | None:
         for granted in self.adverts.values():
             if type_ in granted:

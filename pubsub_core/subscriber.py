@@ -45,6 +45,10 @@ class Delivered(msgspec.Struct, frozen=True):
     def __getitem__(self, name: str) -> object:
         return self.attributes[name]
 
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        return f"{self.type.name}({values})"
+
 
 _View: TypeAlias = tuple[EventType, Reader, PublicKey]
 """The version by which events were made, how they are read, and who published them."""

@@ -46,6 +46,8 @@ PRUNE_MARKS_SECONDS = 3600.0
 PRUNE_ROWS = 5_000
 """So many are forgotten at once, so that those who publish do not wait for it."""
 
+NOT_KEPT = "events cannot be kept at the moment: the broker's log says why"
+
 _log = logging.getLogger("authfabric.history")
 
 
@@ -181,7 +183,7 @@ class Recorder:
                     return str(error)
             except Exception:  # nobody else would store anything, if this were the end of the thread
                 _log.exception("events cannot be kept")
-                return "events cannot be kept: the broker's log says why"
+                return NOT_KEPT
         return ""
 
     def _finish(self, jobs: Sequence[_Job], problem: str) -> None:
@@ -201,7 +203,8 @@ class Recorder:
 
     def _answer(self, job: _Job, problem: str) -> None:
         try:
-            job.done(problem if job.events else "")
+            # Where the history is, and what its database says, is nothing to those who publish.
+            job.done(NOT_KEPT if problem and job.events else "")
         except Exception:  # what becomes of one bundle must not be in the way of what becomes of others
             _log.exception("what was kept could not be passed on")
 

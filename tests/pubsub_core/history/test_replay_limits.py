@@ -119,3 +119,50 @@ async def test_past_events_that_may_no_longer_be_sent_again_leave_room_for_those
     cut(reader)
     async with asyncio.timeout(PATIENCE):
         assert [each["pulse"] async for each in replayed] == list(range(10, 20))
+
+
+async def test_of_a_rate_an_event_takes_one_whatever_rules_make_of_it(home):
+    place, service, reading = home
+    names = [(await place.define(name, *READING)).name for name in ("Ward", "Family")]
+    text = "".join(
+        f"t{n}: TRANSFORM EVENT {reading.name} TO {name} ON notify EXECUTE keep()\n"
+        for n, name in enumerate(names)
+    )
+    await eventually(lambda: {*names} <= {each.definition.name for each in service.catalogue})
+    await release(place, SLOW.format(reading=reading.name) + text)
+    ann = await place.client("ann", "home")
+    replayed = await ann.replay(reading.name)
+    assert [(await anext(replayed))["pulse"] for _ in range(10)] == [n // 2 for n in range(10)]
+    (pace,) = service._replays._paces.values()
+    assert sum(count for _, count in pace._sent) == 5
+
+
+async def test_nothing_is_kept_in_mind_of_replays_that_are_over(place, tmp_path):
+    reading = await place.define("Reading", *READING)
+    service = await place.broker("home", history=setting(f"sqlite:///{tmp_path / 'home.db'}"))
+    await release(place, f"b: ALLOW REPLAY OF {reading.name}\n")
+    ann = await place.client("ann", "home")
+    await publish(ann, reading, *({"patient": "p", "pulse": n} for n in range(3)))
+    replayed = await ann.replay(reading.name)
+    assert [str(each) async for each in replayed] == [
+        f"{reading.name}(patient='p', pulse={n})" for n in range(3)
+    ]
+    session = service.broker.sessions[ann.session]
+    await eventually(lambda: replayed.number not in session.past_sent)
+    assert not session.played
+
+
+async def test_what_a_broker_may_have_lost_is_read_again_when_the_past_that_is_under_way_has_ended(home):
+    place, service, reading = home
+    ann = await place.client("ann", "home")
+    subscriber = await ann.subscriber(reading.name, from_=0.0)
+    session, replays = service.broker.sessions[ann.session], service._replays
+    asked = session.subscriptions[subscriber.number]
+    replays._lost[asked, "elsewhere"] = 5.0
+    replays.tick()
+    assert list(replays._lost) == [(asked, "elsewhere")]
+    replays.stop(session, subscriber.number)
+    replays.tick()
+    assert not replays._lost
+    (again,) = session.playbacks.values()
+    assert (again.source, again.query.start) == ("elsewhere", 5.0)
