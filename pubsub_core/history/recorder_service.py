@@ -71,7 +71,6 @@ class Recorder:
         self.fluents = FluentLog(marks, self._note, lambda: store.kept.values())
         self.problem = ""
         """Why nothing can be stored at the moment."""
-        self.recorded = 0
         self._setting = setting
         self._catalogue = catalogue
         self._kept: dict[tuple[str, bool], bool] = {}
@@ -197,8 +196,6 @@ class Recorder:
             self._waiting -= len(job.events)
             if problem:
                 self._kept.clear()  # what was to be made ready may not be
-            else:
-                self.recorded += len(job.events)
             self._answer(job, problem)
 
     def _answer(self, job: _Job, problem: str) -> None:

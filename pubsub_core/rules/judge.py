@@ -47,7 +47,6 @@ class RuleCounts:
     """What rules have done so far."""
 
     passed: int = 0
-    transformed: int = 0
     restricted: int = 0
     """Held back as rules say."""
     failed: int = 0
@@ -130,7 +129,6 @@ class Judge:
         events: tuple[Event, ...] = (event,)
         if force.changes:
             events = self._production.produce(event, force.changes)
-            self._book.counts.transformed += 1
         wanted = self._wanted
         if wanted is not None and not (len(events) == 1 and wanted.holds(events[0])):
             events = tuple(filter(wanted.holds, events))
