@@ -71,15 +71,20 @@ class Pages:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def ask(self, name: str, wanted: PageWanted) -> tuple[PageFound, list[tuple[Event, msgspec.Raw]]]:
-        """A page of what a broker has, which may be this one, and the events in it. Raises PastUnknown."""
+    async def ask(
+        self, name: str, wanted: PageWanted
+    ) -> tuple[PageFound, Iterable[tuple[Event, msgspec.Raw]]]:
+        """A page of what a broker has, which may be this one, and the events in it. Raises PastUnknown.
+
+        Of this one's own page, events are decoded as they are taken, which may raise InvalidEvent.
+        """
         own = name == self._broker.setting.name
         found = await self._look(None, wanted) if own else await self._ask(name, wanted)
         if not isinstance(found, PageFound) or found.problem:
             raise PastUnknown(name, found.problem or "has answered something else")
         try:
             opened = self._opened(name, wanted, found)
-            return found, list(opened if own else self._dated(opened))
+            return found, opened if own else list(self._dated(opened))
         except (CannotOpen, AuthFabricError, msgspec.DecodeError):
             raise PastUnknown(name, "has sent what cannot be opened") from None
 
@@ -222,8 +227,10 @@ class Pages:
         passes = (
             compile_predicate(wanted.filter, EVENT) if found.loose and wanted.filter is not None else None
         )
-        events = [each for each in zip(map(decode, raws), raws, strict=True) if each[0].type == wanted.type]
-        yield from events if passes is None else (each for each in events if passes(each[0].attributes))
+        for raw in raws:
+            event = decode(raw)
+            if event.type == wanted.type and (passes is None or passes(event.attributes)):
+                yield event, raw
 
     def _dated(self, events: Iterable[tuple[Event, msgspec.Raw]]) -> Iterator[tuple[Event, msgspec.Raw]]:
         """Those of another broker's events that can have been published by now, as is asked of present ones."""

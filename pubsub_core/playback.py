@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 import msgspec
 
@@ -73,6 +74,13 @@ class Source:
     ended: bool = False
     asking: bool = False
     page: deque[tuple[Event, msgspec.Raw]] = field(default_factory=deque)
+    coming: Iterator[tuple[Event, msgspec.Raw]] = field(default_factory=lambda: iter(()))
+    """The rest of the page: read as it is needed, so that what is worked on stays in the processor's cache."""
+
+    def turn(self, most: int) -> None:
+        """Read on, so that there are so many events, if there are."""
+        if len(self.page) < most:
+            self.page.extend(islice(self.coming, most - len(self.page)))
 
 
 class Waiting:
@@ -173,17 +181,22 @@ class Merge:
 
     @property
     def ended(self) -> bool:
+        for each in self.sources:
+            each.turn(1)
         return all(each.ended and not each.page for each in self.sources)
 
     def hungry(self) -> Iterator[Source]:
         """The sources that should be asked for more."""
         for each in self.sources:
+            each.turn(FEW)
             few = not each.page if each.near else len(each.page) < FEW
             if few and not each.ended and not each.asking:
                 yield each
 
     def take(self, most: int) -> list[tuple[Event, msgspec.Raw]]:
         """The next events, as far as it is certain that none comes before them."""
+        for each in self.sources:
+            each.turn(most)
         if any(not each.page and not each.ended for each in self.sources):
             return []
         if len(self.sources) == 1:

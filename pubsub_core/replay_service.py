@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from typing import cast
 
 import msgspec
 
+from authz.errors import AuthFabricError
 from authz.predicate import conjunction
 from pubsub_core.broker import Broker
 from pubsub_core.claims import Claim, Claims, replay_ask
-from pubsub_core.event import encode
+from pubsub_core.event import Event, encode
 from pubsub_core.known_store import KnownBrokers
 from pubsub_core.messages import Ended
 from pubsub_core.pace import Pace
@@ -37,7 +38,7 @@ SETTLE_SECONDS = 2.5
 VOUCHED_SECONDS = 60.0
 """A broker that is new may be heard before it is vouched for: so long it counts for the types that it had before."""
 NOTHING: frozenset[str] = frozenset()
-CHUNK = 512
+CHUNK = 256
 """So many events are handed on before others have their turn."""
 
 
@@ -247,12 +248,22 @@ class Replays:
         else:
             if found.damaged:
                 missing.append(f"`{source.broker}` has {found.damaged} events that do not open")
-            source.page.extend(events)
+            source.coming = self._read(events, source, missing)
             source.after, source.mark, source.ended = found.after, found.mark, found.after is None
             source.keeps = found.keeps
         finally:
             source.asking = False
             playback.go_on()
+
+    def _read(
+        self, events: Iterable[tuple[Event, msgspec.Raw]], source: Source, missing: list[str]
+    ) -> Iterator[tuple[Event, msgspec.Raw]]:
+        """The events of a page. Those from here are read one by one, so what is wrong with one shows late."""
+        try:
+            yield from events
+        except AuthFabricError as error:
+            missing.append(f"`{source.broker}` has an event that cannot be read: {error}")
+            source.ended = True
 
     def _wanted(self, playback: Playback, source: Source) -> PageWanted:
         """The question for the next page, by what is granted now."""

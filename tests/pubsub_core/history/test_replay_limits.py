@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from authz import Identity
-from pubsub_core import replay_limits, replay_service
+from pubsub_core import event as event_module
+from pubsub_core import past_service, replay_limits, replay_service
 from pubsub_core.client import CallRefused
+from pubsub_core.errors import InvalidEvent, ReplayIncomplete
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import EMERGENCY, READING, SLOW, publish, release, setting
 from tests.pubsub_core.town import cut
@@ -166,3 +168,25 @@ async def test_what_a_broker_may_have_lost_is_read_again_when_the_past_that_is_u
     assert not replays._lost
     (again,) = session.playbacks.values()
     assert (again.source, again.query.start) == ("elsewhere", 5.0)
+
+
+async def test_an_event_that_cannot_be_read_ends_what_comes_from_its_broker_and_is_told(
+    place, tmp_path, monkeypatch
+):
+    reading = await place.define("Reading", *READING)
+    await place.broker("home", history=setting(f"sqlite:///{tmp_path / 'home.db'}"))
+    await release(place, f"b: ALLOW REPLAY OF {reading.name}\n")
+    ann = await place.client("ann", "home")
+    await publish(ann, reading, *({"patient": "p", "pulse": n} for n in range(3)))
+
+    def decode(raw):
+        event = event_module.decode(raw)
+        if 1 in event.attributes.values():
+            raise InvalidEvent("pulse", "cannot be read")
+        return event
+
+    monkeypatch.setattr(past_service, "decode", decode)
+    replayed = await ann.replay(reading.name)
+    assert (await anext(replayed))["pulse"] == 0
+    with pytest.raises(ReplayIncomplete, match="has an event that cannot be read"):
+        await anext(replayed)
