@@ -38,7 +38,7 @@ SETTLE_SECONDS = 2.5
 VOUCHED_SECONDS = 60.0
 """A broker that is new may be heard before it is vouched for: so long it counts for the types that it had before."""
 NOTHING: frozenset[str] = frozenset()
-CHUNK = 256
+CHUNK = 512
 """So many events are handed on before others have their turn."""
 
 

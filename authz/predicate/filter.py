@@ -8,6 +8,7 @@ filter is put to use.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import TypeAlias
 
@@ -43,11 +44,20 @@ USER = "user"
 ROOTS = frozenset({EVENT, USER, "sub", "context", "subject"})
 """Words that rules begin a path with; a filter knows events only."""
 
+REMEMBERED_LENGTH = 512
+"""Filters of up to so many characters are remembered."""
+
 Operand: TypeAlias = Scalar | Path
 
 
 def parse_filter(text: str, source: str = "") -> Predicate:
     """The predicate, by names, that the text stands for; empty text lets everything through. Raises InvalidSyntax."""
+    return _LANGUAGE.parse(text, source) if len(text) > REMEMBERED_LENGTH else _read(text, source)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, source: str) -> Predicate:
+    """A subscription's filter is read several times on its way, and the same one comes from many."""
     return _LANGUAGE.parse(text, source)
 
 
