@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from authz.errors import InvalidSyntax
-from authz.lalr import Loop
 
 T = TypeVar("T")
 Scalar: TypeAlias = str | int | float | bool
 GRAMMARS = Path(__file__).parent / "predicate"
 """Where grammars find what they import from each other."""
 
-LONG = 20_000
-"""A text of so many characters takes longer to read by a tree than it takes to make the loop ready."""
 _MOST = 8
 _LONGEST = 60
 """The most characters of the offending text that a message quotes."""
@@ -44,14 +40,6 @@ class Language(Generic[T]):
 
     def parse(self, text: str, source: str = "") -> T:
         """The value the text stands for. Raises InvalidSyntax, with `source` as the file's name."""
-        if len(text) >= LONG:
-            # Whatever goes wrong, lark says what, and where.
-            with contextlib.suppress(Exception):
-                return cast("T", self.loop.parse(text))
-        return self.parse_tree(text, source)
-
-    def parse_tree(self, text: str, source: str = "") -> T:
-        """The same, by way of a tree: slower, and what errors are told by."""
         try:
             return self._transformer.transform(self._parser.parse(text))
         except UnexpectedInput as error:
@@ -75,11 +63,6 @@ class Language(Generic[T]):
             maybe_placeholders=True,
             import_paths=[str(GRAMMARS)],
         )
-
-    @cached_property
-    def loop(self) -> Loop:
-        """What reads long texts."""
-        return Loop(self._parser, self._transformer, self._start)
 
     def _problem(self, error: UnexpectedInput, text: str, source: str) -> InvalidSyntax:
         if isinstance(error, UnexpectedToken):
