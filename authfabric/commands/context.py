@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -61,18 +62,8 @@ def set_row(
     """Set columns of one row. Brokers heed it with the next event."""
     with _errors():
         values = dict(_column(table, each) for each in columns)
-        signer, others = own_identity(key), read_keys(trust or [])
-        rows = run(
-            _change(
-                find_url(url),
-                table,
-                signer,
-                others,
-                domain,
-                network_key,
-                lambda rows: changed(rows or {}, row, values),
-            )
-        )
+        author = _Author.of(key, trust, domain, network_key, url)
+        rows = run(author.change(table, lambda rows: changed(rows or {}, row, values)))
     _say_size(table, rows, json)
 
 
@@ -90,8 +81,8 @@ def load(
     """Put a whole table in place of what there was."""
     with _errors():
         rows = read(file, read_rows)
-        signer, others = own_identity(key), read_keys(trust or [])
-        run(_change(find_url(url), table, signer, others, domain, network_key, lambda _: rows, anew=True))
+        author = _Author.of(key, trust, domain, network_key, url)
+        run(author.change(table, lambda _: rows, anew=True))
     _say_size(table, rows, json)
 
 
@@ -110,9 +101,8 @@ def remove(
 ) -> None:
     """Take out a row, or a whole table: what depends on a table that is not there is withheld."""
     with _errors():
-        signer, others = own_identity(key), read_keys(trust or [])
-        change = partial(_without, table, row)
-        rows = run(_change(find_url(url), table, signer, others, domain, network_key, change))
+        author = _Author.of(key, trust, domain, network_key, url)
+        rows = run(author.change(table, partial(_without, table, row)))
     if row is not None:
         _say_size(table, rows, json)
     elif json:
@@ -177,29 +167,46 @@ def _say_size(table: str, rows: Rows, json: bool) -> None:
         say(f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}")
 
 
-async def _change(
-    url: str,
-    table: str,
-    signer: Identity,
-    others: Collection[PublicKey],
-    domain: str,
-    network_key: Path | None,
-    change: Callable[[Rows | None], Rows | None],
-    anew: bool = False,
-) -> Rows:
-    """Sign a table with what is changed in it, none being no table; with `anew` it is another, whatever was there."""
-    async with connect(url, name="context") as bus:
-        store = TableStore(bus, domain, {signer.public, *others}, read_network_key(network_key))
-        await store.refresh()
-        if table in store.left_out and not anew:
-            remedy = "name who signed it by `--trust`, or put a whole one in its place by `context load`"
-            raise InvalidTable(table, f"is left as it is, since {store.left_out[table]}: {remedy}")
-        rows = change(store.tables.get(table))
-        if rows is None:
-            await store.remove(table, signer)
-        else:
-            await store.put(table, rows, signer)
-    return rows or {}
+@dataclass(frozen=True, slots=True)
+class _Author:
+    """Who changes tables, and where."""
+
+    signer: Identity
+    others: Collection[PublicKey]
+    """Who else may have signed what there is."""
+    domain: str
+    network_key: Path | None
+    url: str
+
+    @classmethod
+    def of(
+        cls,
+        key: Path | None,
+        trust: list[str] | None,
+        domain: str,
+        network_key: Path | None,
+        url: str | None,
+    ) -> _Author:
+        """By a command's options."""
+        return cls(own_identity(key), read_keys(trust or []), domain, network_key, find_url(url))
+
+    async def change(
+        self, table: str, change: Callable[[Rows | None], Rows | None], anew: bool = False
+    ) -> Rows:
+        """Sign a table with what is changed in it, none being no table; `anew` it is another, whatever was there."""
+        async with connect(self.url, name="context") as bus:
+            trusted = {self.signer.public, *self.others}
+            store = TableStore(bus, self.domain, trusted, read_network_key(self.network_key))
+            await store.refresh()
+            if table in store.left_out and not anew:
+                remedy = "name who signed it by `--trust`, or put a whole one in its place by `context load`"
+                raise InvalidTable(table, f"is left as it is, since {store.left_out[table]}: {remedy}")
+            rows = change(store.tables.get(table))
+            if rows is None:
+                await store.remove(table, self.signer)
+            else:
+                await store.put(table, rows, self.signer)
+        return rows or {}
 
 
 def _without(table: str, row: str | None, rows: Rows | None) -> Rows | None:
