@@ -122,7 +122,7 @@ class Domain:
         key, word = self.folder / f"broker-{name}.key", self.folder / f"broker-{name}.vouch"
         create_key(key, identity, None)
         write_signed(word, vouch(identity.public, [ALL], time() + LASTS, owner))
-        clients = [text for each in domains for text in ("--clients", str(each.key.public))]
+        clients = [text for each in domains for text in ("--clients", f"{each.name}={each.key.public}")]
         words = ["broker", "serve", "--url", self.url, "--name", name, "--domain", self.name]
         words += ["--key", str(key), "--vouch", str(word), "--trust", str(self.key.public), *clients, *extra]
         words += ["--known", str(self.folder / f"broker-{name}.known")]

@@ -172,7 +172,7 @@ async def _broker(url: str, name: str, kinds: Kinds) -> AsyncIterator[BrokerServ
         name,
         DOMAIN,
         identity,
-        clients=keys,
+        clients={DOMAIN: keys},
         roots=keys,
         vouches=(word,),
         owner_keys=(kinds.owner,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from authz import Entity, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
 from authz.request import Attributes
-from authz.seal import Seal
+from authz.seal import Seal, UntrustedSigner
 from pubsub_core.errors import Refused
 
 
@@ -51,15 +51,18 @@ class _Opened:
 class Credentials:
     """Opens credentials of the domains trusted, and remembers which signatures hold."""
 
-    def __init__(self, trusted: Collection[PublicKey], size: int = 4096) -> None:
-        self._trusted = frozenset(trusted)
+    def __init__(self, trusted: Mapping[str, Collection[PublicKey]], size: int = 4096) -> None:
+        """`trusted` are the domains whose credentials count, each with the keys that sign for it and for no other."""
+        self._trusted = {domain: frozenset(keys) for domain, keys in trusted.items()}
         self._opened: LRUCache[bytes, _Opened] = LRUCache(size)
 
     def open(self, data: bytes, now: float) -> tuple[Credential, PublicKey]:
         """The credential and its holder's key. Raises Refused if it has run out, InvalidSignature, UntrustedSigner."""
         opened = self._opened.get(data)
         if opened is None:
-            credential = _SEAL.open(data, self._trusted).value
+            credential, signer = _SEAL.read(data)
+            if signer not in self._trusted.get(credential.domain, ()):
+                raise UntrustedSigner(f"credential of the domain `{credential.domain}`", str(signer))
             try:
                 opened = _Opened(credential, credential.public_key)
             except InvalidKey:

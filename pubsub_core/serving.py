@@ -25,8 +25,8 @@ class Serving:
     name: str
     domain: str
     identity: Identity
-    clients: Collection[PublicKey]
-    """The domains whose credentials count."""
+    clients: Mapping[str, Collection[PublicKey]]
+    """The domains whose credentials count, each with the keys that sign them."""
     policies: Collection[PublicKey] = ()
     """Whose releases of policies are followed; with none, decisions are asked for and never revisited."""
     roots: Collection[PublicKey] = ()

@@ -8,7 +8,7 @@ import binascii
 import gc
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import time
@@ -25,7 +25,7 @@ from authfabric.history_files import Database, HistoryKey, KeepFile, history_set
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_trust, find_url, state_folder
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
-from authz import AuthFabricError
+from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from authz.spki import encode_chain, parse_chain
 from bus.credentials_store import read_credentials
@@ -60,7 +60,11 @@ def serve(
     key: Annotated[Path, typer.Option("--key", help="The broker's own key file.")],
     clients: Annotated[
         list[str],
-        typer.Option("--clients", metavar="KEY|FILE", help="A domain whose credentials count. Repeatable."),
+        typer.Option(
+            "--clients",
+            metavar="DOMAIN=KEY|FILE",
+            help="A domain whose credentials count, and the key that signs them. Repeatable.",
+        ),
     ],
     name: Annotated[str, typer.Option(help="Its name, which no other broker has. Default: the host's.")] = "",
     domain: Annotated[str, typer.Option(help="Its domain, whose PDPs it asks.")] = DEFAULT_DOMAIN,
@@ -160,7 +164,7 @@ def serve(
             name,
             domain,
             identity,
-            read_keys(clients),
+            _clients(clients),
             read_keys(find_trust(trust, home or where)),
             read_keys(roots or []),
             tuple(read_signed(path) for path in vouches or []),
@@ -258,6 +262,20 @@ def read_signed(path: Path) -> bytes:
 
 def write_signed(path: Path, data: bytes) -> None:
     write_new(path, base64.encodebytes(data).decode())
+
+
+def _clients(texts: Sequence[str]) -> dict[str, frozenset[PublicKey]]:
+    """The keys that sign for each domain. Raises InvalidKey."""
+    keys: dict[str, frozenset[PublicKey]] = {}
+    for text in texts:
+        domain, equals, key = text.partition("=")
+        if not (domain and equals and key):
+            fail(
+                f"`--clients {text}` must be DOMAIN=KEY: the domain, and the key that signs its credentials",
+                Exit.USAGE,
+            )
+        keys[domain] = keys.get(domain, frozenset()) | read_keys([key])
+    return keys
 
 
 def _sealed(text: str) -> tuple[str, bytes]:

@@ -19,6 +19,7 @@ from tests.mutations.answers import ANSWERS
 from tests.mutations.bus import BUS
 from tests.mutations.events import EVENTS
 from tests.mutations.mutation import ROOT, Mutation
+from tests.mutations.trust import TRUST
 
 SECONDS = 300
 _ENVIRONMENT = {"AUTHFABRIC_TEST_PATIENCE": "10"}  # most tests fail here, and by waiting
@@ -27,7 +28,9 @@ _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p",
 
 def main(words: Sequence[str]) -> int:
     chosen = [
-        each for each in BUS + ANSWERS + EVENTS if not words or any(word in each.test for word in words)
+        each
+        for each in BUS + ANSWERS + EVENTS + TRUST
+        if not words or any(word in each.test for word in words)
     ]
     with tempfile.TemporaryDirectory(prefix="authfabric-mutations-") as folder:
         copy = Path(folder, "project")

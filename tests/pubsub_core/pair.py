@@ -47,7 +47,7 @@ class Pair:
         identity = Identity.generate()
         return Broker(
             Setting(
-                name, "met", identity, CATALOGUE, Credentials({MET.public}), lambda *sent: self.sent.append(sent),
+                name, "met", identity, CATALOGUE, Credentials({"met": {MET.public}}), lambda *sent: self.sent.append(sent),
                 lambda: self.now, self.nonce, Scrutiny(share, lambda: 0.5),
             )
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import time
 
 import msgspec
 import pytest
@@ -10,6 +11,8 @@ from msgspec.structs import replace
 
 from authz import Identity
 from pubsub_core import outbox
+from pubsub_core.client import EventClient
+from pubsub_core.credential import Credential, issue
 from pubsub_core.errors import NoBroker, Refused, SessionLost
 from pubsub_core.event import Event, encode
 from pubsub_core.messages import Inspect
@@ -191,6 +194,29 @@ async def test_a_stranger_a_thief_and_whoever_pretends_are_refused(place):
         await client._call(Inspect("x.Y"))
     with pytest.raises(Refused):
         await client.subscriber("x.Y")
+
+
+async def test_what_a_domain_signs_about_a_client_of_another_does_not_count(place):
+    """Both domains are trusted at the broker, each with its own clients."""
+    ccs, smith = Identity.generate(), Identity.generate()
+    await place.broker("north", clients={place.domain: {place.key.public}, "ccs": {ccs.public}})
+
+    def connected(domain: str, by: Identity):
+        given = Credential(str(smith.public), "detective-smith", domain, time() + 1000)
+        return EventClient.connect(
+            place.server.url,
+            broker=f"north-{place.domain}",
+            domain=place.domain,
+            identity=smith,
+            credential=issue(given, by),
+        )
+
+    async with connected(place.domain, place.key), connected("ccs", ccs):
+        pass
+    for domain, by in ((place.domain, ccs), ("ccs", place.key), ("nowhere", ccs)):
+        with pytest.raises(Refused, match=rf"credential of the domain `{domain}` is signed by `{by.public}`"):
+            async with connected(domain, by):
+                pytest.fail("it was taken for a client of that domain")
 
 
 @pytest.mark.parametrize("inbox", ["_INBOX.x.1", "af.link.default.all.hello", "$KV.authfabric-types.x", ""])

@@ -78,7 +78,13 @@ class Town:
         word = vouch(identity.public, [ALL], time() + 1000, self.key)
         if "neighbours" in more:
             more["neighbours"] = [f"{each}-{self.domain}" for each in more["neighbours"]]
-        settings = {"clients": keys, "policies": keys, "roots": keys, "vouches": (word,), **more}
+        settings = {
+            "clients": {self.domain: keys},
+            "policies": keys,
+            "roots": keys,
+            "vouches": (word,),
+            **more,
+        }
         serving = Serving(self.server.url, f"{name}-{self.domain}", self.domain, identity, **settings)
         async with serve_broker(serving) as service:
             self.services.append(service)

@@ -50,7 +50,7 @@ def test_a_broker_trusts_whom_the_fabric_that_runs_here_trusts(monkeypatch, tmp_
     monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
     monkeypatch.setattr("authfabric.commands.broker._serve", lambda serving, *_: serving)
     monkeypatch.setattr("authfabric.commands.broker.run", served.append)
-    words = ("broker", "serve", "--key", "broker.key", "--clients", "met.pub")
+    words = ("broker", "serve", "--key", "broker.key", "--clients", "met=met.pub")
     run(*words, "--url", "nats://127.0.0.1:1")
     note_running("nats://127.0.0.1:1", key("met"))
     run(*words, "--url", "nats://127.0.0.1:1")
@@ -73,13 +73,15 @@ def test_a_credential_says_who_its_holder_is_in_the_word_of_the_domain():
         "zone=3",
     )
     run("broker", "credential", *words, "--out", "camera.credential")
-    credential, holder = Credentials({key("met")}).open(read_signed(Path("camera.credential")), time())
+    credential, holder = Credentials({"met": {key("met")}}).open(
+        read_signed(Path("camera.credential")), time()
+    )
     assert (credential.name, credential.domain) == ("camera-7", "met")
     assert credential.attributes == {"role": "camera", "zone": 3}
     assert holder == key("camera")
     assert "NAME=VALUE" in run("broker", "credential", *words, "-a", "role", "--out", "x", code=2)
     run("broker", "credential", *words, "--role", "nurse(7)", "--role", "crew", "--out", "crew.credential")
-    credential, _ = Credentials({key("met")}).open(read_signed(Path("crew.credential")), time())
+    credential, _ = Credentials({"met": {key("met")}}).open(read_signed(Path("crew.credential")), time())
     assert credential.attributes == {"role": "camera", "zone": 3, "roles": ["nurse(7)", "crew"]}
 
 
@@ -97,7 +99,7 @@ def metrics(process: ReplicaProcess) -> str:
 
 async def test_a_broker_process_says_when_it_is_ready_and_ends_when_told_to(jetstream_server):
     words = ["broker", "serve", "--url", jetstream_server.url, "--name", "b-7", "--key", "broker.key"]
-    process = await ReplicaProcess.launch("b-7", [*words, "--clients", "met.pub", "--trust", "met.pub"])
+    process = await ReplicaProcess.launch("b-7", [*words, "--clients", "met=met.pub", "--trust", "met.pub"])
     assert process.ready.url == jetstream_server.url
     assert "authfabric_broker_published_total 0.0" in await asyncio.to_thread(metrics, process)
     assert await process.stop() == 0
@@ -110,7 +112,7 @@ async def test_a_broker_that_is_distrusted_is_left_out_by_those_that_run(jetstre
     for name in ("broker", "other"):
         run("broker", "vouch", f"{name}.pub", "--key", "met.key", "--out", f"{name}.vouch")
     serving = Serving(
-        jetstream_server.url, "b-1", "distrust", load_key(Path("broker.key"), str), {key("met")},
+        jetstream_server.url, "b-1", "distrust", load_key(Path("broker.key"), str), {"distrust": {key("met")}},
         vouches=tuple(read_signed(Path(each)) for each in words[1::2]),
     )  # fmt: skip
     async with serve_broker(serving) as service:
@@ -131,13 +133,23 @@ async def test_a_broker_that_is_distrusted_is_left_out_by_those_that_run(jetstre
 
 def test_what_cannot_be_is_refused_with_what_would_be_right(jetstream_server):
     serve = ("broker", "serve", "--url", jetstream_server.url, "--key", "broker.key")
-    assert "is not a public key" in run(*serve, "--clients", "nobody", code=2)
+    assert "is not a public key" in run(*serve, "--clients", "met=nobody", code=2)
+    assert "must be DOMAIN=KEY" in run(*serve, "--clients", "met.pub", code=2)
     Path("junk").write_text("?!")
-    assert "must be base64 text" in run(*serve, "--clients", "met.pub", "--vouch", "junk", code=3)
-    assert "cannot be read" in run(*serve, "--clients", "met.pub", "--vouch", "missing", code=3)
+    assert "must be base64 text" in run(*serve, "--clients", "met=met.pub", "--vouch", "junk", code=3)
+    assert "cannot be read" in run(*serve, "--clients", "met=met.pub", "--vouch", "missing", code=3)
 
 
 async def test_a_broker_without_a_server_says_so():
-    words = ["broker", "serve", "--url", "nats://127.0.0.1:1", "--key", "broker.key", "--clients", "met.pub"]
+    words = [
+        "broker",
+        "serve",
+        "--url",
+        "nats://127.0.0.1:1",
+        "--key",
+        "broker.key",
+        "--clients",
+        "met=met.pub",
+    ]
     with pytest.raises(ReplicaFailed, match="not connected to"):
         await ReplicaProcess.launch("b", words)
