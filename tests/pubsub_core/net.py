@@ -56,8 +56,8 @@ class Net:
         for each in types:
             catalogue.accept(each, NOW)
         setting = Setting(
-            name, "met", identity, catalogue, Credentials({"met": {MET.public}}), lambda *sent: self._send(name, *sent),
-            self._clock, self._nonce, Scrutiny(1.0, lambda: 0.0),
+            name, "met", identity, catalogue, Credentials({"met": {MET.public}}),
+            lambda *sent: self._send(name, *sent), self._clock, self._nonce, Scrutiny(1.0, lambda: 0.0),
         )  # fmt: skip
         web = self.webs[name] = Web()
         if by is not None:

@@ -47,8 +47,8 @@ class Pair:
         identity = Identity.generate()
         return Broker(
             Setting(
-                name, "met", identity, CATALOGUE, Credentials({"met": {MET.public}}), lambda *sent: self.sent.append(sent),
-                lambda: self.now, self.nonce, Scrutiny(share, lambda: 0.5),
+                name, "met", identity, CATALOGUE, Credentials({"met": {MET.public}}),
+                lambda *sent: self.sent.append(sent), lambda: self.now, self.nonce, Scrutiny(share, lambda: 0.5),
             )
         )  # fmt: skip
 
