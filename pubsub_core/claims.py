@@ -29,6 +29,7 @@ from pubsub_core.rules.judge import Judge
 from pubsub_core.rules.production import altered
 from pubsub_core.rules.wanted import Wanted
 from pubsub_core.session import Session
+from pubsub_core.spending import Ledger
 from pubsub_core.switchboard import Subscription
 
 _log = logging.getLogger("authfabric.events")
@@ -90,6 +91,7 @@ class Claims:
         """The policies by which everything here is granted, or newer ones."""
         self._due: dict[object, tuple[float, Claim]] = {}
         """What must be asked again, and when: it was not answered, or holds for so long only."""
+        self._ledger = Ledger()
         self._ends: dict[object, float] = {}
         """Until when what was last granted of a claim holds, if not for ever."""
 
@@ -163,7 +165,8 @@ class Claims:
         if subscription is None:
             before = session.adverts.get(claim.ask.type, {})
             session.adverts[claim.ask.type] = {
-                id_: self._enforcement(before.get(id_), left) for id_, left in granted.restrictions.items()
+                id_: self._enforcement(before.get(id_), left, claim)
+                for id_, left in granted.restrictions.items()
             }
             return
         parts: dict[str, tuple[Enforcement, Predicate]] = {}
@@ -176,7 +179,7 @@ class Claims:
                 if not self._can_judge(id_, left.rules):
                     continue
                 asked = without(asked, altered(left.rules.changes, self._broker.setting.catalogue, id_))
-            parts[id_] = self._enforcement(subscription.granted.get(id_), left, subscription), asked
+            parts[id_] = self._enforcement(subscription.granted.get(id_), left, claim), asked
         if isinstance(subscription, Playback):
             subscription.permit(parts, granted.answered)
         else:
@@ -210,15 +213,15 @@ class Claims:
             readable &= left.visible
         return bind_filter(parse_filter(subscription.filter), names, readable=readable)
 
-    def _enforcement(
-        self, before: Enforcement | None, left: Restriction, subscription: Subscription | None = None
-    ) -> Enforcement:
-        """The same as before, with all it has counted, if nothing changes."""
+    def _enforcement(self, before: Enforcement | None, left: Restriction, claim: Claim) -> Enforcement:
+        """The same as before if nothing changes."""
         if before is not None and before.restriction == left:
             return before
+        client, subscription = str(claim.session.key), claim.subscription
         if left.rules is None:
-            return Enforcement(left, self._generic)
+            return Enforcement(left, self._generic, client=client, ledger=self._ledger)
         wanted: Wanted | None = None
         if subscription is not None:
             wanted = Wanted(subscription.filter, subscription.type, self._broker.setting.catalogue)
-        return Enforcement(left, self._generic, Judge(left.rules, self._broker.setting.rules, wanted))
+        judge = Judge(left.rules, self._broker.setting.rules, wanted)
+        return Enforcement(left, self._generic, judge, client, self._ledger)

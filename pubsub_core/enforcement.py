@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from authz.predicate import EVENT, TRUE, compile_predicate
-from authz.spki import UseRefused
-from authz.spki.use import Spent, Use, permit
 from pubsub_core.event import Event
-from pubsub_core.restriction import Check, Restriction, widened
+from pubsub_core.restriction import Check, Metered, Restriction, widened
 from pubsub_core.rules.judge import Judge, Shown
+from pubsub_core.spending import Ledger
 
 Values: TypeAlias = Mapping[str, object]
 
@@ -68,15 +67,19 @@ GENERIC: Mapping[str, Generic] = {
 
 @dataclass(slots=True, eq=False)
 class Enforcement:
-    """One restriction, compiled, with what it has counted so far."""
+    """One restriction, compiled."""
 
     restriction: Restriction
     generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
     judge: Judge | None = None
     """Applies the restriction's rules, if it has any."""
+    client: str = ""
+    """The key of the client that it binds."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the client's uses are counted."""
     _holds: Callable[[Values], bool] | None = field(init=False)
     _checks: tuple[tuple[Generic, Check], ...] = field(init=False)
-    _spent: list[Spent] = field(init=False)
+    _options: tuple[tuple[Callable[[Values], bool], Metered | None], ...] = field(init=False)
     _pushed: bool = field(init=False)
     _lax: bool = field(init=False)
     """Whether nothing has to be looked at that only this broker can tell."""
@@ -91,9 +94,11 @@ class Enforcement:
         restriction = self.restriction
         self._holds = None if restriction.filter == TRUE else compile_predicate(restriction.filter, EVENT)
         self._checks = tuple((self.generic[each.name], each) for each in restriction.checks)
-        self._spent = [{} for _ in restriction.metered]
+        self._options = tuple(
+            (compile_predicate(each.filter, EVENT), each.metered) for each in restriction.options
+        )
         self._pushed = widened(restriction.filter) == restriction.filter
-        self._lax = not (self._checks or self._spent or restriction.foreign)
+        self._lax = not (self._checks or self._options or restriction.foreign)
         self.open = self._pushed and self._lax and self.judge is None and restriction.visible is None
         self.measures = bool(self._checks)
         self.free = self.open and self._holds is None and not restriction.forced
@@ -112,7 +117,7 @@ class Enforcement:
             values = {**values, **restriction.forced}
         if self._holds is not None and not self._holds(values):
             return None
-        return values if self._passes(event, size, now) else None
+        return values if self._passes(event, values, size, now) else None
 
     def show(self, event: Event, size: int, now: float, matched: bool = False) -> Shown | None:
         """What the subscriber may see of an event: the very same, or others in its place, or None for nothing.
@@ -126,19 +131,22 @@ class Enforcement:
             shown = self.judge.show(event, now, visible)
         else:
             shown = Shown((event.narrowed(visible),), ())
-        return shown if shown is not None and (self._lax or self._passes(event, size, now)) else None
+        passes = shown is not None and (self._lax or self._passes(event, event.attributes, size, now))
+        return shown if passes else None
 
     def transform(self, event: Event, now: float) -> tuple[Event, ...]:
         """What rules make of an event that is published: the very same, or others in its place, or nothing."""
         shown = self.judge.show(event, now) if self.judge is not None else None
         return shown.events if shown is not None else () if self.judge is not None else (event,)
 
-    def _passes(self, event: Event, size: int, now: float) -> bool:
+    def _passes(self, event: Event, values: Values, size: int, now: float) -> bool:
         """Whether what only this broker can tell is well."""
         if event.version in self.restriction.foreign:
             return False
         occasion = Occasion(event, size, now)
-        return all(self._check(test, check, occasion) for test, check in self._checks) and self._use(now)
+        return all(self._check(test, check, occasion) for test, check in self._checks) and self._use(
+            values, now
+        )
 
     def _check(self, test: Generic, check: Check, occasion: Occasion) -> bool:
         values = occasion.event.attributes
@@ -148,13 +156,9 @@ class Enforcement:
         except Exception:  # somebody else's code, on somebody else's event
             return False
 
-    def _use(self, now: float) -> bool:
-        for number, metered in enumerate(self.restriction.metered):
-            try:
-                granted = permit(
-                    metered.capability, Use(metered.right, metered.name, now), self._spent[number]
-                )
-            except UseRefused:
-                return False
-            self._spent[number] = granted.spent
-        return True
+    def _use(self, values: Values, now: float) -> bool:
+        """Use the first grant that lets the event through, if grants are to be chosen from."""
+        return not self._options or any(
+            holds(values) and (metered is None or self.ledger.use(self.client, metered, now))
+            for holds, metered in self._options
+        )

@@ -29,7 +29,7 @@ from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidEvent, InvalidFilter, InvalidObligation
 from pubsub_core.event import Shape
 from pubsub_core.event_type import Attribute
-from pubsub_core.restriction import UNRESTRICTED, Check, Metered, Restriction
+from pubsub_core.restriction import UNRESTRICTED, Check, Metered, Option, Restriction
 from pubsub_core.rules.interaction import About, read_interaction
 
 RULE = "interaction"
@@ -84,7 +84,6 @@ class Reader:
         """What a grant leaves of a right. Raises InvalidObligation."""
         visible = self._ids(grant.attributes) if grant.attributes is not None else None
         alone = structs.replace(capability, authority=Authority.of(grant))
-        metered = (Metered(alone, self._right, name),) if grant.windows or grant.rates else ()
         forced: dict[str, object] = {}
         terms: list[Predicate] = []
         for term in map(self._bound, grant.where):
@@ -92,7 +91,9 @@ class Reader:
                 forced[str(term.path.keys[0])] = term.value
             else:
                 terms.append(term)
-        return Restriction(visible, forced, And(tuple(terms)) if terms else TRUE, (), metered)
+        filter_ = And(tuple(terms)) if terms else TRUE
+        metered = Option(filter_, Metered(alone, self._right, name))
+        return Restriction(visible, forced, filter_, (), (metered,) if grant.windows or grant.rates else ())
 
     def _obligation(self, obligation: Mapping[str, object]) -> Restriction:
         unknown = obligation.keys() - _KEYS

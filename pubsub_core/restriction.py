@@ -66,6 +66,14 @@ class Metered:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """One of several grants, of which an event needs one: what it must meet, and the hours and rates that bind it."""
+
+    filter: Predicate = TRUE
+    metered: Metered | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Restriction:
     """What remains of a right. The default leaves all of it."""
 
@@ -76,7 +84,8 @@ class Restriction:
     filter: Predicate = TRUE
     """What every event must meet. It binds also where its attributes may not be seen."""
     checks: tuple[Check, ...] = ()
-    metered: tuple[Metered, ...] = ()
+    options: tuple[Option, ...] = ()
+    """If any, each event is let through by one of these; at most one side of `&` has them."""
     rules: Interaction | None = None
     """Rules of interaction control; at most one side of `&` has them."""
     foreign: frozenset[str] = frozenset()
@@ -85,13 +94,14 @@ class Restriction:
     def __and__(self, other: Restriction) -> Restriction:
         """What both leave."""
         assert self.rules is None or other.rules is None, "rules are read all together"
+        assert not self.options or not other.options, "grants are read all together"
         conflict = any(other.forced.get(id_, value) != value for id_, value in self.forced.items())
         return Restriction(
             _common(self.visible, other.visible),
             {**self.forced, **other.forced},
             FALSE if conflict else conjunction(self.filter, other.filter),
             (*self.checks, *(each for each in other.checks if each not in self.checks)),
-            (*self.metered, *other.metered),
+            self.options or other.options,
             self.rules or other.rules,
             self.foreign | other.foreign,
         )
@@ -106,7 +116,7 @@ class Restriction:
     @property
     def local(self) -> bool:
         """Whether something is left for the client's own broker to look at."""
-        return bool(self.checks or self.metered or self.rules or self.foreign) or self.pushed != self.filter
+        return bool(self.checks or self.options or self.rules or self.foreign) or self.pushed != self.filter
 
     @property
     def kind(self) -> Class:
@@ -122,15 +132,22 @@ UNRESTRICTED = Restriction()
 def either(several: Sequence[Restriction]) -> Restriction:
     """What any of these grants leaves, as far as one restriction can say it.
 
-    The first counts, and with it all that show the same attributes; none of them may be bound to hours or rates.
+    The first counts, and with it all that leave the same attributes and force the same values. Hours and rates bind
+    the grant they stand in, and no other.
     """
-    first, *others = several
-    alike = [each.filter for each in others if each.visible == first.visible and not each.metered]
-    if first.metered or not alike:
-        return first
-    filters = tuple(dict.fromkeys((first.filter, *alike)))
-    one = TRUE if TRUE in filters else filters[0] if len(filters) == 1 else Or(filters)
-    return replace(first, filter=one)
+    first = several[0]
+    alike = [each for each in several if each.visible == first.visible and each.forced == first.forced]
+    free = [each for each in alike if not each.options]
+    metered = tuple(option for each in alike for option in each.options)
+    if not metered or any(each.filter == TRUE for each in free):
+        return replace(first, filter=_any(free), options=())
+    return replace(first, filter=_any(alike), options=(*(Option(each.filter) for each in free), *metered))
+
+
+def _any(several: Sequence[Restriction]) -> Predicate:
+    """What passes the filter of one of them."""
+    filters = tuple(dict.fromkeys(each.filter for each in several))
+    return TRUE if TRUE in filters else filters[0] if len(filters) == 1 else Or(filters)
 
 
 def widened(predicate: Predicate) -> Predicate:

@@ -271,8 +271,7 @@ class Rights:
             return None
         left = list(_readable(reader, held, definition.name))
         ends = [end for capability, _ in held if (end := _end(capability.validity, now)) is not None]
-        only = ask.right is Right.PUBLISH  # what is forced on an event can be of one grant only
-        return _Left(left[0] if only else either(left), min(ends, default=None))
+        return _Left(either(left), min(ends, default=None))
 
     def _shown(self, holder: Holder, now: float) -> Iterator[Capability]:
         """The capabilities that a client has shown, and that hold."""

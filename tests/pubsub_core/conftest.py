@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pubsub_core.town import town
+from authz import Identity
+from authz.spki import Capability, Kind, Owners, Resource, Validity, encode_chain, parse_authority
+from tests.pubsub_core.town import NEWS, town
 from tests.waiting import PATIENCE
 
 
@@ -12,6 +14,24 @@ from tests.waiting import PATIENCE
 async def place(jetstream_server, tmp_path):
     async with town(jetstream_server, tmp_path) as place:
         yield place
+
+
+@pytest.fixture
+async def owned(place):
+    """A type whose owner is known, and how to make a client with a capability of that owner."""
+    kind = await place.define("News", *NEWS)
+    owners = Owners([(Resource(Kind.TYPE, f"{place.domain}.*"), place.key.public)])
+    await place.broker("north", owners=owners)
+
+    async def client(name: str, grants: str, identity: Identity | None = None, **validity: int):
+        identity = identity or Identity.generate()
+        authority = parse_authority(f"type: {kind.name}\n{grants}")
+        capability = Capability(place.key.public, identity.public, False, authority, Validity(**validity))
+        certificate = capability.sign(place.key)
+        chains = (encode_chain((certificate,)),)
+        return await place.client(name, "north", identity, chains=chains), certificate
+
+    return kind, client
 
 
 @pytest.fixture(autouse=True)

@@ -7,16 +7,9 @@ from time import time
 
 import pytest
 
-from authz import Decision, Identity, Reason
+from authz import Decision, Reason
 from authz.spki import (
-    Capability,
-    Kind,
     Notice,
-    Owners,
-    Resource,
-    Validity,
-    encode_chain,
-    parse_authority,
 )
 from bus.errors import StoreUnavailable
 from bus.feed import Feed
@@ -159,24 +152,6 @@ async def test_a_newly_forbidden_event_is_not_delivered_once_the_push_is_complet
         while not seen or seen[-1] != {"headline": "again", "score": round_}:
             seen += await take(subscriber, 1)
         assert {"headline": "after", "score": round_} not in seen
-
-
-@pytest.fixture
-async def owned(place):
-    """A type whose owner is known, and a client with its capability; and how to make another."""
-    kind = await place.define("News", *NEWS)
-    owners = Owners([(Resource(Kind.TYPE, f"{place.domain}.*"), place.key.public)])
-    await place.broker("north", owners=owners)
-
-    async def client(name: str, grants: str, **validity: int):
-        identity = Identity.generate()
-        authority = parse_authority(f"type: {kind.name}\n{grants}")
-        capability = Capability(place.key.public, identity.public, False, authority, Validity(**validity))
-        certificate = capability.sign(place.key)
-        chains = (encode_chain((certificate,)),)
-        return await place.client(name, "north", identity, chains=chains), certificate
-
-    return kind, client
 
 
 async def test_where_the_owner_is_known_nobody_goes_without_its_capability(place, owned):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +9,7 @@ from authz.predicate import EVENT, FALSE, TRUE, And, Equal, Not, Or, Order, Rege
 from authz.spki import Capability, Right, parse_authority
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.event import Event
-from pubsub_core.restriction import Check, Class, Metered, Restriction, either, widened
+from pubsub_core.restriction import Check, Class, Metered, Option, Restriction, either, widened
 from tests.pubsub_core.filters import NUMBER, TEXT, events, filters
 from tests.pubsub_core.kinds import MET, PITO
 
@@ -116,8 +114,21 @@ def test_what_either_grant_leaves_is_never_more_than_one_of_them_does():
     assert either([soho, Restriction(frozenset({"a"}))]) == Restriction(frozenset({"a"}))
     other = Restriction(frozenset({"a", "b"}), filter=leeds.filter)
     assert either([soho, other]) == soho, "it shows other attributes"
+
+
+def test_hours_and_rates_bind_the_grant_they_stand_in_and_no_other():
     hours = parse_authority("type: x\naction: subscribe\nwhen: 08:00-18:00")
-    capability = Capability(PITO.public, MET.public, False, hours)
-    metered = replace(leeds, metered=(Metered(capability, Right.SUBSCRIBE, "x"),))
-    assert either([soho, metered]) == soho
-    assert either([metered, soho]) == metered
+    metered = Metered(Capability(PITO.public, MET.public, False, hours), Right.SUBSCRIBE, "x")
+    soho, leeds = Equal(TEXT, "Soho"), Equal(TEXT, "Leeds")
+    by_day, always = Restriction(filter=soho, options=(Option(soho, metered),)), Restriction(filter=leeds)
+    for grants in ([by_day, always], [always, by_day]):
+        both = either(grants)
+        assert set(both.options) == {Option(leeds), Option(soho, metered)}
+        assert both.local, "the event service cannot tell the time"
+        enforcement = Enforcement(both)
+        for hour, seen in ((3, ["Leeds"]), (12, ["Soho", "Leeds"])):
+            towns = [made({"t": town}) for town in ("Soho", "Leeds", "York")]
+            shown = [each for each in towns if enforcement.show(each, 10, hour * 3600.0) is not None]
+            assert [each.attributes["t"] for each in shown] == seen
+    assert either([by_day, Restriction()]) == Restriction(), "what is always granted needs no hours"
+    assert either([by_day]) == by_day
