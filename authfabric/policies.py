@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from authfabric.keys import trusted_keys
 from authfabric.settings import CONNECT_SECONDS
 from authfabric.terminal import run
-from authz import AuthFabricError
+from authz import AuthFabricError, PublicKey
 from bus.feed import Feed
 from bus.link import connect
 from pdp.bundle import Bundle
-from pdp.bundle_store import read_bundle, read_folder
+from pdp.bundle_store import read_bundle, read_cases, read_folder
+from pdp.casebook import Outcome, run_cases
+from pdp.casebook import read_cases as parse_cases
+from pdp.policy_set import PolicySet
 from pdp.publisher_service import NoSuchRelease
 
 CURRENT = "current"
@@ -27,6 +31,31 @@ class NoPolicies(AuthFabricError):
             f"`{given}` is no folder, no bundle and no release: give the number of one, or `current`"
         )
         self.given = given
+
+
+class CasesFailed(AuthFabricError):
+    """Policies that do not give the answers which the cases beside them expect; `failures` has those."""
+
+    def __init__(self, failures: Sequence[Outcome], total: int) -> None:
+        first = failures[0]
+        super().__init__(
+            f"{len(failures)} of {total} cases fail, the first is {first.placed}: {first.problem}."
+            " See `authfabric policy test`"
+        )
+        self.failures = tuple(failures)
+
+
+def read_tested(path: Path, trusted: Collection[PublicKey]) -> Bundle:
+    """A folder as a bundle, if the cases in it pass, or the bundle in a file.
+
+    Raises CasesFailed, InvalidPolicies and BundleRefused.
+    """
+    bundle = read_bundle(path, trusted)
+    if path.is_dir() and (cases := parse_cases(read_cases(path))):
+        report = run_cases(PolicySet.read(bundle), cases)
+        if report.failures:
+            raise CasesFailed(report.failures, len(report.outcomes))
+    return bundle
 
 
 @dataclass(frozen=True, slots=True)

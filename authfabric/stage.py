@@ -70,12 +70,15 @@ class Domain:
         """A connection, to be entered, of somebody who may do this here."""
         return Connection(self.url, name=name, credentials=_read(self.access(name, actions)))
 
-    async def release(self, policies: str | Sequence[File]) -> int:
-        """Put policies in force, a file of attribute policies or several of any kind; returns their epoch."""
+    async def release(self, policies: str | Sequence[File], force: str = "") -> int:
+        """Put policies in force, a file of attribute policies or several of any kind; returns their epoch.
+
+        `force` says why they allow everything to everyone, if they do.
+        """
         files = [File("events.yaml", policies)] if isinstance(policies, str) else policies
         async with self.connect("releases", "connect|install") as bus:
             publisher = Publisher(bus, self.name, self.key, {self.key.public}, time)
-            return (await publisher.push(Bundle.of(files))).released.epoch
+            return (await publisher.push(Bundle.of(files), force=force)).released.epoch
 
     async def put_table(self, name: str, rows: Rows) -> None:
         """Put a context table where the domain's brokers look things up."""

@@ -53,6 +53,8 @@ class Release(msgspec.Struct, frozen=True):
     """The role hierarchy from now on, each role with those directly below it."""
     rearranged: bool = False
     """Whether the hierarchy is another than before."""
+    forced: str = ""
+    """Why policies that allow everything to everyone were released all the same; empty if these do not."""
 
     def change(self, epoch: int) -> PolicyChange:
         """What the release does, once the store has given it an epoch."""

@@ -6,19 +6,19 @@ Sound, not complete: what is reported is so; some of what is so is not found.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from authz import PublicKey
+from authz import AuthFabricError, PublicKey
 from authz.change import ROLES
 from authz.errors import InvalidKey
-from authz.predicate import And, Path, covers, satisfiable
+from authz.predicate import TRUE, And, Path, covers, satisfiable
 from pdp.abac.policy import Algorithm, Policy
 from pdp.bundle import Bundle, FileKind
 from pdp.cover_index import CoverIndex
 from pdp.entities import Entities, keys_of
-from pdp.finding import Finding, Kind
+from pdp.finding import Finding, Kind, Level
 from pdp.oasis.domain import PRINCIPAL
 from pdp.oasis.syntax import (
     Activation,
@@ -38,6 +38,15 @@ MOST_COMPARISONS = 200_000
 """The most pairs of policies that are compared; where there are more, some shadowed policies are not found."""
 
 
+class PoliciesRefused(AuthFabricError):
+    """Policies that must not come into force: `findings` are the errors that `policy check` reports."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        more = f" (and {len(findings) - 1} more: see `authfabric policy check`)" if len(findings) > 1 else ""
+        super().__init__(f"{findings[0]}{more}")
+        self.findings = tuple(findings)
+
+
 def check(bundle: Bundle) -> list[Finding]:
     """Everything found, file by file, in the order of lines."""
     try:
@@ -46,12 +55,31 @@ def check(bundle: Bundle) -> list[Finding]:
         return [
             Finding(Kind.SYNTAX, each.source, each.line, each.column, each.problem) for each in error.problems
         ]
+    reachable = [each for each in policies.policies if satisfiable(each.condition)]
+    overlaps = _located(policies, _overlaps(reachable, policies.manifest.algorithm))
+    return _in_order([*faults(bundle, policies), *overlaps])
+
+
+def examine(bundle: Bundle, policies: PolicySet) -> list[Finding]:
+    """The warnings among the faults. Raises PoliciesRefused for errors."""
+    found = faults(bundle, policies)
+    if errors := [each for each in found if each.level is Level.ERROR]:
+        raise PoliciesRefused(errors)
+    return found
+
+
+def faults(bundle: Bundle, policies: PolicySet) -> list[Finding]:
+    """What is found without comparing policies with each other: every error is among it."""
     found = [
         *_located(policies, _policies(policies)),
         *_roles(policies),
         *_keys(bundle, policies),
         *check_interaction(policies.interaction, policies.manifest.attributes),
     ]
+    return _in_order(found)
+
+
+def _in_order(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: (each.file, each.line, each.column))
 
 
@@ -64,16 +92,16 @@ class _Remark(NamedTuple):
 
 
 def _policies(policies: PolicySet) -> Iterator[_Remark]:
-    reachable = [each for each in policies.policies if satisfiable(each.condition)]
-    known = {each.id for each in reachable}
     for policy in policies.policies:
-        if policy.id not in known:
+        if not satisfiable(policy.condition):
             yield _Remark(Kind.UNREACHABLE, policy.id, f"`{policy.id}` never applies: nothing meets it")
+        elif policy.effect is Effect.ALLOW and covers(policy.condition, TRUE):
+            text = f"`{policy.id}` allows everything to everyone: name subjects, objects or actions"
+            yield _Remark(Kind.ALLOWS_EVERYTHING, policy.id, text)
         if (schema := policies.manifest.attributes) is not None:
             for misuse in misuses(policy.condition, schema):
                 kind = Kind.UNKNOWN_ATTRIBUTE if misuse.unknown else Kind.WRONG_TYPE
                 yield _Remark(kind, policy.id, misuse.text, misuse.path)
-    yield from _overlaps(reachable, policies.manifest.algorithm)
 
 
 def _overlaps(policies: list[Policy], algorithm: Algorithm) -> Iterator[_Remark]:

@@ -31,9 +31,13 @@ class Kind(enum.StrEnum):
     UNKNOWN_TYPE = "unknown-type"
     MISFIT = "misfit"
     """A rule does not fit the type it is about."""
+    ALLOWS_EVERYTHING = "allows-everything"
+    """It allows every action on every object to every subject."""
 
 
-WARNINGS = frozenset({Kind.UNREACHABLE, Kind.SHADOWED, Kind.REDUNDANT, Kind.DUPLICATE})
+WARNINGS = frozenset(
+    {Kind.UNREACHABLE, Kind.SHADOWED, Kind.REDUNDANT, Kind.DUPLICATE, Kind.ALLOWS_EVERYTHING}
+)
 
 
 class Finding(msgspec.Struct, frozen=True):

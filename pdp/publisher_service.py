@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from authz import AuthFabricError, Identity, PublicKey
@@ -12,7 +12,9 @@ from bus.connection import Connection
 from bus.errors import ContentMissing, Overtaken
 from bus.feed import Entry, Feed
 from pdp.bundle import Bundle, BundleRefused
+from pdp.check import examine
 from pdp.difference import Difference
+from pdp.finding import Kind
 from pdp.policy_set import InvalidPolicies, PolicySet
 
 
@@ -41,6 +43,18 @@ class ReleaseOvertaken(AuthFabricError):
         self.expected = expected
         self.winner = winner
         self.found = found
+
+
+class ReasonNeeded(AuthFabricError):
+    """Policies that allow everything to everyone, and nobody said why: `policies` are those that do."""
+
+    def __init__(self, policies: Sequence[str]) -> None:
+        named = ", ".join(f"`{each}`" for each in policies)
+        super().__init__(
+            f"everything would be allowed to everyone, by {named}:"
+            " name subjects, objects or actions there, or say why it is meant by `--force REASON`"
+        )
+        self.policies = tuple(policies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +88,20 @@ class Publisher:
         """The releases that are kept, oldest first."""
         return await self._feed.history()
 
-    async def push(self, bundle: Bundle, message: str = "", override: bool = False) -> Published:
+    async def push(
+        self, bundle: Bundle, message: str = "", override: bool = False, force: str = ""
+    ) -> Published:
         """Bring a bundle into force. Raises ReleaseOvertaken if somebody else was first.
 
-        After a release that cannot be verified nothing is pushed, unless told to `override` it.
+        After a release that cannot be verified nothing is pushed, unless told to `override` it. What `policy check`
+        calls an error is refused. `force` is the reason why a policy allows everything to everyone: without one such
+        policies are refused too, and the release records it.
         """
         policies = await asyncio.to_thread(_compiled, bundle)
+        found = await asyncio.to_thread(examine, bundle, policies)
+        lavish = [each.policy for each in found if each.kind is Kind.ALLOWS_EVERYTHING]
+        if lavish and not force.strip():
+            raise ReasonNeeded(lavish)
         history = await self.history()
         if history and history[-1].released is None and not override:
             raise ReleaseRefused(history[-1].epoch, history[-1].problem)
@@ -102,15 +124,20 @@ class Publisher:
             difference.whole,
             difference.hierarchy,
             difference.rearranged,
+            force.strip() if lavish else "",
         )
         return Published(await self._commit(release, history[-1].epoch if history else 0), difference)
 
-    async def rollback(self, epoch: int, message: str = "") -> Published:
-        """Bring the bundle of an earlier release into force again, as a new release."""
+    async def rollback(self, epoch: int, message: str = "", force: str = "") -> Published:
+        """Bring the bundle of an earlier release into force again, as a new release.
+
+        The reason that was recorded with it counts again, unless another is given.
+        """
         earlier = next((each.released for each in await self.history() if each.epoch == epoch), None)
         if earlier is None:
             raise NoSuchRelease(self._domain, epoch)
-        return await self.push(await self.bundle(earlier), message or f"back to release {epoch}")
+        said = message or f"back to release {epoch}"
+        return await self.push(await self.bundle(earlier), said, force=force or earlier.release.forced)
 
     async def bundle(self, released: Released) -> Bundle:
         """The bundle of a release. Raises ContentMissing or BundleRefused."""

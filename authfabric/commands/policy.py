@@ -11,9 +11,11 @@ from authfabric.commands import comparing, linting, release
 from authfabric.commands.linting import Folder
 from authfabric.commands.release import Key
 from authfabric.keys import own_identity
+from authfabric.policies import read_tested
 from authfabric.terminal import Json, fail, out, print_json
 from authz import AuthFabricError
-from pdp.bundle_store import read_folder, write_whole
+from pdp.bundle_store import write_whole
+from pdp.check import examine
 from pdp.policy_set import PolicySet
 
 app = typer.Typer(
@@ -36,8 +38,8 @@ def build(
 ) -> None:
     """Pack and sign a folder of policies into one file that `policy push` takes."""
     try:
-        bundle = read_folder(folder)
-        PolicySet.read(bundle)
+        bundle = read_tested(folder, ())
+        examine(bundle, PolicySet.read(bundle))
         identity = own_identity(key)
         write_whole(output, bundle.sign(identity))
     except AuthFabricError as error:

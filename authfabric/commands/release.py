@@ -12,6 +12,7 @@ import typer
 
 from authfabric.commands.rollout import Rollout, watching
 from authfabric.keys import Trust, own_identity, trusted_keys
+from authfabric.policies import read_tested
 from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say_table
 from authz import AuthFabricError, Identity, PublicKey
@@ -19,7 +20,6 @@ from authz.errors import InvalidKey
 from bus.feed import Entry
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
-from pdp.bundle_store import read_bundle
 from pdp.publisher_service import Published, Publisher
 
 Domain = Annotated[str, typer.Option(help="The domain whose policies these are.")]
@@ -29,6 +29,15 @@ Key = Annotated[
 Message = Annotated[str, typer.Option("--message", "-m", help="Why: shown in the history.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until everyone who applies policies has this.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for them.")]
+
+Force = Annotated[
+    str | None,
+    typer.Option(
+        "--force",
+        metavar="REASON",
+        help="Release policies that allow everything to everyone, and record why.",
+    ),
+]
 
 Work = Callable[[Publisher], Awaitable[Published]]
 
@@ -41,6 +50,7 @@ def push(
     override: Annotated[
         bool, typer.Option("--override", help="Push even if the newest release cannot be verified.")
     ] = False,
+    force: Force = None,
     domain: Domain = DEFAULT_DOMAIN,
     key: Key = None,
     trust: Trust = None,
@@ -50,16 +60,19 @@ def push(
     """Bring policies into force everywhere.
 
     They are checked, packed, signed and stored; every replica verifies them, compiles them and changes over at once.
+    Refused are errors that `policy check` reports, and a folder in which a case of `policy test` fails.
     Exit code 0: released, and with --wait applied by everyone. 1: released, but not everyone has applied it. 3: not
     released.
     """
     identity, trusted = _keys(key, trust)
+    reason = reason_of(force)
     try:
-        bundle = read_bundle(policies, trusted)
+        bundle = read_tested(policies, trusted)
     except AuthFabricError as error:
         fail(error)
     publisher = (find_url(url), domain, identity, trusted)
-    run(_release(publisher, lambda to: to.push(bundle, message, override), timeout if wait else None, json))
+    work: Work = lambda to: to.push(bundle, message, override, reason)  # noqa: E731
+    run(_release(publisher, work, timeout if wait else None, json))
 
 
 def rollback(
@@ -67,6 +80,7 @@ def rollback(
     message: Message = "",
     wait: Wait = False,
     timeout: Timeout = 20.0,
+    force: Force = None,
     domain: Domain = DEFAULT_DOMAIN,
     key: Key = None,
     trust: Trust = None,
@@ -75,8 +89,9 @@ def rollback(
 ) -> None:
     """Bring the policies of an earlier release into force again, as a new release."""
     identity, trusted = _keys(key, trust)
-    publisher = (find_url(url), domain, identity, trusted)
-    run(_release(publisher, lambda to: to.rollback(epoch, message), timeout if wait else None, json))
+    publisher, reason = (find_url(url), domain, identity, trusted), reason_of(force)
+    work: Work = lambda to: to.rollback(epoch, message, reason)  # noqa: E731
+    run(_release(publisher, work, timeout if wait else None, json))
 
 
 def list_(
@@ -136,6 +151,13 @@ def _keys(key: Path | None, trust: list[str] | None) -> tuple[Identity, frozense
     return identity, trusted | {identity.public}
 
 
+def reason_of(force: str | None) -> str:
+    """Why policies are forced; nothing if they are not."""
+    if force is not None and not force.strip():
+        raise typer.BadParameter("say why: the reason is recorded with the release", param_hint="--force")
+    return force or ""
+
+
 def _say(published: Published) -> None:
     released = published.released
     if published.new:
@@ -184,6 +206,7 @@ def _document(entry: Entry) -> dict[str, object]:
         "at": release.at,
         "name": release.name,
         "message": release.message,
+        "forced": release.forced,
         "bundle": release.bundle,
         "signer": str(entry.released.signer),
     }
@@ -195,4 +218,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     release = entry.released.release
     when = datetime.fromtimestamp(release.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     signer = str(entry.released.signer)
-    return str(entry.epoch), when, release.bundle[:12], signer[:8], printable(release.message)
+    said = printable(release.message)
+    if release.forced:
+        said = f"{said} [yellow]forced: {printable(release.forced)}[/]".lstrip()
+    return str(entry.epoch), when, release.bundle[:12], signer[:8], said

@@ -12,9 +12,11 @@ from typing import Annotated
 import typer
 from rich.panel import Panel
 
+from authfabric.commands.release import Force, reason_of
 from authfabric.fabric import Fabric, fabric
 from authfabric.keys import own_identity
 from authfabric.local_domain import OPERATOR
+from authfabric.policies import read_tested
 from authfabric.settings import DEFAULT_POLICIES, forget_running, note_running, state_folder
 from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
@@ -48,6 +50,7 @@ def up(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let anybody on this machine connect, and encrypt nothing.")
     ] = False,
+    force: Force = None,
     json: Json = False,
 ) -> None:
     """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies.
@@ -56,11 +59,17 @@ def up(
     service that you run, finds them by itself.
     """
     extra = ["--attributes", str(attributes)] if attributes is not None else []
-    run(_up(replicas, policies, port, extra, insecure, json))
+    run(_up(replicas, policies, port, extra, insecure, reason_of(force), json))
 
 
 async def _up(
-    replicas: int, policies: Path | None, port: int, extra: list[str], insecure: bool, json: bool
+    replicas: int,
+    policies: Path | None,
+    port: int,
+    extra: list[str],
+    insecure: bool,
+    reason: str,
+    json: bool,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -80,7 +89,7 @@ async def _up(
                 )
             )
             _leave_credentials(running)
-            released = await _release(running.url, policies, root)
+            released = await _release(running.url, policies, root, reason)
             if released is None:  # an external server may be without a store
                 running.policies = policies or DEFAULT_POLICIES
             else:
@@ -103,7 +112,7 @@ def _leave_credentials(running: Fabric) -> None:
         running.local.hand_out(default_file(), "operator", OPERATOR)
 
 
-async def _release(url: str, policies: Path | None, identity: Identity) -> Released | None:
+async def _release(url: str, policies: Path | None, identity: Identity, reason: str) -> Released | None:
     """Release the policies given, or the examples if there were never any; None if there is no policy store."""
     async with connect(url, name="up") as bus:
         if not await bus.has_jetstream():
@@ -113,9 +122,8 @@ async def _release(url: str, policies: Path | None, identity: Identity) -> Relea
         history = await publisher.history()
         if policies is None and history and history[-1].released is not None:
             return history[-1].released
-        return (
-            await publisher.push(read_folder(policies or DEFAULT_POLICIES), "by `authfabric up`")
-        ).released
+        bundle = read_tested(policies or DEFAULT_POLICIES, ())
+        return (await publisher.push(bundle, "by `authfabric up`", force=reason)).released
 
 
 def _security(running: Fabric) -> str:

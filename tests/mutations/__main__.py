@@ -19,6 +19,7 @@ from tests.mutations.answers import ANSWERS
 from tests.mutations.bus import BUS
 from tests.mutations.events import EVENTS
 from tests.mutations.mutation import ROOT, Mutation
+from tests.mutations.policies import POLICIES
 from tests.mutations.trust import TRUST
 
 SECONDS = 300
@@ -29,7 +30,7 @@ _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p",
 def main(words: Sequence[str]) -> int:
     chosen = [
         each
-        for each in BUS + ANSWERS + EVENTS + TRUST
+        for each in BUS + ANSWERS + EVENTS + TRUST + POLICIES
         if not words or any(word in each.test for word in words)
     ]
     with tempfile.TemporaryDirectory(prefix="authfabric-mutations-") as folder:

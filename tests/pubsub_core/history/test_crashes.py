@@ -27,7 +27,7 @@ async def test_past_and_future_are_the_whole_exactly_once_although_both_brokers_
     async with stage(["bench"], Ground.OPEN) as (domain,):
         kind = EventType.new("bench.Sighting", domain.key.public, [("number", "integer")], uuid4)
         await domain.publish_types(SignedType.sign(kind, domain.key))
-        await domain.release(OPEN)
+        await domain.release(OPEN, force="what crashes do is the question")
         await domain.start_pdp()
         for name, where in (("north", url), ("south", f"sqlite:///{tmp_path / 'south.db'}")):
             key = ["--history", where, "--history-key", str(tmp_path / f"{name}.history.key")]

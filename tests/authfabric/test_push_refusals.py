@@ -1,0 +1,87 @@
+"""What `policy push` refuses: what `check` calls an error, failing cases, everything to everyone without a reason."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from authfabric.fabric import Fabric
+from pep import Enforcer
+from tests.authfabric.pushing import authfabric, released
+
+EVERYTHING = "- {uid: all, effect: allow, targets: {}, rules: {}}\n"
+
+
+@pytest.fixture
+async def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fabric]:
+    """A replica that follows releases; the first lets in ann alone."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    async with released(tmp_path / "policies", 1) as running:
+        yield running
+
+
+def folder(path: Path, **texts: str) -> str:
+    path.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (path / f"{name}.yaml").write_text(text)
+    return str(path)
+
+
+async def still_only_ann(url: str) -> bool:
+    async with Enforcer.connect(url) as pep:
+        answers = [(await pep.check(name, "/x", "read")).allowed for name in ("ann", "eve")]
+    _, history = await authfabric("policy", "list", "--url", url)
+    return answers == [True, False] and len(history) == 1
+
+
+async def test_what_check_calls_an_error_is_not_released(running, tmp_path):
+    wrong = folder(
+        tmp_path / "wrong",
+        bundle="attributes: {subject: {role: string}}",
+        policy="- {uid: p, effect: allow, targets: {subject_id: eve},"
+        " rules: {subject: {$.rloe: {condition: NotExists}}}}",
+    )
+    assert (await authfabric("policy", "check", wrong))[0] == 1
+    assert (await authfabric("policy", "push", wrong, "--url", running.url))[0] == 3
+    assert await still_only_ann(running.url)
+    code, _ = await authfabric("policy", "build", wrong, "--out", str(tmp_path / "wrong.bundle"))
+    assert (code, (tmp_path / "wrong.bundle").exists()) == (3, False)
+
+
+async def test_policies_that_fail_their_cases_are_not_released(running, tmp_path):
+    failing = folder(
+        tmp_path / "failing",
+        policy="- {uid: p, effect: allow, targets: {subject_id: eve}, rules: {}}",
+        cases="- {subject: eve, object: /x, action: read, expect: deny}",
+    )
+    assert (await authfabric("policy", "test", failing))[0] == 1
+    assert (await authfabric("policy", "push", failing, "--url", running.url))[0] == 3
+    assert await still_only_ann(running.url)
+    code, _ = await authfabric("policy", "build", failing, "--out", str(tmp_path / "failing.bundle"))
+    assert (code, (tmp_path / "failing.bundle").exists()) == (3, False)
+
+
+async def test_everything_to_everyone_is_released_for_a_reason_only_which_the_history_tells(
+    running, tmp_path
+):
+    push = ("policy", "push", folder(tmp_path / "all", policy=EVERYTHING), "--wait", "--url", running.url)
+    assert (await authfabric(*push))[0] == 3
+    assert (await authfabric(*push, "--force", " "))[0] == 2
+    assert await still_only_ann(running.url)
+    assert (await authfabric(*push, "--force", "a demo for one day"))[0] == 0
+    async with Enforcer.connect(running.url) as pep:
+        assert (await pep.check("eve", "/x", "delete")).allowed
+    _, history = await authfabric("policy", "list", "--url", running.url)
+    assert [each["forced"] for each in history] == ["a demo for one day", ""]
+
+
+async def test_a_rollback_to_everything_for_everyone_tells_the_reason_again(running, tmp_path):
+    push = ("policy", "push", "--url", running.url)
+    await authfabric(*push, folder(tmp_path / "all", policy=EVERYTHING), "--force", "a demo for one day")
+    await authfabric(*push, str(tmp_path / "policies"))
+    code, _ = await authfabric("policy", "rollback", "2", "--url", running.url)
+    _, history = await authfabric("policy", "list", "--url", running.url)
+    assert code == 0
+    assert [each["forced"] for each in history] == ["a demo for one day", "", "a demo for one day", ""]
