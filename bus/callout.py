@@ -33,11 +33,11 @@ class Arrival:
     user: str
     """The key that the server has made up for this connection: the answer must be about it."""
     key: str
-    """The public key that is claimed."""
+    """The connection key that is claimed."""
     signature: str
     nonce: str
     token: str
-    """What was sent along: a capability chain, encoded."""
+    """What was sent along: whom the connection key speaks for, and a capability chain, encoded."""
     name: str = ""
     certificate: str = ""
     """The TLS certificate in PEM, if one was verified."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from bus.address import servers
 from bus.client import GuardedClient
-from bus.credentials import Credentials
+from bus.credentials import Credentials, connection_key
 from bus.tasks import end_task
 
 _SURVIVE_FROZEN_NODES: dict[str, Any] = {
@@ -52,7 +52,7 @@ class Call:
         """Try one server after the other, without end."""
         own: dict[str, Any] = {}
         if (credentials := self.credentials()) is not None:
-            client._public_nkey = str(credentials.identity.public)
+            client._public_nkey = str(connection_key(credentials.identity).public)
             own = {"signature_cb": self._sign, "token": self._token}
             if credentials.tls is not None:  # from the first byte, so that nobody can talk us out of it
                 own |= {"tls": credentials.tls, "tls_handshake_first": True}
@@ -72,7 +72,7 @@ class Call:
     def _sign(self, nonce: str) -> bytes:
         credentials = self.credentials()
         assert credentials is not None
-        return base64.b64encode(credentials.identity.sign(nonce.encode()))
+        return base64.b64encode(connection_key(credentials.identity).sign(nonce.encode()))
 
     def _token(self) -> str | None:
         credentials = self.credentials()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from authz import Identity, PublicKey
 from bus.callout import account_key
+from bus.credentials import connection_key
 
 ACCOUNT = "APP"
 """The account that everybody is in."""
@@ -35,13 +36,13 @@ class ServiceKeys:
         return cls(*(Identity.from_seed(service.derive(f"bus {name}")) for name in names))
 
     def names(self) -> ServiceNames:
-        each = (self.issuer, self.callout, self.system, self.member)
-        return ServiceNames(*(identity.public for identity in each))
+        connecting = map(connection_key, (self.callout, self.system, self.member))
+        return ServiceNames(self.issuer.public, *(key.public for key in connecting))
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceNames:
-    """The public halves of those keys: what a server is told."""
+    """What a server is told of those keys: who signs its answers, and the keys by which the others connect."""
 
     issuer: PublicKey
     callout: PublicKey

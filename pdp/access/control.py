@@ -1,8 +1,10 @@
 """Whether somebody may connect: the certificate loop, closed, and what the chain proves, as subjects.
 
 After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscribe Systems", section IV: the
-server's nonce is the challenge, and whoever signed it presents a chain that must end with their key. Invariant:
-nobody is let in for longer, or to more, than a sound chain that ends with a key they have just proved to hold.
+server's nonce is the challenge, and whoever signed it presents a chain that must end with their key. What signs it is
+a connection key, since a server chooses nonces; the holder of the chain has bound that key to its own. Invariant:
+nobody is let in for longer, or to more, than a sound chain that ends with a key for which they have just proved to
+speak.
 """
 
 from __future__ import annotations
@@ -47,10 +49,10 @@ _MARK_BYTES = 16
 
 
 class NotAdmitted(AuthFabricError):
-    """Somebody was turned away: `problem` says why, to us and not to them."""
+    """Somebody was turned away: `problem` says why, to us and not to them. `key` is empty where none was proved."""
 
     def __init__(self, key: str, problem: str) -> None:
-        super().__init__(f"`{key}` {problem}")
+        super().__init__(f"`{key}` {problem}" if key else f"somebody who proves no key {problem}")
         self.key = key
         self.problem = problem
 
@@ -64,7 +66,15 @@ class AccessRules:
     connections: int = 256
     """How many one key may have at once."""
     needs_certificate: bool = True
-    """Whether the TLS certificate must be over the same key, so that no server in between can pass a proof on."""
+    """Whether the TLS certificate must be over the holder's key, so that no server in between can pass a proof on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Somebody who has proved to speak for a key, and the capability chain that they present."""
+
+    key: PublicKey
+    chain: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +117,26 @@ class AccessControl:
 
     def admit(self, arrival: Arrival, at: float) -> Admitted:
         """Let somebody in, or raise NotAdmitted."""
+        return self.empower(self.identify(arrival), at)
+
+    def identify(self, arrival: Arrival) -> Identified:
+        """Who arrives, whatever they may do, or raise NotAdmitted."""
         try:
-            key = _prove(arrival)
+            connection = _prove(arrival)
+            presented = read_token(arrival.token)
+            key = presented.verify(connection)
             self._check_certificate(arrival, key)
-            proved = self.prove(read_token(arrival.token), key, at)
         except AuthFabricError as error:
-            raise NotAdmitted(arrival.key or "nobody", f"is refused: {error}") from None
-        return self._admitted(key, proved, at)
+            raise NotAdmitted("", f"is refused: {error}") from None
+        return Identified(key, presented.chain)
+
+    def empower(self, who: Identified, at: float) -> Admitted:
+        """Let somebody in by what they present, or raise NotAdmitted."""
+        try:
+            proved = self.prove(who.chain, who.key, at)
+        except AuthFabricError as error:
+            raise NotAdmitted(str(who.key), f"is refused: {error}") from None
+        return self._admitted(who.key, proved, at)
 
     def prove(self, chain: bytes, key: PublicKey, at: float) -> list[Reduced]:
         """All that a chain proves of this key. Raises ChainRefused or MalformedCertificate if that is nothing."""
@@ -204,7 +227,7 @@ def read_label(label: str) -> tuple[str, frozenset[bytes]]:
 
 
 def _prove(arrival: Arrival) -> PublicKey:
-    """The key that signed the server's nonce."""
+    """The connection key, which has signed the server's nonce."""
     key = PublicKey.parse(arrival.key)
     text = arrival.signature.replace("-", "+").replace("_", "/")  # clients write it in either alphabet
     try:

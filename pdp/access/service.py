@@ -145,13 +145,13 @@ class AccessService:
             self._callout.send(reply, answer)
 
     def _decide(self, arrival: Arrival, now: float) -> Admitted:
-        if self.census.banned(arrival.key, now):
-            raise NotAdmitted(arrival.key, "is refused: it took more than its share a moment ago")
-        if self.census.count(arrival.key) >= self.control.rules.connections:
-            raise NotAdmitted(
-                arrival.key, f"is refused: it has {self.control.rules.connections} connections already"
-            )
-        return self.control.admit(arrival, now)
+        who = self.control.identify(arrival)
+        key, most = str(who.key), self.control.rules.connections
+        if self.census.banned(key, now):
+            raise NotAdmitted(key, "is refused: it took more than its share a moment ago")
+        if self.census.count(key) >= most:
+            raise NotAdmitted(key, f"is refused: it has {most} connections already")
+        return self.control.empower(who, now)
 
     def _remember(self, now: float, arrival: Arrival, admitted: Admitted) -> None:
         while self._recent and self._recent[0][0] < now - _RECENT:

@@ -40,6 +40,17 @@ class InvalidPlan(EventError):
         self.problem = problem
 
 
+class StateUnreadable(EventError):
+    """The state of a key manager that its key does not open: `name` says which."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the state `{name}` cannot be opened with this key: it was altered, or sealed by a version that derived"
+            " secrets otherwise; appoint a manager with a new key"
+        )
+        self.name = name
+
+
 class PlanReplaced(EventError):
     """A type's keys were managed in this way before, and are managed in another since `since`."""
 

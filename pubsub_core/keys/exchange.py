@@ -4,8 +4,8 @@ A question is encrypted to the manager's X25519 key under a key pair drawn for i
 asks; so nobody else sees who asks for what, with which capability. The answer is encrypted to the same pair: it
 cannot be read later, even by whoever comes to have the asker's own key.
 
-All replicas of a manager share its identity. What else they must share follows from it: Ed25519 signatures are
-deterministic, so a signature under a name that nothing else is signed under is a secret that only its holder has.
+All replicas of a manager share its identity. What else they must share is derived from its private key. No secret comes
+of a signature: those are shown to others, and some are made over what others chose.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Secrets:
     """What all who have an identity have in common by it alone, in one of its offices."""
 
     def __init__(self, identity: Identity, office: str = "key manager") -> None:
-        root = identity.sign(b"authfabric secrets of a " + office.encode() + b" 1\0")
+        root = identity.derive(f"secrets of a {office}")
         self._pair = X25519PrivateKey.from_private_bytes(derive(root, "exchange"))
         self.public = self._pair.public_key().public_bytes_raw()
         self._state = derive(root, "state")

@@ -24,7 +24,7 @@ from bus.revocations import RevocationFeed
 from bus.state_store import StateMoved, StateStore
 from bus.subjects import KEYS, key_changes, key_manager, key_requests
 from bus.tasks import end_task
-from pubsub_core.keys.errors import AdmissionRefused, CannotOpen
+from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, StateUnreadable
 from pubsub_core.keys.exchange import Secrets
 from pubsub_core.keys.key_group import Change, GroupRecord, KeyGroup, Rules, Welcome
 from pubsub_core.keys.manager import Admission, KeyOffice
@@ -74,7 +74,7 @@ class KeyManager:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Answer requests and keep the schedule, for the length of the block. Raises PlanReplaced."""
+        """Answer requests and keep the schedule, for the length of the block. Raises PlanReplaced, StateUnreadable."""
         type_id = self._office.keyed.id
         await self._save_plan()
 
@@ -216,7 +216,10 @@ class KeyManager:
         await self._store.write(self._name(id_), self._secrets.seal_state(self._name(id_), content), revision)
 
     def _open(self, id_: str, sealed: bytes) -> bytes:
-        return self._secrets.open_state(self._name(id_), sealed)
+        try:
+            return self._secrets.open_state(self._name(id_), sealed)
+        except CannotOpen:
+            raise StateUnreadable(self._name(id_)) from None
 
     def _tell(self, group: KeyGroup) -> None:
         """Tell all members of the last change."""

@@ -14,7 +14,7 @@ from authz import Identity
 from bus import Connection, NatsServer, NoResponders, NotConnected, ReplyTimeout, cluster
 from bus.address import URL_VARIABLE, configured_url
 from bus.client import GuardedClient
-from bus.credentials import Credentials
+from bus.credentials import Credentials, connection_key
 from bus.errors import BadMessage
 from bus.server import free_ports
 from tests.attacker import Attacker
@@ -273,7 +273,9 @@ class TestClosedByTheServer:
 class TestIdentity:
     @staticmethod
     def only(identity: Identity) -> NatsServer:
-        return NatsServer(extra=f"authorization {{ users: [ {{ nkey: {identity.public} }} ] }}\n")
+        return NatsServer(
+            extra=f"authorization {{ users: [ {{ nkey: {connection_key(identity).public} }} ] }}\n"
+        )
 
     async def test_a_server_that_knows_the_key_accepts_it(self):
         identity = Identity.generate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from authz import Identity
 from authz.spki import Capability, Notice, Validity, encode_chain, parse_authority, unparse_chain
 from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
+from bus.credentials import Presented
 
 OWNER, HOLDER = Identity.from_seed(bytes(32)), Identity.from_seed(b"h" * 32)
 GRANTS = 'network: shop\naction: connect\ntype: a.*\naction: publish\nattributes: x = "y", z\nrate: 9 per 5 seconds'
@@ -34,7 +34,7 @@ def seeds() -> dict[str, bytes]:
         "2-notice": encode(notice),
         "3-text": unparse_chain([link]).encode(),
         "3-notice": unparse_notice(notice).encode(),
-        "4-token": base64.b64encode(chain),
+        "4-token": Presented.of(HOLDER, chain).encode().encode(),
         "5-arrival": json.dumps({"nats": body}).encode(),
     }
 

@@ -15,12 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations.answers import ANSWERS
-from tests.mutations.bus import BUS
-from tests.mutations.events import EVENTS
+from tests.mutations.catalogue import MUTATIONS
 from tests.mutations.mutation import ROOT, Mutation
-from tests.mutations.policies import POLICIES
-from tests.mutations.trust import TRUST
 
 SECONDS = 300
 _ENVIRONMENT = {"AUTHFABRIC_TEST_PATIENCE": "10"}  # most tests fail here, and by waiting
@@ -28,11 +24,7 @@ _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p",
 
 
 def main(words: Sequence[str]) -> int:
-    chosen = [
-        each
-        for each in BUS + ANSWERS + EVENTS + TRUST + POLICIES
-        if not words or any(word in each.test for word in words)
-    ]
+    chosen = [each for each in MUTATIONS if not words or any(word in each.test for word in words)]
     with tempfile.TemporaryDirectory(prefix="authfabric-mutations-") as folder:
         copy = Path(folder, "project")
         _copy(copy)

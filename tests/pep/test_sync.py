@@ -13,7 +13,7 @@ import pytest
 
 from authz import Decision, Identity, InvalidRequest, Reason, Request
 from bus import NatsServer, NotConnected
-from bus.credentials import Credentials
+from bus.credentials import Credentials, connection_key
 from bus.server import free_ports
 from pep import AccessDenied, Strategy, SyncEnforcer
 from tests.deciders import Gated, Readers
@@ -92,7 +92,7 @@ def test_without_a_server_it_says_so_and_leaves_no_thread():
 
 async def test_it_has_an_identity_too():
     identity = Identity.generate()
-    extra = f"authorization {{ users: [ {{ nkey: {identity.public} }} ] }}\n"
+    extra = f"authorization {{ users: [ {{ nkey: {connection_key(identity).public} }} ] }}\n"
 
     def work(url: str) -> Decision:
         with SyncEnforcer.connect(url, credentials=Credentials(identity)) as pep:

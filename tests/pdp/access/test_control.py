@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from authz import Identity
 from authz.spki import (
@@ -24,6 +25,7 @@ from authz.spki import (
 from authz.spki.validity import Recheck
 from bus.callout import Arrival
 from bus.certificates import Lifetime, Subject, certify
+from bus.credentials import Presented, connection_key
 from pdp.access import AccessControl, AccessRules, NotAdmitted
 from pdp.access.control import read_label, write_label
 
@@ -45,10 +47,20 @@ def control(*holdings, rules=AccessRules(needs_certificate=False)):
     return AccessControl(Verifier(owners), SERVICE.public, holdings or [(BLANKET,)], rules)
 
 
-def arrival(*chain, signer=CLIENT, key=CLIENT, nonce="nonce", signed="nonce", token=None, certificate=""):
-    signature = base64.b64encode(signer.sign(signed.encode())).decode()
-    sent = base64.b64encode(encode_chain(chain)).decode() if token is None else token
-    return Arrival("N1", 7, "U", str(key.public), signature, nonce, sent, certificate=certificate)
+def arrival(
+    *chain,
+    signer=CLIENT,
+    key=CLIENT,
+    holder=CLIENT,
+    nonce="nonce",
+    signed="nonce",
+    token=None,
+    certificate="",
+):
+    signature = base64.b64encode(connection_key(signer).sign(signed.encode())).decode()
+    sent = Presented.of(holder, encode_chain(chain)).encode() if token is None else token
+    connection = connection_key(key).public
+    return Arrival("N1", 7, "U", str(connection), signature, nonce, sent, certificate=certificate)
 
 
 def refusal(*chain, at=NOW, by=None, **options) -> str:
@@ -66,7 +78,18 @@ class TestTheLoop:
     def test_a_stolen_chain_is_worth_nothing_without_its_key(self):
         stolen = capability(SERVICE, CLIENT)
         assert "signature is not valid" in refusal(stolen, signer=OTHER)
-        assert "empowers" in refusal(stolen, signer=OTHER, key=OTHER)
+        assert "empowers" in refusal(stolen, signer=OTHER, key=OTHER, holder=OTHER)
+
+    def test_a_connection_key_speaks_for_nobody_who_has_not_bound_it(self):
+        """Whoever copied what another presented has the binding of that one's connection key, and no other."""
+        chain = capability(SERVICE, CLIENT)
+        assert "signature is not valid" in refusal(chain, signer=OTHER, key=OTHER)
+        forged = replace(Presented.of(OTHER, encode_chain([chain])), holder=CLIENT.public.raw)
+        assert "signature is not valid" in refusal(signer=OTHER, key=OTHER, token=forged.encode())
+
+    def test_nobody_is_called_by_a_key_that_it_did_not_prove(self):
+        said = refusal(capability(SERVICE, CLIENT), signer=OTHER)
+        assert not [key for key in (CLIENT, connection_key(CLIENT)) if str(key.public) in said]
 
     def test_a_proof_for_another_challenge_does_not_count(self):
         assert "signature is not valid" in refusal(capability(SERVICE, CLIENT), signed="another")
@@ -138,6 +161,7 @@ class TestChains:
     @given(st.binary(max_size=400))
     def test_junk_in_place_of_a_chain_is_refused(self, junk):
         refusal(token=base64.b64encode(junk).decode())
+        refusal(token=Presented.of(CLIENT, junk).encode())
 
     @given(st.text(max_size=60))
     def test_junk_in_place_of_a_token_is_refused(self, junk):
@@ -146,7 +170,8 @@ class TestChains:
     @settings(max_examples=200)
     @given(st.data())
     def test_a_certificate_with_a_flipped_bit_is_refused(self, data):
-        good = bytearray(encode_chain([capability(SERVICE, CLIENT)]))
+        token = Presented.of(CLIENT, encode_chain([capability(SERVICE, CLIENT)])).encode()
+        good = bytearray(base64.b64decode(token))
         place = data.draw(st.integers(0, len(good) - 1))
         good[place] ^= 1 << data.draw(st.integers(0, 7))
         refusal(token=base64.b64encode(good).decode())

@@ -1,10 +1,12 @@
 """What is said to a manager is for it alone, its answer for the asker alone, and its state for its replicas alone."""
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Identity
+from pubsub_core.keys.derivation import derive
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.exchange import Question, Secrets, ask
 
@@ -55,3 +57,15 @@ def test_state_opens_under_its_own_name_only():
     for name, data in (("type.b", sealed), ("type.a", sealed[:-1]), ("type.a", b"")):
         with pytest.raises(CannotOpen):
             secrets.open_state(name, data)
+
+
+def test_no_secret_comes_of_a_signature():
+    """Signatures are shown to others, and some are made over what others chose."""
+    for office in ("broker", "key manager"):
+        root = MANAGER.sign(f"authfabric secrets of a {office} 1\0".encode())
+        pair = X25519PrivateKey.from_private_bytes(derive(root, "exchange"))
+        assert Secrets(MANAGER, office).public != pair.public_key().public_bytes_raw()
+
+
+def test_another_office_has_other_secrets():
+    assert Secrets(MANAGER, "broker").public != Secrets(MANAGER).public

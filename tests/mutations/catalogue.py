@@ -1,0 +1,20 @@
+"""All the defences that can be taken away."""
+
+from __future__ import annotations
+
+from tests.mutations.answers import ANSWERS
+from tests.mutations.bus import BUS
+from tests.mutations.events import EVENTS
+from tests.mutations.keys import KEYS
+from tests.mutations.mutation import Mutation
+from tests.mutations.policies import POLICIES
+from tests.mutations.trust import TRUST
+
+MUTATIONS: list[Mutation] = [
+    *BUS,
+    *ANSWERS,
+    *EVENTS,
+    *KEYS,
+    *POLICIES,
+    *TRUST,
+]
