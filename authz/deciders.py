@@ -7,7 +7,8 @@ once; the rest is one comparison until a chain ends or a revocation is heard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from authz.agreement import AgreementKey, AnswerMac
 from authz.errors import AuthFabricError, InvalidSignature
@@ -15,7 +16,8 @@ from authz.identity import PublicKey
 from authz.introduction import Introduction
 from authz.request import Request
 from authz.spki.authority import Grant
-from authz.spki.errors import ChainRefused, InvalidCapability, UseRefused
+from authz.spki.capability import decode_chain
+from authz.spki.errors import ChainRefused, InvalidCapability, RevocationUnknown, UseRefused
 from authz.spki.ownership import Owners
 from authz.spki.reduction import Reduced
 from authz.spki.resource import Kind, Resource, Right
@@ -27,6 +29,11 @@ MAX_DECIDERS = 4096
 """The most deciders that are remembered: a key that may delegate could make up any number of them."""
 OBJECTS_KEPT = 65_536
 """The most objects for which a decider remembers whether its authority covers them."""
+
+
+Follow: TypeAlias = Callable[[PublicKey, PublicKey], bool]
+"""Has what a key revoked read from now on, and says whether it is known. The second key is the one that brought it in:
+a root, or else whom the root has empowered."""
 
 
 class Decider:
@@ -106,10 +113,14 @@ class Decider:
 class Deciders:
     """The deciders known to one asker. Each root owns all objects of the domain it is trusted for."""
 
-    def __init__(self, roots: Iterable[PublicKey], most: int = MAX_DECIDERS) -> None:
+    def __init__(
+        self, roots: Iterable[PublicKey], most: int = MAX_DECIDERS, follow: Follow = lambda key, by: True
+    ) -> None:
+        """Nobody is introduced before it is known what those have revoked on whom its chain rests, as `follow` says."""
         everything = Resource.of(Kind.OBJECT, "*")
         self._verifiers = [Verifier(Owners([(everything, root)]), size=most) for root in roots]
         self._most = most
+        self._follow = follow
         self._known: dict[bytes, Decider] = {}
         self._revocations = Revocations()
         self._own = AgreementKey.generate()
@@ -129,6 +140,7 @@ class Deciders:
     def introduce(self, data: bytes, at: float) -> Decider:
         """Get to know a decider. Raises ChainRefused, MalformedCertificate, InvalidSignature or InvalidKey.
 
+        RevocationUnknown says that it may be introduced once more is known.
         Of two introductions by one key the one that lasts longer counts: whoever repeats an older one
         changes nothing.
         """
@@ -142,27 +154,50 @@ class Deciders:
             known = self._known[introduction.key] = Decider(introduction, reduced, until, self._own)
         return known
 
-    def accept(self, notice: Notice, at: float) -> bool:
-        """Heed a revocation from now on; False if there is no room. Raises InvalidSignature if it is forged."""
-        if notice.issuer not in self._revocations.revoked and len(self._revocations.revoked) >= self._most:
-            return False
-        self._revocations = self._revocations.accept(notice).forget(at)
-        for verifier in self._verifiers:
-            verifier.revocations = self._revocations
+    def accept(self, notice: Notice, at: float) -> None:
+        """Heed a revocation from now on. Raises InvalidSignature if it is forged."""
+        self._heed(self._revocations.accept(notice).forget(at))
         for key, decider in list(self._known.items()):
             self._check(key, decider, at)
-        return True
+
+    def forget(self, revoker: PublicKey) -> None:
+        """Forget what a key has revoked, and with it every decider whose chain it could have taken back."""
+        for key, decider in list(self._known.items()):
+            if any(revoker in link.revokers for link in decider.reduced.links):
+                del self._known[key]
+        self._heed(self._revocations.without(revoker))
+
+    def _heed(self, revocations: Revocations) -> None:
+        self._revocations = revocations
+        for verifier in self._verifiers:
+            verifier.revocations = revocations
 
     def _verify(self, introduction: Introduction, at: float) -> tuple[Reduced, float]:
         problem: AuthFabricError = InvalidSignature()
         for verifier in self._verifiers:
             try:
                 reduced = introduction.verify(verifier, at)
+            except RevocationUnknown as error:
+                self._follow(error.key, _words_of(introduction)[min(error.link, 2) - 1])
+                raise
             except AuthFabricError as error:
                 problem = error
             else:
+                self._check_known(introduction, reduced)
                 return reduced, reduced.until(self._revocations)
         raise problem
+
+    def _check_known(self, introduction: Introduction, reduced: Reduced) -> None:
+        """Raise RevocationUnknown unless it is known what those have revoked on whom the chain rests."""
+        root, *empowered = _words_of(introduction)
+        unknown = [
+            (number, key)
+            for number, link in enumerate(reduced.links, start=1)
+            for key in link.revokers
+            if not self._follow(key, root if number == 1 else empowered[0])
+        ]
+        for number, key in unknown:
+            raise RevocationUnknown(number, key, f"could be revoked by `{key}`: what it revoked is not known")
 
     def _check(self, key: bytes, decider: Decider, at: float) -> bool:
         """Look at a chain again, and forget whom it no longer empowers."""
@@ -178,6 +213,11 @@ class Deciders:
         """Evict the oldest decider if the table is full."""
         if len(self._known) >= self._most and key not in self._known:
             self._known.pop(next(iter(self._known)))
+
+
+def _words_of(introduction: Introduction) -> list[PublicKey]:
+    """On whose word the links of a chain count: the root's for the first, and whom it empowered for all others."""
+    return [certificate.issuer for certificate in decode_chain(introduction.chain)[:2]]
 
 
 def _conditions(grant: Grant) -> bool:

@@ -132,6 +132,11 @@ class Connection:
         """Whether the server connected to is one of a cluster."""
         return bool(self._client._server_info.get("cluster"))
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether there can be no stream here: the server is alone, and says that it has no JetStream."""
+        return not self.clustered and not self._client._server_info.get("jetstream")
+
     def send(self, subject: str, payload: bytes, reply: str = "") -> None:
         """Publish now, without waiting."""
         client = self._client

@@ -6,7 +6,7 @@ is trusted with nothing but keeping.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from nats.js.kv import KeyValue
@@ -56,8 +56,8 @@ class RecordStore:
         try:
             await within(bucket.create(name, data))
         except WrongLast:
-            found = [each for each in await self.since(0) if each.name == name]
-            if not found or found[-1].data != data:
+            found = await read_entry(self._connection, self._bucket, name)
+            if found is None or found.data != data:
                 raise RecordExists(name) from None
 
     async def write(self, name: str, data: bytes, number: int) -> int:
@@ -85,19 +85,32 @@ class RecordStore:
 
         With `below`, only those whose names begin with these tokens.
         """
-        found: list[Record] = []
-        names = f"{below}.>" if below else ">"
-        while (entry := await read_entry(self._connection, self._bucket, names, number + 1)) is not None:
+        return [record async for record in self.read(number, below)]
+
+    async def read(self, number: int, below: str = "") -> AsyncIterator[Record]:
+        """The same, one after the other: whoever is interrupted goes on from the last."""
+        while (
+            entry := await read_entry(self._connection, self._bucket, _names(below), number + 1)
+        ) is not None:
             number = entry.revision
-            found.append(Record(number, entry.key, entry.data))
-        return found
+            yield Record(number, entry.key, entry.data)
+
+    async def newest(self, below: str = "") -> int:
+        """The number of the newest record; 0 if there is none."""
+        entry = await read_entry(self._connection, self._bucket, _names(below))
+        return 0 if entry is None else entry.revision
 
     async def listen(self, on_news: Callable[[], None], below: str = "") -> Subscription:
         """Call back whenever there may be a new record, with `below` one whose name begins with these tokens."""
-        heard = f"{recorded(self._bucket)}.{f'{below}.>' if below else '>'}"
+        heard = f"{recorded(self._bucket)}.{_names(below)}"
         return await self._connection.listen(heard, lambda *_: on_news())
 
     async def _open(self) -> KeyValue:
         if self._opened is None:
             self._opened = await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))
         return self._opened
+
+
+def _names(below: str) -> str:
+    """The pattern of the names that begin with these tokens."""
+    return f"{below}.>" if below else ">"

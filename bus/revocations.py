@@ -1,7 +1,8 @@
 """The revocation feed: notices in a store that everyone reads, with a push for each new one.
 
 The store is trusted with nothing but keeping: whoever reads a notice verifies it. Nothing is ever taken out, so what
-was missed while a connection was away is found when it is back.
+was missed while a connection was away is found when it is back. Each notice stands below its issuer's key, so whoever
+relies on some issuers only reads theirs, however much others have written.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from authz import AuthFabricError
+from authz import AuthFabricError, PublicKey
+from authz.errors import InvalidSignature
 from authz.spki import Notice
 from authz.spki.capability import decode, encode
 from authz.spki.revocation import MAX_NOTICE_BYTES
 from bus.connection import Connection
 from bus.errors import BusError
-from bus.record_store import RecordStore
+from bus.record_store import Record, RecordStore
 from bus.subjects import REVOCATIONS
 from bus.tasks import in_background
 
 LOOK_SECONDS = 10.0
 """How often the store is asked at least, besides whenever there is news."""
 RETRY_SECONDS = 0.5
-"""How soon it is asked again as long as it has never answered."""
+"""How soon it is asked again as long as it does not answer."""
 
 _log = logging.getLogger("authfabric.bus")
 
@@ -42,10 +44,16 @@ async def publish_notice(connection: Connection, notice: Notice) -> None:
 class RevocationFeed:
     """`async with RevocationFeed(bus, accept)`: hands over every notice that is stored, and each new one."""
 
-    def __init__(self, connection: Connection, accept: Callable[[Notice], object]) -> None:
-        """`accept` verifies what it is given, and raises an AuthFabricError for what is not well signed."""
+    def __init__(
+        self, connection: Connection, accept: Callable[[Notice], object], issuer: PublicKey | None = None
+    ) -> None:
+        """`accept` verifies what it is given, and raises an AuthFabricError for what is not well signed.
+
+        With an issuer, only that one's notices are read.
+        """
         self._connection = connection
         self._accept = accept
+        self._below = "" if issuer is None else str(issuer)
         self._store = RecordStore(connection, REVOCATIONS)
         self._news = asyncio.Event()
         self._seen = 0
@@ -53,14 +61,15 @@ class RevocationFeed:
         self.refused = 0
         """How many records were no notices, or forged."""
         self.read = asyncio.Event()
-        """Set once everything that was stored before has been handed over."""
-        self._looked = asyncio.Event()
+        """Set while everything has been handed over that was stored when the store was last asked."""
+        self.problem = "the store has not been read yet"
+        """Why it is not set; nothing if it is."""
 
     async def __aenter__(self) -> Self:
-        subscription = await self._store.listen(self._news.set)
+        subscription = await self._store.listen(self._news.set, self._below)
         self._stack.push_async_callback(subscription.cancel)
-        self._connection.on_ready.append(self._news.set)
-        self._stack.callback(self._connection.on_ready.remove, self._news.set)
+        self._connection.on_ready.append(self._look_again)
+        self._stack.callback(self._connection.on_ready.remove, self._look_again)
         in_background(self._stack, self._follow())
         return self
 
@@ -70,31 +79,61 @@ class RevocationFeed:
         with contextlib.suppress(BusError):
             await self._stack.aclose()
 
-    async def first_look(self, seconds: float) -> None:
-        """Return when the store was asked for the first time, answer or not; at the latest after so many seconds."""
-        try:
-            await asyncio.wait_for(self._looked.wait(), seconds)
-        except TimeoutError:
-            _log.warning("what was revoked is not known yet: the store does not answer")
+    async def first_look(self, seconds: float) -> bool:
+        """Wait until the store has been read; False if it hands over nothing for so many seconds."""
+        while not self.read.is_set():
+            before = self._seen
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.read.wait(), seconds)
+            if not self.read.is_set() and self._seen == before:
+                _log.warning("what was revoked is not known yet: %s", self.problem)
+                return False
+        return True
+
+    def _look_again(self) -> None:
+        """Something may have been stored while the connection was away."""
+        self.read.clear()
+        self.problem = "the store has not been read since the connection was lost"
+        self._news.set()
 
     async def _follow(self) -> None:
         while True:
-            with contextlib.suppress(BusError):  # without a store nothing can have been taken back there
-                for record in await self._store.since(self._seen):
-                    if record.data:  # whoever takes one out takes nothing back
-                        self._take(record.data)
-                    self._seen = record.number
-                self.read.set()
-            self._looked.set()
+            try:
+                await self._look()
+            except BusError as error:
+                if self._connection.keeps_nothing:  # without a store nothing can have been taken back there
+                    self._set_read()
+                else:
+                    self.read.clear()
+                    self.problem = str(error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(
                     self._news.wait(), LOOK_SECONDS if self.read.is_set() else RETRY_SECONDS
                 )
             self._news.clear()
 
-    def _take(self, data: bytes) -> None:
+    async def _look(self) -> None:
+        """Read on, at least to what is the newest now: whoever writes on and on does not keep a look from ending."""
+        newest = await self._store.newest(self._below)
+        async for record in self._store.read(self._seen, self._below):
+            self._take(record)
+            self._seen = record.number
+            if self._seen >= newest:
+                self._set_read()
+        self._set_read()
+
+    def _set_read(self) -> None:
+        self.read.set()
+        self.problem = ""
+
+    def _take(self, record: Record) -> None:
+        if not record.data:  # whoever takes one out takes nothing back
+            return
         try:
-            self._accept(decode(data, Notice, MAX_NOTICE_BYTES))
+            notice = decode(record.data, Notice, MAX_NOTICE_BYTES)
+            if not record.name.startswith(f"{notice.issuer}."):
+                raise InvalidSignature
+            self._accept(notice)
         except AuthFabricError as error:
             self.refused += 1
             _log.warning("a revocation is not heeded: %s", error)

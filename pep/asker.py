@@ -156,7 +156,14 @@ class Asker:
             Reason.BUSY: f"every PDP that serves `{thing}` was too busy for {seconds:g} s",
             Reason.NOT_CONNECTED: f"not connected to `{self.connection.address}`",
         }
-        return Decision(False, reason, detail=problem or words[reason])
+        return Decision(False, reason, detail=problem or words[reason] + self._unread())
+
+    def _unread(self) -> str:
+        """Why nobody new is believed, if that is so."""
+        unread = [] if self.authenticity is None else self.authenticity.unread
+        return f"; nobody new is believed, since what was revoked is not known: {'; '.join(unread)}" * bool(
+            unread
+        )
 
     def _refusal(self) -> Reason | None:
         """Why not even to ask, if there is a reason."""
@@ -210,6 +217,8 @@ class Asker:
             batch.send()
 
     def _ask_who(self) -> None:
+        if not self._inbox:  # it has not started
+            return
         with contextlib.suppress(NotConnected):
             self.connection.send(WHO, b"", self._inbox)
 

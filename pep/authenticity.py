@@ -12,17 +12,23 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
+from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
 from authz import AuthFabricError, Decision, PublicKey, Request
 from authz.deciders import MAX_DECIDERS, Decider, Deciders
 from authz.errors import InvalidSignature
+from authz.introduction import Introduction
 from authz.spki import Notice
+from authz.spki.errors import RevocationUnknown
 from bus.authentic import unwrap
 from bus.errors import InvalidScope
 from bus.messages import Announcement
 from bus.scopes import Kind, Scope
+
+if TYPE_CHECKING:
+    from pep.revocation_watch import RevocationWatch
 
 ALARM_SECONDS = 10.0
 """How long after a line in the log about refused answers there is none."""
@@ -42,6 +48,8 @@ class Refusal(enum.StrEnum):
     """It does not even claim to be anybody's."""
     UNKNOWN = "unknown"
     """It is of someone who has not been introduced, or whose authority has ended."""
+    UNCHECKED = "unchecked"
+    """It is of someone whose right cannot be checked: what was revoked is not known."""
     FORGED = "forged"
     """It was not made for this question and this asker by whom it names: forged, replayed or meant for another."""
     OUTSIDE = "outside"
@@ -53,13 +61,16 @@ class Authenticity:
 
     def __init__(self, roots: Iterable[PublicKey], ask_who: Callable[[], None]) -> None:
         """`ask_who` has the replicas introduce themselves."""
-        self.deciders = Deciders(roots)
+        self.deciders = Deciders(roots, follow=self._follow)
+        self.watch: RevocationWatch | None = None
+        """What knows what was revoked; without it nobody is introduced."""
+        self.ask_who = ask_who
         self.refused: Counter[Refusal] = Counter()
         self.refused_introductions = 0
         self.refused_announcements = 0
         """How many announcements were not by whom they introduced, or too old."""
         self._announced: LRUCache[bytes, tuple[Announcement, list[Scope]]] = LRUCache(MAX_DECIDERS)
-        self._ask_who = ask_who
+        self._unchecked: LRUCache[bytes, None] = LRUCache(MAX_DECIDERS)
         self._asked_at = self._said_at = float("-inf")
 
     @property
@@ -76,7 +87,7 @@ class Authenticity:
         sender, tag, answer = parts
         decider = self.deciders.get(sender, time())
         if decider is None:
-            self.refuse(Refusal.UNKNOWN)
+            self.refuse(Refusal.UNCHECKED if sender in self._unchecked else Refusal.UNKNOWN)
             self._find_out()
             return None
         if not decider.mac.holds(tag, subject, question, answer):
@@ -97,7 +108,13 @@ class Authenticity:
     def introduce(self, introduction: bytes) -> Decider | None:
         """Get to know a decider, if a root that is trusted here empowered it."""
         try:
-            return self.deciders.introduce(introduction, time())
+            decider = self.deciders.introduce(introduction, time())
+            self._unchecked.pop(decider.key.raw, None)
+            return decider
+        except RevocationUnknown as error:
+            self._unchecked[Introduction.read(introduction).key] = None
+            self._say(f"a PDP is not believed: {error}")
+            return None
         except AuthFabricError as error:
             self.refused_introductions += 1
             _log.debug("an introduction is refused: %s", error)
@@ -122,6 +139,14 @@ class Authenticity:
             return None
         return known[1]
 
+    @property
+    def unread(self) -> list[str]:
+        """Why it is not known what was revoked; nothing if it is known."""
+        return [] if self.watch is None else self.watch.unread
+
+    def _follow(self, issuer: PublicKey, by: PublicKey) -> bool:
+        return self.watch is not None and self.watch.follow(issuer, by)
+
     def revoke(self, notice: Notice) -> None:
         """Heed a revocation. Raises InvalidSignature if it is forged."""
         self.deciders.accept(notice, time())
@@ -129,16 +154,19 @@ class Authenticity:
     def refuse(self, refusal: Refusal) -> None:
         """Count an answer that does not count, and say so now and then."""
         self.refused[refusal] += 1
+        self._say(f"answers are refused: {self} so far")
+
+    def _say(self, problem: str) -> None:
         now = monotonic()
         if now >= self._said_at + ALARM_SECONDS:
             self._said_at = now
-            _log.warning("answers are refused: %s so far", self)
+            _log.warning("%s", problem)
 
     def _find_out(self) -> None:
         now = monotonic()
         if now >= self._asked_at + ASK_SECONDS:
             self._asked_at = now
-            self._ask_who()
+            self.ask_who()
 
     def __str__(self) -> str:
         return ", ".join(f"{count} {refusal}" for refusal, count in self.refused.items()) or "none"

@@ -13,13 +13,13 @@ from authz.request import Attributes, plain_request
 from bus.audit import AuditWriter
 from bus.credentials import Credentials
 from bus.link import connect
-from bus.revocations import RevocationFeed
 from bus.scopes import DEFAULT_DOMAIN
 from pep.asker import Asker
 from pep.at_least import ask_at_least
 from pep.auditing import auditing
 from pep.batch import Terms
 from pep.errors import AccessDenied
+from pep.revocation_watch import RevocationWatch
 from pep.secondary import Secondary, learning, secondary_point
 from pep.strategy import Strategy
 from pep.trust_store import Keys, configured_keys, read_keys
@@ -29,7 +29,7 @@ Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 
 DEFAULT_SECONDS = 1.0
 REVOCATION_SECONDS = 1.0
-"""How long connecting waits at most to know what was revoked before."""
+"""How long connecting waits for a store of revocations that is silent. Nobody is believed before it has been read."""
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
 
@@ -92,11 +92,11 @@ class Enforcer:
                 connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
             )
             asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline, roots=trusted)
+            if asker.authenticity is not None:
+                watch = await enter(RevocationWatch(bus, asker.authenticity, trusted))
+                await watch.first_look(REVOCATION_SECONDS)
             await asker.start()
             stack.push_async_callback(asker.stop)
-            if asker.authenticity is not None:
-                feed = await enter(RevocationFeed(bus, asker.authenticity.revoke))
-                await feed.first_look(REVOCATION_SECONDS)
             secondary = await enter(secondary_point(bus, domain, trusted, recycling, lease))
             if learn:
                 await enter(learning(bus, secondary, asker.authenticity, domain, learn))

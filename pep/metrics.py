@@ -50,6 +50,11 @@ class EnforcerMetrics(Collector):
             "Announcements that were forged, or too old.",
             authenticity.refused_announcements,
         )
+        yield GaugeMetricFamily(
+            "authfabric_pep_revocations_unread",
+            "Whether what was revoked cannot be read, so that no new PDP is believed.",
+            bool(authenticity.unread),
+        )
         known = len(authenticity.deciders)
         yield GaugeMetricFamily("authfabric_pep_deciders", "PDPs known and trusted.", known)
 

@@ -1,4 +1,4 @@
-"""A network between a client and a server that can be cut: what is sent then neither arrives nor fails."""
+"""A network between a client and a server that can be slow, or cut: what is sent then neither arrives nor fails."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Link:
         self._open.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.url = ""
+        self.delay = 0.0
+        """Seconds by which everything comes later."""
 
     def cut(self) -> None:
         self._open.clear()
@@ -36,6 +38,7 @@ class Link:
         with contextlib.suppress(OSError):
             while data := await source.read(65_536):
                 await self._open.wait()
+                await asyncio.sleep(self.delay)
                 target.write(data)
                 await target.drain()
         target.close()

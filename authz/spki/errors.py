@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from authz.errors import AuthFabricError
+from authz.identity import PublicKey
 
 
 def printable(text: str) -> str:
@@ -65,6 +66,14 @@ class ChainRefused(AuthFabricError):
         self.link = link
         self.fault = fault
         self.problem = problem
+
+
+class RevocationUnknown(ChainRefused):
+    """A link of which it is not known whether it was taken back: what `key` has revoked is not known, or too old."""
+
+    def __init__(self, link: int, key: PublicKey, problem: str) -> None:
+        super().__init__(link, Fault.REVOCATION_UNKNOWN, problem)
+        self.key = key
 
 
 class UseRefused(AuthFabricError):

@@ -18,7 +18,13 @@ from math import inf
 from authz import PublicKey
 from authz.errors import InvalidSignature
 from authz.spki.capability import Capability, Certificate
-from authz.spki.errors import ChainRefused, Fault, InvalidCapability, MalformedCertificate
+from authz.spki.errors import (
+    ChainRefused,
+    Fault,
+    InvalidCapability,
+    MalformedCertificate,
+    RevocationUnknown,
+)
 from authz.spki.ownership import Owners
 from authz.spki.resource import Right
 from authz.spki.revocation import Revocations
@@ -49,7 +55,7 @@ class Link:
                 problem = (
                     f"needs a revocation list of `{recheck.key}` that is at most {recheck.seconds} s old"
                 )
-                raise ChainRefused(number, Fault.REVOCATION_UNKNOWN, problem)
+                raise RevocationUnknown(number, recheck.key, problem)
 
     def until(self, revocations: Revocations) -> float:
         """When it expires, or the news that it rests on grows too old."""

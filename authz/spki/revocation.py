@@ -115,6 +115,11 @@ class Revocations:
         kept = {key: {r.id: r for r in known.values() if r.lives(at)} for key, known in self.revoked.items()}
         return Revocations(kept, self.lists)
 
+    def without(self, key: PublicKey) -> Revocations:
+        """The same without anything that this key has said."""
+        revoked = {each: known for each, known in self.revoked.items() if each != key}
+        return Revocations(revoked, {each: newest for each, newest in self.lists.items() if each != key})
+
     def revoker(self, capability: bytes, keys: Iterable[PublicKey]) -> PublicKey | None:
         """Which of these keys has taken the capability of this id back, if any."""
         return next((key for key in keys if capability in self.revoked.get(key, {})), None)

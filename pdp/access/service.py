@@ -119,10 +119,8 @@ class AccessService:
 
     async def _wait(self, feed: RevocationFeed) -> None:
         """Let nobody in before everything is known that was taken back. Raises StoreUnavailable."""
-        try:
-            await asyncio.wait_for(feed.read.wait(), START_SECONDS)
-        except TimeoutError:
-            raise StoreUnavailable("what was revoked must be known first") from None
+        if not await feed.first_look(START_SECONDS):
+            raise StoreUnavailable(f"what was revoked must be known first: {feed.problem}")
 
     def _on_arrival(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         now = self._clock()

@@ -10,6 +10,7 @@ from authz.deciders import Deciders
 from authz.errors import InvalidKey, InvalidSignature
 from authz.introduction import _DOMAIN, Introduction
 from authz.spki import Capability, Certificate, ChainRefused, Fault, Notice, Validity, parse_authority
+from authz.spki.errors import RevocationUnknown
 from authz.spki.validity import Recheck
 
 ROOT, OTHER_ROOT, MIDDLE, PDP, EVE = (Identity.generate() for _ in range(5))
@@ -159,9 +160,41 @@ def test_there_is_room_for_so_many_and_no_more():
     several = [Identity.generate() for _ in range(3)]
     for each in several:
         deciders.introduce(introduction(grant(ROOT, each), identity=each), 0.0)
-        assert deciders.accept(Notice.first(each, 0), 0.0) is (each is not several[2])
     assert len(deciders) == 2
     assert deciders.get(several[2].public.raw, 0.0) is not None
+
+
+def test_nobody_is_introduced_before_it_is_known_what_its_issuers_have_revoked():
+    known, asked = set(), []
+
+    def follow(key, by):
+        asked.append((key, by))
+        return key in known
+
+    deciders = Deciders([OTHER_ROOT.public, ROOT.public], follow=follow)
+    chain = introduction(grant(ROOT, MIDDLE, delegate=True), grant(MIDDLE, PDP))
+    with pytest.raises(RevocationUnknown) as refused:
+        deciders.introduce(chain, 0.0)
+    assert (refused.value.link, refused.value.key) == (1, ROOT.public)
+    assert asked == [(ROOT.public, ROOT.public), (MIDDLE.public, MIDDLE.public)]
+    known.add(ROOT.public)
+    with pytest.raises(RevocationUnknown, match="link 2"):
+        deciders.introduce(chain, 0.0)
+    known.add(MIDDLE.public)
+    deciders.introduce(chain, 0.0)
+    known.clear()
+    assert deciders.introduce(chain, 0.0) is deciders.get(PDP.public.raw, 0.0)  # whom it knows already stays
+    deciders.forget(MIDDLE.public)
+    assert deciders.get(PDP.public.raw, 0.0) is None
+
+
+def test_whoever_asks_for_fresh_news_has_them_read():
+    asked = []
+    deciders = Deciders([ROOT.public], follow=lambda key, by: asked.append((key, by)) is None)
+    chain = grant(MIDDLE, PDP, rechecks=(Recheck(EVE.public, 10),))
+    with pytest.raises(RevocationUnknown):
+        deciders.introduce(introduction(grant(ROOT, MIDDLE, delegate=True), chain), 0.0)
+    assert asked == [(EVE.public, MIDDLE.public)]
 
 
 def test_with_no_root_nobody_counts():

@@ -7,6 +7,7 @@ from tests.mutations.mutation import Edit, Mutation, without
 _PEP = "tests/pep/test_authenticity.py::"
 _ANNOUNCEMENTS = "tests/pep/test_announcements.py::"
 _AUTHORITY = "tests/pep/test_authority.py::"
+_WATCH = "tests/pep/test_revocation_watch.py::"
 _DECIDERS = "tests/authz/test_deciders.py::"
 _LEARNING = "tests/sdp_cache/test_learning.py::"
 _VOUCHERS = "tests/bus/audit/test_vouchers.py::"
@@ -144,16 +145,51 @@ AUTHORITY = [
     ),
     without(
         f"{_AUTHORITY}test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on",
-        "pep/enforcer.py",
-        "RevocationFeed(bus, asker.authenticity.revoke)",
-        "RevocationFeed(bus, lambda notice: None)",
+        "pep/revocation_watch.py",
+        "RevocationFeed(connection, authenticity.revoke, issuer)",
+        "RevocationFeed(connection, lambda notice: None, issuer)",
+    ),
+    without(
+        f"{_WATCH}test_a_flood_of_strangers_notices_hides_no_revocation",
+        "pep/revocation_watch.py",
+        "RevocationFeed(connection, authenticity.revoke, issuer)",
+        "RevocationFeed(connection, authenticity.revoke)",
+        Edit(
+            "authz/deciders.py",
+            "        self._heed(self._revocations.accept(notice).forget(at))\n",
+            "        if len(self._revocations.revoked) < self._most:\n"
+            "            self._heed(self._revocations.accept(notice))\n",
+        ),
+    ),
+    without(
+        f"{_WATCH}test_however_long_reading_the_store_takes_nobody_is_believed_before",
+        "authz/deciders.py",
+        "                self._check_known(introduction, reduced)\n",
+        "",
+        Edit(
+            "bus/revocations.py",
+            "if not self.read.is_set() and self._seen == before:",
+            "if not self.read.is_set():",
+        ),
+    ),
+    without(
+        f"{_WATCH}test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_why",
+        "authz/deciders.py",
+        "                self._check_known(introduction, reduced)\n",
+        "",
+    ),
+    without(
+        f"{_WATCH}test_whoever_names_issuer_after_issuer_takes_no_room_from_others",
+        "pep/revocation_watch.py",
+        "if by not in self._roots and len(group) >= MAX_FOLLOWED:",
+        "if False:",
     ),
     without(
         "tests/authfabric/test_answers.py::"
         "test_a_replica_is_believed_as_far_as_its_capability_goes_and_until_it_is_revoked",
         "bus/revocations.py",
-        "if record.data:",
-        "if record.data and self.read.is_set():",
+        "if not record.data:",
+        "if not record.data or not self.read.is_set():",
     ),
     without(
         f"{_AUTHORITY}test_a_stolen_chain_is_of_no_use_without_its_key",
