@@ -137,6 +137,13 @@ def serve(
     function_memory: Annotated[
         int, typer.Option(min=64, help="How much memory they may use, in MiB.")
     ] = Limits().memory >> 20,
+    functions_unconfined: Annotated[
+        bool,
+        typer.Option(
+            "--functions-unconfined",
+            help="Run them without being confined by the system. They can then do whatever this broker can.",
+        ),
+    ] = False,
     disclosures: Annotated[
         bool, typer.Option(help="Put what is sent under rules into the audit stream, if there is one.")
     ] = True,
@@ -180,7 +187,7 @@ def serve(
             home_access=read_credentials(home_credentials).credentials if home_credentials else None,
             functions=functions,
             disclosures=disclosures,
-            limits=Limits(function_seconds, function_memory << 20),
+            limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
         )
     run(_serve(serving, health_port, json))
 

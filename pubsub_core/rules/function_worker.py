@@ -1,47 +1,88 @@
-"""The process in which a broker's functions run: `python -P function_worker.py MODULE BYTES`.
+"""The process in which a broker's functions run: `python -P -s -B function_worker.py MODULE BYTES confined|unconfined`.
 
-It may use so much memory, starts no processes, opens no connections and writes no files. Questions come on standard
-input and answers go to standard output, each as its length in four bytes and a MessagePack array; what functions print
-goes nowhere.
+It is confined before the module is loaded: it may use so much memory, reads nothing but Python's libraries and the
+module's own package, starts no processes, opens no connections and writes no files. Questions come on standard input
+and answers go to standard output, each as its length in four bytes and a MessagePack array; what functions print goes
+nowhere.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
+import importlib.util
 import inspect
 import os
 import resource
+import runpy
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO, TypeAlias
 
 import msgspec
 
 MAX_MESSAGE = 1 << 20
+MAX_FILES = 64
+"""Open at a time."""
+CONFINED, UNCONFINED = "confined", "unconfined"
 _PR_SET_PDEATHSIG = 1
 _REFUSED = ("os.fork", "os.exec", "os.posix_spawn", "os.system", "os.spawn", "subprocess.", "socket.", "pty.")
+_SHARED = (
+    "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo",
+    "/etc/localtime", "/dev/null", "/dev/urandom",
+)  # fmt: skip
+"""What Python and its libraries read besides their own folders."""
 Function: TypeAlias = Callable[..., object]
 
 
-def main(module: str, memory: int) -> None:
+class _Found:
+    """Finds the top-level package of the functions where it was found before: its folder is not read again."""
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        self._spec = spec
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return self._spec if name == self._spec.name else None
+
+
+def main(module: str, memory: int, confine: Callable[[Iterator[str]], None] | None) -> None:
+    """Serve a module's functions; without `confine` only by what Python and the limits of processes refuse."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
+        found = importlib.util.find_spec(module.partition(".")[0])
+        if found is not None:
+            sys.meta_path.insert(0, _Found(found))
+        limit(memory)
+        if confine is not None:
+            confine(readable(found))
         functions = functions_of(module)
     except BaseException as error:  # whatever somebody else's module does when it is loaded
         send(answers, [False, f"{type(error).__name__}: {error}"[:500]])
         return
-    confine()
     send(answers, [True, sorted(functions)])
     while (question := receive(sys.stdin.buffer)) is not None:
         send(answers, answer(functions, question))
+
+
+def readable(found: ModuleSpec | None) -> Iterator[str]:
+    """The paths that a module may read: libraries, and the package it belongs to."""
+    yield from _SHARED
+    yield from filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    installed = Path(sys.prefix), Path(sys.base_prefix)
+    yield from (each for each in sys.path if any(Path(each).is_relative_to(place) for place in installed))
+    yield str(Path(sys.base_prefix, "lib"))
+    if found is not None:
+        own = [found.origin, found.cached] if found.submodule_search_locations is None else []
+        yield from filter(None, [*own, *(found.submodule_search_locations or ())])
 
 
 def functions_of(module: str) -> dict[str, Function]:
@@ -60,15 +101,17 @@ def functions_of(module: str) -> dict[str, Function]:
     }
 
 
-def confine() -> None:
-    """Take everything away that functions of values do not need. It cannot be had back."""
+def limit(memory: int) -> None:
+    """Take away what can be taken away everywhere. It cannot be had back, but there are ways around some of it."""
 
     def refuse(event: str, arguments: object) -> None:
         if event.startswith(_REFUSED):
             raise PermissionError(f"{event} is refused to functions of rules")
 
-    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE):
+        resource.setrlimit(kind, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_FILES, MAX_FILES))
     sys.addaudithook(refuse)
 
 
@@ -100,4 +143,7 @@ def receive(of: BinaryIO) -> bytes | None:
 
 if __name__ == "__main__":
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as for `python -m`
-    main(sys.argv[1], int(sys.argv[2]))
+    means = runpy.run_path(
+        str(Path(__file__).with_name("confinement.py"))
+    )  # the packages above it are not loaded
+    main(sys.argv[1], int(sys.argv[2]), means["confine"] if sys.argv[3] == CONFINED else None)

@@ -24,12 +24,18 @@ import msgspec
 from pubsub_core.errors import EventError
 from pubsub_core.rules import function_worker
 from pubsub_core.rules.context import Unknowable
-from pubsub_core.rules.function_worker import MAX_MESSAGE
+from pubsub_core.rules.function_worker import CONFINED, MAX_MESSAGE, UNCONFINED
 
 _log = logging.getLogger("authfabric.rules")
 
 START_SECONDS = 20.0
 REMEMBERED = 4096
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""All that functions find in their environment, but for what is passed on."""
+PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+"""What some installations of Python need to start, and to find modules."""
+_PYTHON = (sys.executable, "-P", "-s", "-B")
+_UNABLE = "CannotConfine"
 _RESULTS = (str, int, float, bool, bytes, dict, type(None))
 _decode = msgspec.msgpack.Decoder(tuple[bool, object]).decode
 _decode_names = msgspec.msgpack.Decoder(tuple[bool, list[str] | str]).decode
@@ -53,6 +59,8 @@ class Limits:
     """Bytes."""
     barred: float = 30.0
     """How many seconds a function that exceeded them is not asked again."""
+    confined: bool = True
+    """Whether the kernel is to confine them, and they are refused where it cannot."""
 
 
 class _Ended(Exception):
@@ -73,6 +81,11 @@ class Functions:
 
     def __enter__(self) -> Functions:
         """Raises FunctionsRefused."""
+        if not self._limits.confined:
+            _log.warning(
+                "the functions of `%s` are NOT confined: they can do what this broker can",
+                self._module,
+            )
         self._start()
         try:
             well, found = _decode_names(self._read(START_SECONDS))
@@ -83,7 +96,8 @@ class Functions:
             ) from None
         if not well or isinstance(found, str):
             self.close()
-            raise FunctionsRefused(self._module, str(found))
+            hint = "; `--functions-unconfined` runs them all the same" if _UNABLE in str(found) else ""
+            raise FunctionsRefused(self._module, f"{found}{hint}")
         self._names, self._ready = frozenset(found), True
         return self
 
@@ -158,14 +172,15 @@ class Functions:
 
     def _start(self) -> None:
         self._ready = False
+        means = CONFINED if self._limits.confined else UNCONFINED
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-P", function_worker.__file__, self._module, str(self._limits.memory)],
+            [*_PYTHON, function_worker.__file__, self._module, str(self._limits.memory), means],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            env=ENVIRONMENT | {name: os.environ[name] for name in PASSED_ON if name in os.environ},
         )
 
     def _write(self, question: bytes) -> None:

@@ -6,6 +6,8 @@ from tests.mutations.mutation import Edit, Mutation, without
 
 _BROKER = "tests/pubsub_core/test_broker.py::"
 _WAYS = "tests/pubsub_core/test_ways.py::"
+_CONFINED = "tests/pubsub_core/rules/test_confinement.py::"
+_FILTER = '    _done(libc.prctl(_SECCOMP, _FILTER, described, 0, 0), "seccomp")\n'
 _HISTORY = "tests/pubsub_core/history/"
 
 EVENTS: list[Mutation] = [
@@ -379,6 +381,51 @@ EVENTS: list[Mutation] = [
         "test_outside_its_hours_a_grant_delivers_and_publishes_nothing",
         "authz/spki/use.py",
         "    if not all(window.holds(use.at) for window in grant.windows):\n",
+        "    if False:\n",
+    ),
+    without(
+        f"{_CONFINED}test_functions_find_no_secrets_in_the_environment",
+        "pubsub_core/rules/functions_service.py",
+        "env=ENVIRONMENT | {name: os.environ[name] for name in PASSED_ON if name in os.environ}",
+        "env=ENVIRONMENT | os.environ",
+    ),
+    without(
+        f"{_CONFINED}test_functions_read_nothing_but_their_package_and_libraries",
+        "pubsub_core/rules/confinement.py",
+        "    _limit_files(libc, paths)\n",
+        "",
+    ),
+    without(
+        f"{_CONFINED}test_functions_change_no_files",
+        "pubsub_core/rules/confinement.py",
+        _FILTER,
+        "",
+        Edit("pubsub_core/rules/confinement.py", "    _limit_files(libc, paths)\n", ""),
+    ),
+    without(
+        f"{_CONFINED}test_functions_open_no_connections_past_python",
+        "pubsub_core/rules/confinement.py",
+        _FILTER,
+        "",
+    ),
+    without(
+        f"{_CONFINED}test_functions_neither_start_nor_signal_nor_trace_processes",
+        "pubsub_core/rules/confinement.py",
+        _FILTER,
+        "",
+    ),
+    without(
+        f"{_CONFINED}test_functions_of_a_broker_can_do_nothing_but_compute",
+        "pubsub_core/rules/function_worker.py",
+        "        if confine is not None:\n            confine(readable(found))\n"
+        "        functions = functions_of(module)\n",
+        "        functions = functions_of(module)\n"
+        "        if confine is not None:\n            confine(readable(found))\n",
+    ),
+    without(
+        f"{_CONFINED}test_where_the_system_cannot_confine_functions_they_are_refused_unless_that_is_said",
+        "pubsub_core/rules/confinement.py",
+        "    if result < 0:\n",
         "    if False:\n",
     ),
 ]
