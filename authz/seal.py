@@ -62,10 +62,18 @@ class Seal(Generic[T]):
 
     def read(self, data: bytes) -> Opened[T]:
         """The value and whoever signed it: what that is worth is for the caller to say. Raises InvalidSignature."""
+        return self._open(data, verify=True)
+
+    def peek(self, data: bytes) -> Opened[T]:
+        """The value and whoever is said to have signed it, unverified: good for deciding whether to verify it."""
+        return self._open(data, verify=False)
+
+    def _open(self, data: bytes, verify: bool) -> Opened[T]:
         try:
             signed = _decode_signed(data)
             signer = PublicKey.parse(signed.signer)
-            signer.verify(signed.signature, self._domain + signed.content)
+            if verify:
+                signer.verify(signed.signature, self._domain + signed.content)
             value = self._decode(signed.content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidKey):
             raise InvalidSignature from None

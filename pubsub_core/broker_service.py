@@ -66,8 +66,7 @@ class BrokerService:
         self.catalogue = Catalogue()
         self.sealing = Sealing(bus, serving.identity, self.catalogue, serving.sealed)
         self.web = Web(serving.roots)
-        for each in serving.vouches:
-            self.web.learn(each)
+        self.web.pin(*serving.vouches)
         self.broker = Broker(self._setting())
         self.broker.arrivals.on_late = self.sealing.doubt
         self.sealing.on_keys = self.broker.try_again

@@ -115,3 +115,11 @@ class CallRefused(Refused):
         super().__init__(action, name, problem)
         self.args = (problem,)
         self.fault = fault
+
+
+class WordTooLong(EventError):
+    """A vouch, or its withdrawal, names more types than others would read."""
+
+    def __init__(self, types: int) -> None:
+        super().__init__(f"{types} types are too many for one vouch: name fewer at a time, or none for all")
+        self.types = types

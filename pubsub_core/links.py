@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 
 from authz import Identity
 from authz.errors import InvalidKey, InvalidSignature
@@ -31,6 +32,16 @@ MAX_STRANGERS = 64
 """The most brokers that are listened to though they are trusted with nothing known here."""
 MAX_NAMES = 8
 """The most names under which one key may be a broker."""
+MAX_NAME_LENGTH = 128
+"""The longest name of a broker, or of a domain, that is listened to: others' names are part of what is said."""
+MAX_PEERS = 1_000
+"""The most brokers that are listened to at all."""
+HELLO_VOUCH_BYTES = 128 * 1024
+"""How much of a sign of life is vouches: it has to fit a message, however many there are."""
+HELLO_BEATS = 512
+"""The most heartbeats in a sign of life."""
+HASTE_SECONDS = 0.2
+"""How soon after another a sign of life is given out of turn, to hand on what somebody said about brokers."""
 
 
 class Links:
@@ -53,6 +64,7 @@ class Links:
         self._owners = tuple(owners)
         self._neighbours = frozenset(neighbours)
         self._told: dict[str, float] = {}
+        self._hurried = -inf
         self.notes = Notes(broker, network)
         self.hear_past: Callable[[bytes], None] = lambda data: None
         """Takes what others ask about the past, and answer."""
@@ -107,8 +119,10 @@ class Links:
         except InvalidSignature:
             self._broker.counts.forged += 1
             return
-        if news:
-            self.review(self._broker.setting.now())
+        now = self._broker.setting.now()
+        if news and now - self._hurried >= HASTE_SECONDS:
+            self._hurried = now
+            self.review(now)
             self._say_hello()
 
     def hear_note(self, data: bytes) -> None:
@@ -181,6 +195,9 @@ class Links:
         now = setting.now()
         if hello.name == setting.name or not abs(now - hello.time) <= MAX_SKEW:
             return None
+        if max(len(hello.name), len(hello.domain)) > MAX_NAME_LENGTH:
+            self._broker.counts.untrusted += 1
+            return None
         peer = peers.get(hello.name)
         if peer is not None and peer.key != key:
             self._learn(hello, now)
@@ -208,7 +225,7 @@ class Links:
     def _has_room(self, hello: Hello, key: str, now: float) -> bool:
         """Whether one more can be listened to: any that is trusted with something, of others only so many."""
         peers = self._broker.peers.values()
-        if sum(peer.key == key for peer in peers) >= MAX_NAMES:
+        if len(peers) >= MAX_PEERS or sum(peer.key == key for peer in peers) >= MAX_NAMES:
             return False
         gone = self._told.keys() - {peer.key for peer in peers}  # who said goodbye and may come again
         if len(gone) + sum(not peer.carries for peer in peers) < MAX_STRANGERS:
@@ -260,9 +277,10 @@ class Links:
             self.notes.ask_again(peer)
 
     def _learn(self, hello: Hello, now: float) -> None:
-        for each in hello.vouches:
-            with contextlib.suppress(InvalidSignature):
-                self._web.learn(each)
+        try:
+            self._web.learn(*hello.vouches)
+        except InvalidSignature:
+            self._broker.counts.forged += 1
         for owner in hello.beats.keys() & self._web.owners:
             with contextlib.suppress(InvalidSignature):
                 self._web.hear(owner, hello.beats[owner], now)
@@ -291,8 +309,8 @@ class Links:
             setting.domain,
             setting.now(),
             switchboard.version,
-            web.vouches,
-            web.beats,
+            web.words.page(HELLO_VOUCH_BYTES),
+            web.beats(HELLO_BEATS),
             leaving,
             tuple(sorted(setting.vault.ring.groups)),
             self._broker.agreement.public,

@@ -290,6 +290,7 @@ class Hello(msgspec.Struct, frozen=True):
     wants: int
     """The version of what its clients want."""
     vouches: tuple[bytes, ...] = ()
+    """Some of those it knows: all of them in turn, if they are too many for a message."""
     beats: dict[str, bytes] = {}
     """The newest heartbeat it has heard of each type owner, as the owner signed it."""
     leaving: bool = False

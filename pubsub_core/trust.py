@@ -10,36 +10,20 @@ or from a key trusted locally, to it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from typing import NamedTuple
 
 import msgspec
 
 from authz import Identity, PublicKey
 from authz.errors import InvalidSignature
 from authz.seal import Seal
+from pubsub_core.words import ALL, MAX_STEPS, Words, vouch, withdraw
 
-MAX_STEPS = 4
+__all__ = ["ALL", "BEAT_LIMIT", "MAX_STEPS", "Web", "beat", "vouch", "withdraw"]
+
 BEAT_LIMIT = 5.0
 """Seconds without a heartbeat after which an owner is taken to be out of reach."""
-ALL = "*"
-WITHDRAWN_SECONDS = 10 * 366 * 86_400.0
-"""How long a withdrawal is remembered: longer than any vouch should be given for."""
-MAX_VOUCHES = 10_000
-"""The most vouches that are remembered: more than any network needs, and few enough to bear from strangers."""
-
-
-class Vouch(msgspec.Struct, frozen=True):
-    """The signer trusts this broker with these types, by UUID or `*` for all it is trusted with, until this time."""
-
-    broker: str
-    types: tuple[str, ...]
-    until: float
-    made: float = 0.0
-    withdrawn: bool = False
-    """Then it takes back what the signer has said for this broker, about these types, up to when it was made."""
-
-    def concerns(self, type_: str) -> bool:
-        return ALL in self.types or type_ in self.types
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -48,22 +32,19 @@ class Beat(msgspec.Struct, frozen=True):
     time: float
 
 
-_VOUCH = Seal("broker vouch", Vouch)
 _BEAT = Seal("owner heartbeat", Beat)
-
-
-def vouch(broker: PublicKey, types: Iterable[str], until: float, by: Identity, made: float = 0.0) -> bytes:
-    """The word of `by` for a broker."""
-    return _VOUCH.sign(Vouch(str(broker), tuple(types), until, made), by)
-
-
-def withdraw(broker: PublicKey, types: Iterable[str], made: float, by: Identity) -> bytes:
-    """The word of `by` that a broker is no longer to be trusted."""
-    return _VOUCH.sign(Vouch(str(broker), tuple(types), made + WITHDRAWN_SECONDS, made, True), by)
 
 
 def beat(time: float, by: Identity) -> bytes:
     return _BEAT.sign(Beat(time), by)
+
+
+class _Trusted(NamedTuple):
+    """Who is trusted with a type, as long as nothing else is said and nothing runs out."""
+
+    version: int
+    until: float
+    brokers: frozenset[str]
 
 
 class Web:
@@ -72,34 +53,31 @@ class Web:
     def __init__(self, roots: Collection[PublicKey] = ()) -> None:
         """`roots` are trusted with every type."""
         self._roots = frozenset(map(str, roots))
-        self.owners: frozenset[str] = frozenset()
-        """Whose types are known here. What leads neither from them nor from a root goes first when there is no room."""
-        self._vouches: dict[bytes, tuple[str, Vouch]] = {}
+        self.words = Words(self._roots)
+        self._trusted: dict[tuple[str, str], _Trusted] = {}
         self._beats: dict[str, tuple[float, float, bytes]] = {}
 
-    def learn(self, data: bytes) -> bool:
-        """Take in a vouch, or that one is taken back; says whether it was new. Raises InvalidSignature."""
-        if data in self._vouches or not self._has_room():
-            return False
-        opened = _VOUCH.read(data)
-        self._vouches[data] = str(opened.signer), opened.value
-        return True
+    @property
+    def owners(self) -> frozenset[str]:
+        """Whose types are known here."""
+        return self.words.owners
 
-    def _has_room(self) -> bool:
-        if len(self._vouches) >= MAX_VOUCHES and (trusted := self.owners | self._roots):
-            for _ in range(MAX_STEPS):
-                trusted |= {each.broker for by, each in self._vouches.values() if by in trusted}
-            self._vouches = {data: each for data, each in self._vouches.items() if each[0] in trusted}
-        return len(self._vouches) < MAX_VOUCHES
+    @owners.setter
+    def owners(self, owners: frozenset[str]) -> None:
+        self.words.owners = owners
+
+    def pin(self, *words: bytes) -> None:
+        """Keep for good what the broker was started with. Raises InvalidSignature."""
+        for each in words:
+            self.words.pin(each)
+
+    def learn(self, *words: bytes) -> bool:
+        """Take in vouches, and that some are taken back; says whether any was new. Raises InvalidSignature."""
+        return self.words.learn(words)
 
     def forget(self, now: float) -> None:
         """Forget vouches that have run out."""
-        self._vouches = {data: each for data, each in self._vouches.items() if each[1].until > now}
-
-    @property
-    def vouches(self) -> tuple[bytes, ...]:
-        """All that is known, to be told to others."""
-        return tuple(self._vouches)
+        self.words.forget(now)
 
     def trusts(self, broker: str, type_: str, owner: str, now: float) -> bool:
         """Whether the broker, by its key, may carry the type."""
@@ -107,22 +85,17 @@ class Web:
 
     def trusted(self, type_: str, owner: str, now: float) -> frozenset[str]:
         """The keys of all brokers that somebody vouches for who may."""
-        said = [
-            (by, each) for by, each in self._vouches.values() if each.until > now and each.concerns(type_)
-        ]
-        taken_back: dict[tuple[str, str], float] = {}
-        for by, each in said:
-            if each.withdrawn:
-                taken_back[by, each.broker] = max(each.made, taken_back.get((by, each.broker), 0.0))
+        known = self._trusted.get((type_, owner))
+        if known is None or known.version != self.words.version or now >= known.until:
+            known = self._trusted[type_, owner] = self._find(type_, owner, now)
+        return known.brokers
+
+    def _find(self, type_: str, owner: str, now: float) -> _Trusted:
         trusted, reached = set[str](), {owner, *self._roots}
         for _ in range(MAX_STEPS):
-            reached = {
-                each.broker
-                for by, each in said
-                if by in reached and each.made > taken_back.get((by, each.broker), -1.0)
-            } - trusted
+            reached = {each for by in reached for each in self.words.trusted_by(by, type_, now)} - trusted
             trusted |= reached
-        return frozenset(trusted)
+        return _Trusted(self.words.version, self.words.next_end(now), frozenset(trusted))
 
     def hear(self, owner: str, data: bytes, now: float) -> bool:
         """Take in an owner's heartbeat; says whether it is newer than the last. Raises InvalidSignature."""
@@ -138,10 +111,12 @@ class Web:
         self._beats[owner] = opened.value.time, now, data
         return True
 
-    @property
-    def beats(self) -> dict[str, bytes]:
-        """The newest of each owner, to be told to others."""
-        return {owner: data for owner, (_, _, data) in self._beats.items()}
+    def beats(self, count: int) -> dict[str, bytes]:
+        """The newest of so many owners, to be told to others: all of them in turn, if there are more."""
+        owners = list(self._beats)[:count]
+        for each in owners:
+            self._beats[each] = self._beats.pop(each)
+        return {each: self._beats[each][2] for each in owners}
 
     def reachable(self, owner: str, now: float) -> bool:
         """Whether the owner was heard of lately; one that never sends heartbeats counts as within reach."""

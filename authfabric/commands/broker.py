@@ -37,6 +37,8 @@ from bus.subjects import link_all
 from pep.trust_store import read_keys
 from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.credential import Credential, issue
+from pubsub_core.errors import WordTooLong
+from pubsub_core.links import MAX_NAME_LENGTH
 from pubsub_core.metrics import BrokerMetrics, BrokerVitals
 from pubsub_core.rules.functions_service import Limits
 from pubsub_core.serving import Serving
@@ -164,6 +166,8 @@ def serve(
 ) -> None:
     """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
     name = name or socket.gethostname()
+    if len(name) > MAX_NAME_LENGTH or len(domain) > MAX_NAME_LENGTH:
+        fail(f"--name and --domain must have at most {MAX_NAME_LENGTH} characters", Exit.USAGE)
     with _errors():
         identity, where = load_key(key, passphrase.known), find_url(url)
         serving = Serving(
@@ -345,7 +349,7 @@ def _pair(text: str) -> tuple[str, object]:
 def _errors() -> Iterator[None]:
     try:
         yield
-    except InvalidKey as error:
+    except (InvalidKey, WordTooLong) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)

@@ -50,15 +50,15 @@ EVENTS: list[Mutation] = [
     ),
     without(
         f"{_WAYS}test_a_broker_that_is_no_longer_trusted_is_left_out_as_soon_as_the_owner_says_so",
-        "pubsub_core/trust.py",
+        "pubsub_core/words.py",
         "            if each.withdrawn:",
         "            if False:",
     ),
     without(
         "tests/pubsub_core/test_trust.py::test_a_word_is_taken_back_by_whoever_gave_it_and_may_be_given_anew",
-        "pubsub_core/trust.py",
-        "taken_back.get((by, each.broker), -1.0)",
-        "max((at for (_, name), at in taken_back.items() if name == each.broker), default=-1.0)",
+        "pubsub_core/words.py",
+        "said = [each.said for each in self._by.get(signer, {}).values()]",
+        "said = [each.said for each in self._known.values() if each.signer == signer or each.said.withdrawn]",
     ),
     without(
         f"{_WAYS}test_who_carries_something_cannot_alter_it_nor_speak_for_others",
@@ -205,21 +205,14 @@ EVENTS: list[Mutation] = [
     without(
         "tests/pubsub_core/test_links.py::test_one_key_is_a_broker_under_so_many_names_only",
         "pubsub_core/links.py",
-        "        if sum(peer.key == key for peer in peers) >= MAX_NAMES:\n",
-        "        if False:\n",
+        " or sum(peer.key == key for peer in peers) >= MAX_NAMES:\n",
+        ":\n",
     ),
     without(
         "tests/pubsub_core/test_links.py::test_heartbeats_are_remembered_of_owners_of_types_only",
         "pubsub_core/links.py",
         "hello.beats.keys() & self._web.owners:",
         "hello.beats.keys():",
-    ),
-    without(
-        "tests/pubsub_core/test_trust.py::"
-        "test_words_of_strangers_make_room_for_those_that_lead_from_an_owner",
-        "pubsub_core/trust.py",
-        "        if data in self._vouches or not self._has_room():\n",
-        "        if data in self._vouches or len(self._vouches) >= MAX_VOUCHES:\n",
     ),
     without(
         "tests/pubsub_core/keys/test_manager_service.py::"

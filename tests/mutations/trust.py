@@ -2,9 +2,69 @@
 
 from __future__ import annotations
 
-from tests.mutations.mutation import Mutation, without
+from tests.mutations.mutation import Edit, Mutation, without
+
+_FLOODS = "tests/pubsub_core/test_vouch_floods.py::"
+_WORDS = "tests/pubsub_core/test_words.py::"
 
 TRUST: list[Mutation] = [
+    without(
+        f"{_FLOODS}test_a_stranger_who_vouches_without_end_does_not_stop_brokers_from_hearing_each_other",
+        "pubsub_core/words.py",
+        "if claim.signer not in self._steps:",
+        "if False:",
+        Edit("pubsub_core/words.py", "len(mine) < MAX_WORDS_EACH", "True"),
+        Edit("pubsub_core/words.py", "        if len(mine) > MAX_WORDS_EACH:\n", "        if False:\n"),
+        Edit("pubsub_core/links.py", "HELLO_VOUCH_BYTES = 128 * 1024\n", "HELLO_VOUCH_BYTES = 1024**3\n"),
+    ),
+    without(
+        f"{_FLOODS}test_a_broker_that_vouches_without_end_is_distrusted_all_the_same",
+        "pubsub_core/words.py",
+        "return claim.said.withdrawn or len(mine) < MAX_WORDS_EACH",
+        "return len(self._known) < 1_000",
+    ),
+    without(
+        f"{_FLOODS}test_a_stranger_with_a_name_of_any_length_is_in_nobodys_way",
+        "pubsub_core/links.py",
+        "MAX_NAME_LENGTH = 128\n",
+        "MAX_NAME_LENGTH = 10**9\n",
+    ),
+    without(
+        f"{_WORDS}test_words_of_strangers_are_neither_kept_nor_handed_on",
+        "pubsub_core/words.py",
+        "if claim.signer not in self._steps:",
+        "if False:",
+    ),
+    without(
+        f"{_WORDS}test_a_withdrawal_fits_into_a_quota_that_is_used_up",
+        "pubsub_core/words.py",
+        "return claim.said.withdrawn or len(mine) < MAX_WORDS_EACH",
+        "return len(mine) < MAX_WORDS_EACH",
+    ),
+    without(
+        f"{_WORDS}test_where_all_are_too_many_those_nearest_to_the_owner_stay",
+        "pubsub_core/words.py",
+        "(self._rank(each), place, each.data)",
+        "(0, -place, each.data)",
+    ),
+    without(
+        f"{_WORDS}test_whoever_has_taken_back_more_than_is_kept_vouches_for_nobody",
+        "pubsub_core/words.py",
+        "        return self.said.withdrawn, self.said.made, self.said.until\n",
+        "        return not self.said.withdrawn, self.said.made, self.said.until\n",
+    ),
+    without(
+        f"{_WORDS}test_a_withdrawal_outlasts_the_trust_in_whoever_made_it",
+        "pubsub_core/words.py",
+        "MAX_STEPS + (not word.said.withdrawn)",
+        "MAX_STEPS + 1",
+    ),
+    without(
+        f"{_WORDS}test_what_is_handed_on_fits_and_all_of_it_has_its_turn_with_news_first",
+        "pubsub_core/words.py",
+        "sorted(self._news, key=self._step)",
+        "sorted(self._news)",
+    ),
     without(
         "tests/pubsub_core/test_sessions.py::"
         "test_what_a_domain_signs_about_a_client_of_another_does_not_count",

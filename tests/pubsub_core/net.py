@@ -61,7 +61,7 @@ class Net:
         )  # fmt: skip
         web = self.webs[name] = Web()
         if by is not None:
-            web.learn(vouch(identity.public, [ALL], self.now + 1000, by))
+            web.pin(vouch(identity.public, [ALL], self.now + 1000, by))
         self.brokers[name] = Broker(setting)
         self.links[name] = Links(self.brokers[name], web, owners, neighbours=neighbours)
         return self.brokers[name]

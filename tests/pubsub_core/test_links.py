@@ -174,7 +174,7 @@ def test_one_key_is_a_broker_under_so_many_names_only():
     made = net("a")
     identity = made.add("b").setting.identity
     for number in range(2 * MAX_NAMES):
-        hello = Hello(f"x{number}", "met", made.now + number / 100, 5, vouches=made.webs["b"].vouches)
+        hello = Hello(f"x{number}", "met", made.now + number / 100, 5, vouches=tuple(made.webs["b"].words))
         made.links["a"].hear_hello(HELLO.sign(hello, identity))
     assert len(made.brokers["a"].peers) == MAX_NAMES
 
@@ -183,7 +183,7 @@ def test_heartbeats_are_remembered_of_owners_of_types_only():
     made = net("a")
     beats = {str(each.public): beat(made.now, each) for each in (PITO, THIEF)}
     made.links["a"].hear_hello(HELLO.sign(Hello("x", "met", made.now, 5, beats=beats), Identity.generate()))
-    assert made.webs["a"].beats == {str(PITO.public): beats[str(PITO.public)]}
+    assert made.webs["a"].beats(9) == {str(PITO.public): beats[str(PITO.public)]}
 
 
 def test_who_has_taken_a_name_first_is_not_in_the_way_of_whoever_is_trusted():

@@ -52,7 +52,7 @@ class Scene:
     def vouch(self) -> str:
         """The word of the type's owner for a broker that is not there; its key."""
         key = Identity.generate().public
-        self.web.learn(vouch(key, [KIND.id], self.pair.now + 1000, PITO))
+        self.web.pin(vouch(key, [KIND.id], self.pair.now + 1000, PITO))
         return str(key)
 
     @property
