@@ -16,7 +16,7 @@ from bus.certificates import Lifetime
 from bus.credentials_store import write_credentials
 from bus.security import ServiceKeys
 from pdp.access import AccessService
-from pdp.access.domain import Issuer
+from pdp.access.domain import Domain, Issuer
 from pdp.access.domain_store import DomainFolder
 from pdp.access.entitlement import Enrolment
 from pdp.access.issuing_service import IssuingService
@@ -34,23 +34,27 @@ class LocalDomain:
     """A domain and what its access control service signs with."""
 
     folder: DomainFolder
-    issuer: Issuer
+    domain: Domain
+
+    @property
+    def issuer(self) -> Issuer:
+        return self.domain.issuer
 
     @classmethod
     def find(cls, path: Path) -> LocalDomain:
         """The domain in this folder, made if there is none; its keys are for this user's eyes only."""
         exists = (path / "domain.json").exists()
         folder = DomainFolder.open(path) if exists else DomainFolder.create(path, NAME, time(), None)
-        issuer = folder.issuer(passphrase.known)
-        folder.certify_server(issuer, time())  # anew at each start, so that it never expires
-        return cls(folder, issuer)
+        domain = folder.domain(passphrase.known)
+        folder.certify(domain, time())  # anew at each start, so that it never expires
+        return cls(folder, domain)
 
     def configuration(self) -> str:
         """What makes a NATS server refuse strangers."""
-        return self.folder.security(ServiceKeys.of(self.issuer.service)).configuration()
+        return self.folder.security(self.domain).configuration()
 
     def at_url(self, url: str) -> LocalDomain:
-        return LocalDomain(self.folder.at_url(url), self.issuer)
+        return LocalDomain(self.folder.at_url(url), self.domain)
 
     @contextlib.asynccontextmanager
     async def serving(self, audit: bool = False) -> AsyncIterator[AccessService]:

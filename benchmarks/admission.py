@@ -13,7 +13,7 @@ from time import monotonic, perf_counter, time
 from authfabric.local_domain import SERVICE, LocalDomain
 from authz import Identity
 from authz.spki import Notice, encode_chain, parse_authority
-from bus.certificates import Lifetime, Subject
+from bus.certificates import Lifetime
 from bus.connection import Connection
 from bus.credentials import Credentials
 from bus.credentials_store import client_context
@@ -56,9 +56,8 @@ def _credentials(domain: LocalDomain) -> tuple[Credentials, Notice]:
     """Credentials for somebody new, and what takes them back."""
     holder, lifetime = Identity.generate(), Lifetime(time(), LASTS)
     certificate = domain.issuer.grant(holder.public, parse_authority(SERVICE), lifetime)
-    own = domain.issuer.certify(Subject("member", holder.public), lifetime)
-    tls = domain.folder.path / "tls"
-    context = client_context(holder, own + (tls / "service.pem").read_text(), (tls / "ca.pem").read_text())
+    own = domain.folder.certify_member(domain.issuer, holder.public, lifetime)
+    context = client_context(holder, own, domain.folder.server_authority)
     notice = Notice.event(domain.issuer.service, certificate, int(time()))
     return Credentials(holder, encode_chain([certificate]), context), notice
 

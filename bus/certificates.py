@@ -1,8 +1,8 @@
 """TLS certificates over the keys that principals already have, so that a connection and its holder are one.
 
-A domain's key signs them: its own as an authority, those of servers and clients, and those of the domains below it,
-which then sign for their own. Ed25519 throughout; what is not needed is left out, so that nothing has to be
-configured.
+An authority certifies for one use only, and those below it for no other: members, servers, or the links between
+servers. One for members can certify no host. Go and OpenSSL both enforce it: docs/design/authorities.md. Ed25519
+throughout; what is not needed is left out, so that nothing has to be configured.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 from typing import cast
 
 from cryptography import x509
@@ -24,6 +25,20 @@ from bus.errors import BadMessage
 
 EARLY_SECONDS = 3600
 """Certificates begin so long ago, for clocks that are behind."""
+_EVERY_HOST = (
+    x509.DNSName(""),
+    x509.IPAddress(ipaddress.ip_network("0.0.0.0/0")),
+    x509.IPAddress(ipaddress.ip_network("::/0")),
+)
+
+
+class Purpose(Enum):
+    """What certificates are for, by what TLS calls their extended key usage."""
+
+    MEMBER = (ExtendedKeyUsageOID.CLIENT_AUTH,)
+    SERVER = (ExtendedKeyUsageOID.SERVER_AUTH,)
+    LINK = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    """Between servers, where either end may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +56,15 @@ class Subject:
     name: str
     key: PublicKey
     hosts: tuple[str, ...] = ()
-    """The names and addresses of a server; none for a client."""
-    authority: bool = False
-    """Whether it may sign certificates in turn."""
+    """The names and addresses of a server; none for a member."""
+    purpose: Purpose = Purpose.MEMBER
+    """What it is for; of an authority, what all that it certifies is for."""
+    below: int | None = None
+    """How many authorities may follow below this one; None if it is none itself."""
+
+    @property
+    def authority(self) -> bool:
+        return self.below is not None
 
 
 def certify(subject: Subject, issuer: Identity, issuer_name: str, lifetime: Lifetime) -> str:
@@ -58,16 +79,16 @@ def certify(subject: Subject, issuer: Identity, issuer_name: str, lifetime: Life
         .serial_number(x509.random_serial_number())
         .not_valid_before(_time(lifetime.at - EARLY_SECONDS))
         .not_valid_after(_time(lifetime.at + lifetime.seconds))
-        .add_extension(x509.BasicConstraints(subject.authority, None), critical=True)
+        .add_extension(x509.BasicConstraints(subject.authority, subject.below), critical=True)
         .add_extension(_usage(subject.authority), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(subject.purpose.value), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
     )
-    if not subject.authority:
-        uses = [ExtendedKeyUsageOID.CLIENT_AUTH] + [ExtendedKeyUsageOID.SERVER_AUTH] * bool(subject.hosts)
-        builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    if subject.authority and subject.purpose is Purpose.MEMBER:
+        builder = builder.add_extension(x509.NameConstraints(None, _EVERY_HOST), critical=True)
     if subject.hosts:
         builder = builder.add_extension(
             x509.SubjectAlternativeName([*map(_host, subject.hosts)]), critical=False
@@ -92,6 +113,18 @@ def certificate_end(pem: str) -> float:
         return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()
     except ValueError as error:
         raise BadMessage("certificate", f"cannot be read: {error}") from None
+
+
+def certified_hosts(pem: str) -> tuple[str, ...]:
+    """The names and addresses that the first of these certificates is for. Raises BadMessage."""
+    try:
+        extensions = x509.load_pem_x509_certificate(pem.encode()).extensions
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    except ValueError as error:
+        raise BadMessage("certificate", f"cannot be read: {error}") from None
+    return tuple(str(each.value) for each in names)
 
 
 def _private(identity: Identity) -> Ed25519PrivateKey:

@@ -2,12 +2,12 @@
 
 Three keys of the access control service stand in the configuration itself. With one it answers the server's
 questions, with one it disconnects, with one it speaks to everybody else. All other connections are its to decide
-on.
+on, but for those of other servers: they show a certificate and a secret that no member is ever given.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from authz import Identity, PublicKey
@@ -18,6 +18,10 @@ ACCOUNT = "APP"
 """The account that everybody is in."""
 AUTHORIZATION_SECONDS = 1.5
 """How long a server waits for the decision on a connection; clients wait a little longer than that."""
+TLS_SECONDS = 3
+"""How long a server waits for the other end of a link to prove itself."""
+LINK_USER = "server"
+"""The name that servers give each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,29 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """What servers show each other: on routes of a cluster, as gateways, as leaf nodes."""
+
+    certificate: Path
+    key: Path
+    authorities: Path
+    """Who certifies links between servers, and nothing else."""
+    secret: str = field(repr=False)
+
+    def configuration(self, account: str = "") -> str:
+        """To stand inside `cluster` or `gateway`, or with the account that they are in, inside `leafnodes`."""
+        its = f", account: {account}" if account else ""
+        return (
+            f"tls {{ {_tls(self.certificate, self.key, self.authorities)} }}\n"
+            f'authorization {{ user: {LINK_USER}, password: "{self.secret}", timeout: {TLS_SECONDS}{its} }}\n'
+        )
+
+    def url(self, address: str) -> str:
+        """How another server is named in a configuration, from its host and port."""
+        return f"nats://{LINK_USER}:{self.secret}@{address}"
+
+
+@dataclass(frozen=True, slots=True)
 class Security:
     """Everything a server needs to know."""
 
@@ -69,6 +96,8 @@ class Security:
     certificate: Path
     key: Path
     authorities: Path
+    """Who certifies members."""
+    links: Links
     limits: Limits = Limits()
 
     def configuration(self) -> str:
@@ -79,7 +108,7 @@ class Security:
             f"max_connections: {limits.connections}\n"
             f"max_subscriptions: {limits.subscriptions}\n"
             f"max_control_line: {limits.token_bytes}\n"
-            f"tls {{ {self._tls()}, handshake_first: true }}\n"
+            f"tls {{ {_tls(self.certificate, self.key, self.authorities)}, handshake_first: true }}\n"
             "accounts {\n"
             f"  AUTH {{ users: [ {{ nkey: {names.callout} }} ] }}\n"
             f"  SYS {{ users: [ {{ nkey: {names.system} }} ] }}\n"
@@ -90,11 +119,9 @@ class Security:
             f" issuer: {account_key(names.issuer)}, account: AUTH, auth_users: [ {own} ] }} }}\n"
         )
 
-    def cluster_tls(self) -> str:
-        """To stand inside the configuration of a cluster: its links are verified at both ends."""
-        return f"tls {{ {self._tls()} }}"
 
-    def _tls(self) -> str:
-        files = (("cert", self.certificate), ("key", self.key), ("ca", self.authorities))
-        paths = ", ".join(f'{name}_file: "{path.resolve()}"' for name, path in files)
-        return f'{paths}, verify: true, timeout: 3, min_version: "1.3"'
+def _tls(certificate: Path, key: Path, authorities: Path) -> str:
+    """Both ends show a certificate."""
+    files = (("cert", certificate), ("key", key), ("ca", authorities))
+    paths = ", ".join(f'{name}_file: "{path.resolve()}"' for name, path in files)
+    return f'{paths}, verify: true, timeout: {TLS_SECONDS}, min_version: "1.3"'

@@ -220,19 +220,22 @@ async def cluster(
     With security they refuse strangers, servers too; the credentials are for looking whether all have found each other.
     """
     routes = free_ports(size)
-    addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
-    own, tls = (security.configuration(), security.cluster_tls()) if security is not None else ("", "")
+    addresses, own, links = [f"127.0.0.1:{port}" for port in routes], "", ""
+    urls = [f"nats://{each}" for each in addresses]
+    if security is not None:
+        own, links = security.configuration(), security.links.configuration()
+        urls = [security.links.url(each) for each in addresses]
+    found = ", ".join(f'"{each}"' for each in urls)
     async with contextlib.AsyncExitStack() as stack:
         servers = [
             await stack.enter_async_context(
                 NatsServer(
                     name=f"node{number}",
                     jetstream=jetstream,
-                    extra=f'{own}cluster {{ name: authfabric, listen: "127.0.0.1:{port}", routes: [{addresses}]\n'
-                    f"{tls} }}\n",
+                    extra=f'{own}cluster {{ name: authfabric, listen: "{address}", routes: [{found}]\n{links}}}\n',
                 )
             )
-            for number, port in enumerate(routes)
+            for number, address in enumerate(addresses)
         ]
         await _wait_for_routes(servers, credentials)
         yield servers

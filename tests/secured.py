@@ -22,12 +22,13 @@ from authz.spki import (
     parse_authority,
 )
 from bus import Connection, NatsServer
-from bus.certificates import Lifetime, Subject, certify
+from bus.certificates import Lifetime, Purpose, Subject, certify
 from bus.credentials import Credentials
 from bus.credentials_store import client_context
-from bus.security import Limits, Security, ServiceKeys
+from bus.security import Limits, Links, Security, ServiceKeys
 from pdp.access import AccessControl, AccessRules, AccessService
 from pdp.access.census import Census, Share
+from pdp.access.domain import Domain
 
 YEAR = 365 * 86_400.0
 PEP = "network: default\naction: connect"
@@ -45,23 +46,35 @@ class Secured:
     url: str = ""
     domain: Identity = field(default_factory=Identity.generate)
     service: Identity = field(default_factory=Identity.generate)
-    server_key: Identity = field(default_factory=Identity.generate)
     authority: str = ""
+    """Who certifies its servers."""
 
     def __post_init__(self) -> None:
-        self.authority = self.certificate(self.domain, authority=True)
-        (self.folder / "ca.pem").write_text(self.authority)
-        (self.folder / "server.pem").write_text(self.certificate(self.server_key, ("127.0.0.1",)))
-        (self.folder / "server.key").write_bytes(self.server_key.to_pem())
+        at, hosts, authorities = time(), ("127.0.0.1",), {"member": self.keys.member_authority(time())}
+        for purpose, name in ((Purpose.SERVER, "server"), (Purpose.LINK, "link")):
+            key = Identity.generate()
+            (self.folder / f"{name}.key").write_bytes(key.to_pem())
+            (self.folder / f"{name}.pem").write_text(self.keys.certify_host(purpose, key.public, hosts, at))
+            authorities[name] = self.keys.host_authority(purpose, at)
+        for name, pem in authorities.items():
+            (self.folder / f"{name}-ca.pem").write_text(pem)
+        self.authority = authorities["server"]
 
-    def certificate(self, identity: Identity, hosts: tuple[str, ...] = (), *, authority: bool = False) -> str:
-        subject = Subject("domain" if authority else "someone", identity.public, hosts, authority)
-        return certify(subject, self.domain, "domain", Lifetime(time(), YEAR))
+    @property
+    def keys(self) -> Domain:
+        return Domain("domain", self.domain, self.service)
+
+    def certificate(self, identity: Identity, seconds: float = YEAR) -> str:
+        """A member's."""
+        subject = Subject("someone", identity.public)
+        return certify(subject, self.domain, "domain", Lifetime(time(), seconds))
 
     @property
     def security(self) -> Security:
-        files = (self.folder / name for name in ("server.pem", "server.key", "ca.pem"))
-        return Security(ServiceKeys.of(self.service).names(), *files, self.limits)
+        names = ("server.pem", "server.key", "member-ca.pem", "link.pem", "link.key", "link-ca.pem")
+        certificate, key, members, *linked = (self.folder / name for name in names)
+        links = Links(*linked, self.keys.link_secret)
+        return Security(ServiceKeys.of(self.service).names(), certificate, key, members, links, self.limits)
 
     @property
     def holding(self) -> Certificate:

@@ -32,7 +32,7 @@ from bus.security import ServiceKeys
 from pdp.access import AccessRules
 from pdp.access.census import Share
 from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
-from pdp.access.domain_store import DomainFolder
+from pdp.access.domain_store import LOCALHOST, DomainFolder
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 
@@ -90,6 +90,36 @@ def init(
     say(f"start its server:   nats-server -c {folder / 'nats.conf'}")
     say(f"then its service:   authfabric domain serve {folder}")
     say(f"let somebody in:    authfabric domain grant {folder} NAME --as pep --out FILE")
+
+
+@app.command()
+def certify(
+    folder: Folder,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", help="A name or address of its NATS servers, all of them anew. Default: as before."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Give the domain's NATS servers new keys and certificates, for a year. Restart the servers, or reload them.
+
+    This needs the domain's own key, and so does nothing else but `admit` and `join --request`.
+    """
+    with _errors():
+        opened = DomainFolder.open(folder)
+        outdated = opened.outdated
+        named = opened.certify(opened.domain(passphrase.known), time(), [*LOCALHOST, *hosts] if hosts else ())
+    if json:
+        print_json({"name": opened.file.name, "hosts": named, "replaced": outdated})
+        return
+    say(f"[green]certified[/] the servers of [bold]{opened.file.name}[/] as {', '.join(named)}")
+    if outdated:
+        say(
+            f"{folder / 'nats.conf'} is new, and what was there is now nats.conf.old: carry your changes over"
+        )
+        say("members refuse the new servers until they have new credentials: grant them anew")
 
 
 @app.command()

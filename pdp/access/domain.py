@@ -4,6 +4,9 @@ After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscri
 coordinating domain owns the network; others join by its word, and pass on what they were given. Two keys: the
 domain's own, which owns and admits and can be kept away, and that of its access control service, which holds all
 that the domain does by a blanket certificate.
+
+Members, servers and the links between servers are certified by three keys, which follow from the domain's own. The
+service's key certifies members only, and so do the domains below: docs/design/authorities.md.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ import msgspec
 from authz import Identity, PublicKey
 from authz.seal import Seal
 from authz.spki import Authority, Capability, Certificate, ChainRefused, Fault, Validity, parse_authority
-from bus.certificates import Lifetime, Subject, certify
+from bus.certificates import Lifetime, Purpose, Subject, certify
 
 YEAR = 365 * 86_400
+ROOT_SECONDS = 10 * YEAR
+"""How long a domain's own authorities last."""
 EVERYTHING = parse_authority("resource: *\naction: *")
 
 
@@ -41,7 +46,7 @@ class Membership(msgspec.Struct, frozen=True):
     capability: str
     """A chain that ends with the new domain's key, in its text form."""
     certificate: str
-    """The new domain's TLS certificate as an authority, and those above it; PEM."""
+    """The new domain's TLS certificate as an authority for members, and those above it; PEM."""
     authority: str
     """The root that certifies the network's servers; PEM."""
 
@@ -54,29 +59,52 @@ class Domain:
     owner: Identity
     service: Identity
 
+    @property
+    def issuer(self) -> Issuer:
+        return Issuer(self.name, self.service)
+
     def blanket(self, at: float) -> Certificate:
         """What lets the access control service use all that the domain holds now, and is granted later."""
         validity = Validity(int(at), None)
         capability = Capability(self.owner.public, self.service.public, True, EVERYTHING, validity)
         return capability.sign(self.owner)
 
-    def root(self, at: float) -> str:
-        """The domain's TLS certificate, by its own word."""
-        subject = Subject(self.name, self.owner.public, authority=True)
-        return certify(subject, self.owner, self.name, Lifetime(at, 10 * YEAR))
+    def member_authority(self, at: float) -> str:
+        """The TLS certificate that all members' rest on: below it the service, or another domain and its service."""
+        subject = Subject(self.name, self.owner.public, below=2)
+        return certify(subject, self.owner, self.name, Lifetime(at, ROOT_SECONDS))
 
     def service_authority(self, at: float) -> str:
-        """The TLS certificate by which the access control service certifies others."""
-        subject = Subject(service_name(self.name), self.service.public, authority=True)
-        return certify(subject, self.owner, self.name, Lifetime(at, 10 * YEAR))
+        """The TLS certificate by which the access control service certifies members."""
+        subject = Subject(service_name(self.name), self.service.public, below=0)
+        return certify(subject, self.owner, self.name, Lifetime(at, ROOT_SECONDS))
+
+    def host_authority(self, purpose: Purpose, at: float) -> str:
+        """The TLS certificate that those of servers rest on, or of links between servers: nothing else does."""
+        key, name = self._host_key(purpose), _host_authority_name(purpose, self.name)
+        return certify(Subject(name, key.public, (), purpose, 0), key, name, Lifetime(at, ROOT_SECONDS))
+
+    def certify_host(self, purpose: Purpose, key: PublicKey, hosts: tuple[str, ...], at: float) -> str:
+        """A TLS certificate for a server, or for its links with others."""
+        subject = Subject(f"server of {self.name}", key, hosts, purpose)
+        name = _host_authority_name(purpose, self.name)
+        return certify(subject, self._host_key(purpose), name, Lifetime(at, YEAR))
+
+    @property
+    def link_secret(self) -> str:
+        """What the domain's servers say to each other."""
+        return self.owner.derive("secret of links between servers").hex()
+
+    def _host_key(self, purpose: Purpose) -> Identity:
+        return Identity.from_seed(self.owner.derive(f"authority for tls {purpose.name.lower()}"))
 
     def admit(
         self, name: str, key: PublicKey, authority: Authority, lifetime: Lifetime
     ) -> tuple[Certificate, str]:
-        """Let another domain in: what it may do and pass on, and its TLS certificate as an authority."""
+        """Let another domain in: what it may do and pass on, and its TLS certificate as an authority for members."""
         validity = Validity(int(lifetime.at), int(lifetime.at + lifetime.seconds))
         capability = Capability(self.owner.public, key, True, authority, validity).sign(self.owner)
-        return capability, certify(Subject(name, key, authority=True), self.owner, self.name, lifetime)
+        return capability, certify(Subject(name, key, below=1), self.owner, self.name, lifetime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +122,18 @@ class Issuer:
         return Capability(self.service.public, key, delegate, authority, validity).sign(self.service)
 
     def certify(self, subject: Subject, lifetime: Lifetime) -> str:
-        """A TLS certificate for a member or a server of the domain."""
+        """A TLS certificate for a member of the domain."""
         return certify(subject, self.service, service_name(self.name), lifetime)
 
 
 def service_name(domain: str) -> str:
     """How the access control service of a domain is called in TLS certificates."""
     return f"access control of {domain}"[:64]
+
+
+def _host_authority_name(purpose: Purpose, domain: str) -> str:
+    """How an authority for servers, or for their links, is called in TLS certificates."""
+    return f"{purpose.name.lower()}s of {domain}"[:64]
 
 
 def check_membership(chain: tuple[Certificate, ...], key: PublicKey) -> None:

@@ -1,15 +1,17 @@
 """A domain in a folder: its keys, for its operator's eyes only, and everything that was issued and granted.
 
 domain.json          its name and its servers
-domain.key           owns what the domain owns; needed to admit other domains, and then only
+domain.key           owns what the domain owns; needed to admit other domains and to certify servers, and then only
 service.key          the access control service's
 owners.txt           which key owns what
 holdings/NAME.cap    the chains that end with the service's key
 members/NAME.cap     what the service has granted, and to whom
 domains/NAME.cap     the domains that were admitted
 networks/NAME.json   the networks that were joined
-tls/                 certificates, and the server's key
-nats.conf            what the NATS servers of the domain need in their configuration
+tls/                 who certifies members, servers and the links between servers; the servers' own keys
+nats.conf            the configuration of the domain's NATS servers, to be completed by their operator
+security.conf        what stands in it so that they refuse strangers
+links.conf           what stands in it where they speak to each other; secret
 """
 
 from __future__ import annotations
@@ -25,16 +27,17 @@ import msgspec
 from authz import AuthFabricError, Identity, PublicKey
 from authz.spki import Certificate, Owners, Verifier, parse_chain, unparse_chain
 from authz.spki.text import parse_owners
-from bus.certificates import Lifetime, Subject
+from bus.certificates import Lifetime, Purpose, Subject, certified_hosts
 from bus.credentials_store import CredentialsFile, client_context
 from bus.keystore import create_key, load_key, lock, write_private
-from bus.security import Security, ServiceKeys
+from bus.security import Links, Security, ServiceKeys
 from pdp.access.control import AccessControl, AccessRules
 from pdp.access.domain import YEAR, Domain, Issuer, JoinRequest, Membership, check_membership
 
 LOCALHOST = ("127.0.0.1", "localhost")
 Passphrase = Callable[[], str]
 
+_INCLUDED = 'include "security.conf"'
 _SERVER = """\
 listen: "0.0.0.0:4222"
 max_payload: 1MB
@@ -42,10 +45,13 @@ ping_interval: "1s"
 ping_max: 2
 write_deadline: "2s"
 jetstream {{ store_dir: "{store}", sync_interval: always }}
+{included}
+# Everybody who reaches the monitoring port reads who is connected: open none but on this machine.
+# http: "127.0.0.1:8222"
 # For several servers, give each a name of its own and let them find each other:
 # server_name: node1
-# cluster {{ name: authfabric, listen: "0.0.0.0:6222", routes: ["nats://node2:6222", "nats://node3:6222"]
-#   {tls} }}
+# cluster {{ name: authfabric, listen: "0.0.0.0:6222", include "links.conf"
+#   routes: ["{node2}", "{node3}"] }}
 """
 
 
@@ -95,8 +101,9 @@ class DomainFolder:
         create_key(path / "service.key", domain.service, passphrase)
         file = DomainFile(name, str(domain.owner.public), str(domain.service.public), url)
         folder = cls(path, file)
-        folder._write_public(domain, at)
-        folder.certify_server(Issuer(name, domain.service), at, hosts)
+        folder._write("owners.txt", f"owner: {domain.owner.public}\nresource: *\n")
+        folder._write("holdings/own.cap", unparse_chain([domain.blanket(at)]))
+        folder.certify(domain, at, (*LOCALHOST, *hosts))
         folder._save(file)  # last: a folder without it is no domain
         return folder
 
@@ -159,15 +166,22 @@ class DomainFolder:
         """Let what the domain has been granted since, and whom it has admitted, count from now on."""
         control.holdings, control.domains = self.holdings, frozenset(self.domains)
 
-    def security(self, keys: ServiceKeys) -> Security:
+    def security(self, domain: Domain) -> Security:
+        """What the domain's NATS servers need to know."""
         tls = self.path / "tls"
-        return Security(keys.names(), tls / "server.pem", tls / "server.key", tls / "ca.pem")
+        links = Links(tls / "link.pem", tls / "link.key", tls / "link-ca.pem", domain.link_secret)
+        names = ServiceKeys.of(domain.service).names()
+        return Security(names, tls / "server.pem", tls / "server.key", tls / "member-ca.pem", links)
 
     def tls(self, issuer: Issuer, at: float) -> ssl.SSLContext:
         """How the service itself connects."""
-        service = issuer.service
-        own = issuer.certify(Subject("access control", service.public), Lifetime(at, YEAR))
-        return client_context(service, own + self._read("tls/service.pem"), self._read("tls/ca.pem"))
+        own = self.certify_member(issuer, issuer.service.public, Lifetime(at, YEAR))
+        return client_context(issuer.service, own, self.server_authority)
+
+    @property
+    def server_authority(self) -> str:
+        """Who certifies the domain's servers; PEM."""
+        return self._read("tls/server-ca.pem")
 
     def grant(self, name: str, certificate: Certificate) -> None:
         """Note what was granted under a name. Raises DomainRefused if the name is taken."""
@@ -191,7 +205,7 @@ class DomainFolder:
             lock(identity, None).decode(),
             unparse_chain((*before, certificate)),
             own + joined.certificate if joined else own,
-            joined.authority if joined else self._read("tls/ca.pem"),
+            joined.authority if joined else self.server_authority,
         )
 
     def certify_member(self, issuer: Issuer, key: PublicKey, lifetime: Lifetime) -> str:
@@ -212,7 +226,7 @@ class DomainFolder:
             self.file.url,
             unparse_chain([capability]),
             certificate,
-            self._read("tls/ca.pem"),
+            self.server_authority,
         )
 
     def join(self, membership: Membership) -> None:
@@ -224,26 +238,43 @@ class DomainFolder:
         self._write_new(f"holdings/{name}.cap", unparse_chain((*given, *own)))
         self._write_new(f"networks/{name}.json", msgspec.json.encode(membership).decode())
 
-    def certify_server(self, issuer: Issuer, at: float, hosts: Iterable[str] = ()) -> None:
-        """Give the domain's NATS servers a key and a certificate, and write their configuration."""
-        key = Identity.generate()
-        subject = Subject(
-            f"server of {self.file.name}", key.public, tuple(dict.fromkeys([*LOCALHOST, *hosts]))
-        )
-        chain = issuer.certify(subject, Lifetime(at, YEAR)) + self._read("tls/service.pem")
-        write_private(self.path / "tls" / "server.key", key.to_pem(), replace=True)
-        self._write("tls/server.pem", chain)
-        security = self.security(ServiceKeys.of(issuer.service))
-        store = self.path.resolve() / "jetstream"
-        self._write(
-            "nats.conf", _SERVER.format(store=store, tls=security.cluster_tls()) + security.configuration()
-        )
+    def certify(self, domain: Domain, at: float, hosts: Iterable[str] = ()) -> tuple[str, ...]:
+        """Give the domain's NATS servers new keys and certificates, and write what their configuration includes.
 
-    def _write_public(self, domain: Domain, at: float) -> None:
-        self._write("owners.txt", f"owner: {domain.owner.public}\nresource: *\n")
-        self._write("holdings/own.cap", unparse_chain([domain.blanket(at)]))
-        self._write("tls/ca.pem", domain.root(at))
+        Returns the names and addresses that they are for: without `hosts`, those they had before.
+        """
+        named = tuple(dict.fromkeys(hosts)) or self._hosts()
+        self._write("tls/member-ca.pem", domain.member_authority(at))
         self._write("tls/service.pem", domain.service_authority(at))
+        for purpose, name in ((Purpose.SERVER, "server"), (Purpose.LINK, "link")):
+            key = Identity.generate()
+            write_private(self.path / "tls" / f"{name}.key", key.to_pem(), replace=True)
+            self._write(f"tls/{name}.pem", domain.certify_host(purpose, key.public, named, at))
+            self._write(f"tls/{name}-ca.pem", domain.host_authority(purpose, at))
+        self._configure_servers(self.security(domain))
+        return named
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the servers' configuration is of before there were authorities for each purpose."""
+        configuration = self.path / "nats.conf"
+        return configuration.exists() and _INCLUDED not in configuration.read_text()
+
+    def _hosts(self) -> tuple[str, ...]:
+        certificate = self.path / "tls" / "server.pem"
+        return certified_hosts(certificate.read_text()) if certificate.exists() else LOCALHOST
+
+    def _configure_servers(self, security: Security) -> None:
+        self._write("security.conf", security.configuration())
+        write_private(self.path / "links.conf", security.links.configuration().encode(), replace=True)
+        configuration = self.path / "nats.conf"
+        if self.outdated:
+            configuration.replace(self.path / "nats.conf.old")
+        if not configuration.exists():
+            nodes = {name: security.links.url(f"{name}:6222") for name in ("node2", "node3")}
+            store = self.path.resolve() / "jetstream"
+            text = _SERVER.format(store=store, included=_INCLUDED, **nodes)
+            write_private(configuration, text.encode())
 
     def _save(self, file: DomainFile) -> None:
         self._write("domain.json", msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n")
@@ -255,8 +286,11 @@ class DomainFolder:
     def _read(self, name: str) -> str:
         try:
             return (self.path / name).read_text()
+        except FileNotFoundError:
+            told = f": `authfabric domain certify {self.path}` makes it" * name.startswith("tls/")
+            raise DomainRefused(self.path, f"lacks `{name}`{told}") from None
         except OSError as error:
-            raise DomainRefused(self.path, f"lacks `{name}`: {error.strerror}") from None
+            raise DomainRefused(self.path, f"has `{name}`, which cannot be read: {error.strerror}") from None
 
     def _write(self, name: str, text: str) -> None:
         fresh = self.path / f"{name}.{os.getpid()}"

@@ -18,6 +18,7 @@ from authfabric.cli import app
 from authfabric.local_domain import LocalDomain
 from authz.spki import Notice
 from bus import Connection, NatsServer, NotConnected
+from bus.certificates import certified_hosts
 from bus.credentials_store import read_credentials
 from bus.keystore import PASSPHRASE_FILE_VARIABLE, PASSPHRASE_VARIABLE
 from bus.revocations import publish_notice
@@ -53,7 +54,7 @@ def test_the_page_about_domains(tmp_path, monkeypatch):
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("authfabric domain ")]
     for _, _, *words in commands:
         run(*words)
-    assert len(commands) == 9
+    assert len(commands) == 11
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,35 @@ def test_keys_are_closed_to_others_and_encrypted_with_what_a_file_says(tmp_path,
     assert "passphrase" in refuse(
         2, "grant", tmp_path / "d", "y", "--as", "pep", "--out", tmp_path / "y.json"
     )
+
+
+def test_certify_gives_servers_new_keys_for_the_same_hosts_or_others(tmp_path):
+    run("init", uk := tmp_path / "uk", "--name", "uk", "--unencrypted", "--host", "a.example")
+    files = [uk / "tls" / name for name in ("server.key", "server.pem", "link.key", "link.pem")]
+    before, configuration = [each.read_bytes() for each in files], (uk / "nats.conf").read_bytes()
+    assert "a.example" in run("certify", uk)
+    assert not set(before) & {each.read_bytes() for each in files}
+    assert (uk / "nats.conf").read_bytes() == configuration
+    hosts = json.loads(run("certify", uk, "--host", "b.example", "--json"))["hosts"]
+    assert hosts == ["127.0.0.1", "localhost", "b.example"]
+    assert list(certified_hosts((uk / "tls/link.pem").read_text())) == hosts
+
+
+def test_certify_needs_the_domains_own_key(uk):
+    (uk / "domain.key").unlink()
+    assert "domain.key" in refuse(3, "certify", uk)
+
+
+def test_a_folder_of_before_there_were_authorities_for_servers_says_what_to_run(uk, tmp_path):
+    for name in ("server-ca.pem", "link-ca.pem", "link.pem", "link.key"):
+        (uk / "tls" / name).unlink()
+    (uk / "nats.conf").write_text("listen: 4222")
+    grant = ("grant", uk, "shop", "--as", "pep", "--out", tmp_path / "shop.json")
+    assert f"`authfabric domain certify {uk}`" in refuse(3, *grant)
+    assert "nats.conf.old" in run("certify", uk)
+    assert (uk / "nats.conf.old").read_text() == "listen: 4222"
+    assert "security.conf" in (uk / "nats.conf").read_text()
+    run(*grant)
 
 
 def test_status_names_members_and_forgets_none(uk, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 
 from authz import Identity
-from bus.certificates import Lifetime, Subject, certified_key, certify
+from bus.certificates import Lifetime, Purpose, Subject, certified_hosts, certified_key, certify
 from bus.errors import BadMessage
 
 NOW = 1_800_000_000.0
@@ -14,14 +14,23 @@ CA, KEY = Identity.generate(), Identity.generate()
 
 
 def test_a_certificate_is_about_the_key_it_was_made_for():
-    pem = certify(
-        Subject("server", KEY.public, ("127.0.0.1", "nats.example")), CA, "domain", Lifetime(NOW, 60)
-    )
+    hosts = ("127.0.0.1", "fd00::7", "nats.example")
+    pem = certify(Subject("server", KEY.public, hosts, Purpose.SERVER), CA, "domain", Lifetime(NOW, 60))
     assert certified_key(pem) == KEY.public
-    names = x509.load_pem_x509_certificate(pem.encode()).extensions.get_extension_for_class(
-        x509.SubjectAlternativeName
-    )
-    assert names.value.get_values_for_type(x509.DNSName) == ["nats.example"]
+    assert certified_hosts(pem) == hosts
+
+
+def test_a_member_is_no_host():
+    assert certified_hosts(certify(Subject("x", KEY.public), CA, "domain", Lifetime(NOW, 60))) == ()
+
+
+@pytest.mark.parametrize("below", [0, None])
+@pytest.mark.parametrize("purpose", Purpose)
+def test_it_says_what_it_is_for_and_an_authority_says_so_of_all_below_it(purpose, below):
+    subject = Subject("x", KEY.public, (), purpose, below)
+    certificate = x509.load_pem_x509_certificate(certify(subject, CA, "domain", Lifetime(NOW, 60)).encode())
+    uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert tuple(uses) == purpose.value
 
 
 def test_it_lasts_as_long_as_it_was_given():
@@ -34,9 +43,9 @@ def test_it_lasts_as_long_as_it_was_given():
 def test_only_authorities_may_sign_others():
     authority, client = (
         x509.load_pem_x509_certificate(
-            certify(Subject("x", KEY.public, authority=each), CA, "domain", Lifetime(NOW, 60)).encode()
+            certify(Subject("x", KEY.public, below=each), CA, "domain", Lifetime(NOW, 60)).encode()
         )
-        for each in (True, False)
+        for each in (0, None)
     )
     limits = [
         each.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
@@ -51,5 +60,6 @@ def test_only_authorities_may_sign_others():
     "pem", ["", "junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
 def test_junk_is_refused(pem):
-    with pytest.raises(BadMessage):
-        certified_key(pem)
+    for read in (certified_key, certified_hosts):
+        with pytest.raises(BadMessage):
+            read(pem)

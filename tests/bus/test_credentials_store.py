@@ -30,7 +30,7 @@ URL = "tls://127.0.0.1:4222"
 
 def file(passphrase: str | None = None, url: str = URL) -> CredentialsFile:
     lifetime = Lifetime(time(), 600)
-    authority = certify(Subject("d", DOMAIN.public, authority=True), DOMAIN, "d", lifetime)
+    authority = certify(Subject("d", DOMAIN.public, below=0), DOMAIN, "d", lifetime)
     own = certify(Subject("c", HOLDER.public), DOMAIN, "d", lifetime)
     key = lock(HOLDER, passphrase).decode()
     return CredentialsFile(url, key, certificate=own, authorities=authority)

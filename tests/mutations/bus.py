@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.mutation import Edit, Mutation, without
+from tests.mutations.servers import SERVERS
 
 _SERVICE = "tests/pdp/access/test_service.py::"
 _LIMITS = "tests/pdp/access/test_service_limits.py::"
@@ -79,8 +80,8 @@ STRANGERS = [
     without(
         f"{_REVOCATION}TestClusters::test_a_server_without_a_certificate_of_the_domain_cannot_join",
         "bus/security.py",
-        'return f"tls {{ {self._tls()} }}"',
-        'return ""',
+        'f"tls {{ {_tls(self.certificate, self.key, self.authorities)} }}\\n"',
+        '""',
     ),
 ]
 
@@ -384,4 +385,4 @@ ENTITLEMENT = [
     ),
 ]
 
-BUS: list[Mutation] = [*STRANGERS, *CHAINS, *SUBJECTS, *LIMITS, *REVOCATION, *ENTITLEMENT, *MEMBERS]
+BUS: list[Mutation] = [*STRANGERS, *SERVERS, *CHAINS, *SUBJECTS, *LIMITS, *REVOCATION, *ENTITLEMENT, *MEMBERS]

@@ -149,14 +149,14 @@ class TestClusters:
                 await eventually(lambda: not elsewhere.ready)
 
     async def test_a_server_without_a_certificate_of_the_domain_cannot_join(self, tmp_path):
+        """It knows the secret, and believes us; do we believe it?"""
         (tmp_path / "other").mkdir()
         world, strange = Secured(tmp_path), Secured(tmp_path / "other")
         (port,) = free_ports(1)
-        inside = f'cluster {{ name: x, listen: "127.0.0.1:{port}", {world.security.cluster_tls()} }}\n'
-        own = replace(
-            strange.security, authorities=world.security.authorities
-        )  # it believes us; do we believe it?
-        routes = f'routes: ["nats://127.0.0.1:{port}"], {own.cluster_tls()}'
+        links = world.security.links
+        inside = f'cluster {{ name: x, listen: "127.0.0.1:{port}", {links.configuration()} }}\n'
+        own = replace(strange.security.links, authorities=links.authorities, secret=links.secret)
+        routes = f'routes: ["{own.url(f"127.0.0.1:{port}")}"], {own.configuration()}'
         outside = f'cluster {{ name: x, listen: "127.0.0.1:-1", {routes} }}\n'
         async with NatsServer(name="a", extra=inside) as server, NatsServer(name="b", extra=outside) as other:
             await eventually(lambda: "tls route handshake error" in log_of(server).lower())
