@@ -61,7 +61,7 @@ class Held:
             if (written := _written(self.chain)) == seen:
                 continue
             try:
-                self.warrant.renew(_read_chain(self.chain, self.warrant.identity))
+                self.warrant.renew(_read_chain(self.chain, self.warrant.identity), time())
             except AuthFabricError as error:
                 _log.warning("the right to decide is not renewed: %s", error)
             seen = written
@@ -78,10 +78,10 @@ def find_warrant(key: Path | None, chain: Path | None) -> Held | None:
         if not policy_key_file().exists():
             return None
         holder = Identity.generate()
-        return Held(Warrant(holder, [empower(holder, own_identity())]))
+        return Held(Warrant(holder, [empower(holder, own_identity())], time()))
     file, identity = chain or key.with_suffix(".cap"), load_key(key, passphrase.known)
     written = _written(file)
-    return Held(Warrant(identity, _read_chain(file, identity)), file, written)
+    return Held(Warrant(identity, _read_chain(file, identity), time()), file, written)
 
 
 def give_warrant(folder: Path, name: str, root: Identity) -> list[str]:

@@ -44,15 +44,17 @@ class Decider:
         "_covered",
         "_everything",
         "_plain",
-        "_spent",
         "introduction",
         "mac",
         "reduced",
+        "spent",
         "until",
     )
 
-    def __init__(self, introduction: Introduction, reduced: Reduced, until: float, own: AgreementKey) -> None:
-        """Raises InvalidKey if no key can be agreed on with it."""
+    def __init__(
+        self, introduction: Introduction, reduced: Reduced, until: float, own: AgreementKey, spent: Spent
+    ) -> None:
+        """`spent` is what it has used up of its rates. Raises InvalidKey if no key can be agreed on with it."""
         self.introduction = introduction
         self.reduced = reduced
         self.until = until
@@ -63,7 +65,7 @@ class Decider:
         self._conditional = len(self._plain) < len(grants)
         self._everything = any(_is_everything(each) for each in self._plain)
         self._covered: dict[str, bool] = {}
-        self._spent: Spent = {}
+        self.spent = spent
 
     @property
     def key(self) -> PublicKey:
@@ -104,7 +106,7 @@ class Decider:
     def _is_permitted(self, request: Request, at: float) -> bool:
         try:
             use = Use(Right.DECIDE, request.object.id, at, request)
-            self._spent = permit(self.reduced.capability, use, self._spent).spent
+            self.spent = permit(self.reduced.capability, use, self.spent).spent
         except UseRefused:
             return False
         return True
@@ -141,18 +143,23 @@ class Deciders:
         """Get to know a decider. Raises ChainRefused, MalformedCertificate, InvalidSignature or InvalidKey.
 
         RevocationUnknown says that it may be introduced once more is known.
-        Of two introductions by one key the one that lasts longer counts: whoever repeats an older one
-        changes nothing.
+
+        One that is in force is replaced by its successor only: by the same key, over the same agreement key, and
+        made later. An agreement key follows from its identity, so another one is not the decider's own, however
+        well signed. Whoever repeats an older introduction changes nothing.
         """
         introduction = Introduction.read(data)
         known = self.get(introduction.key, at)
-        if known is not None and known.introduction == introduction:
-            return known
+        if known is not None:
+            if introduction.agreement != known.introduction.agreement:
+                raise InvalidSignature
+            if introduction.at <= known.introduction.at:
+                return known
         reduced, until = self._verify(introduction, at)
-        if known is None or until >= known.until:
-            self._make_room(introduction.key)
-            known = self._known[introduction.key] = Decider(introduction, reduced, until, self._own)
-        return known
+        self._make_room(introduction.key)
+        spent = {} if known is None else known.spent
+        decider = self._known[introduction.key] = Decider(introduction, reduced, until, self._own, spent)
+        return decider
 
     def accept(self, notice: Notice, at: float) -> None:
         """Heed a revocation from now on. Raises InvalidSignature if it is forged."""

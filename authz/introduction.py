@@ -1,7 +1,8 @@
 """How a decider introduces itself: who it is, how to agree on a key with it, and what it may decide.
 
 Invariant: what `verify` returns was granted, link by link, by an owner that the verifier names, to the key
-that signed this agreement key. So a chain that was copied introduces nobody but the one it was issued to.
+that signed this agreement key, with this chain, at this time. So a chain that was copied introduces nobody but the one
+it was issued to, and parts of two introductions make no third.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from authz.spki.reduction import Reduced
 from authz.spki.verifier import Verifier
 
 MAX_BYTES = 64 * 1024
-_DOMAIN = b"authfabric agreement key 1\0"
+_DOMAIN = b"authfabric introduction 2\0"
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -32,14 +33,16 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True):
     agreement: bytes
     """Its agreement key."""
     signature: bytes
-    """By the identity, over the agreement key."""
+    """By the identity, over all the rest."""
     chain: bytes
     """Its capabilities, as they go over the wire."""
+    at: float
+    """When it was made, by the decider's clock: of two, the later one counts."""
 
     @classmethod
-    def of(cls, identity: Identity, chain: tuple[Certificate, ...]) -> Self:
-        agreement = AgreementKey.of(identity).public
-        return cls(identity.public.raw, agreement, identity.sign(_DOMAIN + agreement), encode_chain(chain))
+    def of(cls, identity: Identity, chain: tuple[Certificate, ...], at: float) -> Self:
+        unsigned = cls(identity.public.raw, AgreementKey.of(identity).public, b"", encode_chain(chain), at)
+        return msgspec.structs.replace(unsigned, signature=identity.sign(unsigned.signed()))
 
     @classmethod
     def read(cls, data: bytes) -> Self:
@@ -54,6 +57,10 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True):
     def encode(self) -> bytes:
         return _encode(self)
 
+    def signed(self) -> bytes:
+        """What the identity signs."""
+        return _DOMAIN + _encode((self.key, self.agreement, self.chain, self.at))
+
     def verify(self, verifier: Verifier, at: float) -> Reduced:
         """What it may decide. Raises ChainRefused, MalformedCertificate or InvalidSignature.
 
@@ -64,7 +71,7 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True):
         if subject.raw != self.key:
             raise ChainRefused(0, Fault.NOT_THE_HOLDER, f"was issued to `{subject}`, who is another")
         try:
-            PublicKey(self.key).verify(self.signature, _DOMAIN + self.agreement)
+            PublicKey(self.key).verify(self.signature, self.signed())
         except InvalidKey:
             raise InvalidSignature from None
         return reduced

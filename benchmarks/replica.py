@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from time import time
 
 import nats
 import uvloop
@@ -44,7 +45,9 @@ def engine() -> Engine:
 
 async def serve(url: str, seed: str = "") -> None:
     holder = Identity.generate()
-    warrant = Warrant(holder, [empower(holder, Identity.from_seed(bytes.fromhex(seed)))]) if seed else None
+    warrant = (
+        Warrant(holder, [empower(holder, Identity.from_seed(bytes.fromhex(seed)))], time()) if seed else None
+    )
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(commands), sys.stdin

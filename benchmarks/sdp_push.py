@@ -84,7 +84,7 @@ async def checking(url: str, bus: Connection, identity: Identity) -> dict[str, f
         await pep.secondary.feed.ready.wait()
         engine: Engine = PolicySet.read(bundle(PUSHES)).engine(pep.secondary.epoch, certify=True)
         holder = Identity.generate()
-        warrant = Warrant(holder, [empower(holder, identity)])
+        warrant = Warrant(holder, [empower(holder, identity)], time())
         async with Replica(bus, engine, [Scope.parse("domain:default")], warrant=warrant):
             await pep.check(question)
         assert (await pep.check(question)).inferred is not None

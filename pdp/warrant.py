@@ -24,17 +24,20 @@ MAX_ASKERS = 16_384
 class Warrant:
     """What a replica shows of itself, and authenticates its answers by."""
 
-    def __init__(self, identity: Identity, chain: Iterable[Certificate], askers: int = MAX_ASKERS) -> None:
+    def __init__(
+        self, identity: Identity, chain: Iterable[Certificate], at: float, askers: int = MAX_ASKERS
+    ) -> None:
+        """`at` is now: what is shown from now on takes the place of what was shown before."""
         self.identity = identity
         self._own = AgreementKey.of(identity)
         self._sender = identity.public.raw
         self._macs: dict[bytes, AnswerMac] = {}
         self._most = askers
-        self.renew(chain)
+        self.renew(chain, at)
 
-    def renew(self, chain: Iterable[Certificate]) -> None:
+    def renew(self, chain: Iterable[Certificate], at: float) -> None:
         """Show another chain from now on, as when the one before it expires."""
-        self.introduction = Introduction.of(self.identity, tuple(chain)).encode()
+        self.introduction = Introduction.of(self.identity, tuple(chain), at).encode()
         """What others must see before they believe an answer."""
 
     def authenticate(self, asker: bytes, subject: str, question: bytes, answer: bytes) -> bytes:

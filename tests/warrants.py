@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import time
+
 from authz import Identity
 from authz.spki import Capability, Certificate, Validity, parse_authority
 from pdp.warrant import Warrant
@@ -16,4 +18,4 @@ def right(root: Identity, holder: Identity, objects: str = "*", **validity: int)
 def warrant(root: Identity, objects: str = "*", holder: Identity | None = None, **validity: int) -> Warrant:
     """A replica's key with such a right."""
     identity = holder or Identity.generate()
-    return Warrant(identity, [right(root, identity, objects, **validity)])
+    return Warrant(identity, [right(root, identity, objects, **validity)], time())

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from authz import AuthFabricError, Entity, Identity, Request
+from authz.agreement import AgreementKey
 from authz.deciders import Deciders
 from authz.errors import InvalidKey, InvalidSignature
-from authz.introduction import _DOMAIN, Introduction
+from authz.introduction import Introduction
 from authz.spki import Capability, Certificate, ChainRefused, Fault, Notice, Validity, parse_authority
 from authz.spki.errors import RevocationUnknown
 from authz.spki.validity import Recheck
@@ -31,8 +32,13 @@ def grant(
     )
 
 
-def introduction(*chain: Certificate, identity: Identity = PDP) -> bytes:
-    return Introduction.of(identity, chain).encode()
+def introduction(*chain: Certificate, identity: Identity = PDP, at: float = 0.0) -> bytes:
+    return Introduction.of(identity, chain, at).encode()
+
+
+def signed(introduction: Introduction, by: Identity = PDP) -> bytes:
+    """Signed as it stands, as only the holder of the key could."""
+    return msgspec.structs.replace(introduction, signature=by.sign(introduction.signed())).encode()
 
 
 @pytest.fixture
@@ -87,7 +93,7 @@ def test_a_stolen_chain_introduces_nobody_but_its_holder(deciders):
     with pytest.raises(ChainRefused) as refused:
         deciders.introduce(introduction(*chain, identity=EVE), 0.0)
     assert refused.value.fault is Fault.NOT_THE_HOLDER
-    mine = Introduction.of(EVE, chain)
+    mine = Introduction.of(EVE, chain, 0.0)
     with pytest.raises(InvalidSignature):
         deciders.introduce(msgspec.structs.replace(mine, key=PDP.public.raw).encode(), 0.0)
     assert len(deciders) == 0
@@ -100,11 +106,9 @@ def test_what_is_no_introduction_is_refused(deciders, data):
 
 
 def test_an_agreement_key_that_fixes_the_secret_is_refused(deciders):
-    weak = bytes(32)
-    mine = Introduction.of(PDP, (grant(ROOT, PDP),))
-    signed = msgspec.structs.replace(mine, agreement=weak, signature=PDP.sign(_DOMAIN + weak))
+    mine = Introduction.of(PDP, (grant(ROOT, PDP),), 0.0)
     with pytest.raises(InvalidKey):
-        deciders.introduce(signed.encode(), 0.0)
+        deciders.introduce(signed(msgspec.structs.replace(mine, agreement=bytes(32))), 0.0)
 
 
 def test_authority_ends_when_the_chain_does(deciders):
@@ -147,12 +151,51 @@ def test_where_fresh_news_is_asked_for_authority_rests_on_it(deciders):
 
 
 def test_an_older_introduction_that_is_repeated_changes_nothing(deciders):
-    long = introduction(grant(ROOT, PDP, end=200))
-    short = introduction(grant(ROOT, PDP, "object: /sales/*\naction: decide", end=100))
-    deciders.introduce(short, 0.0)
-    deciders.introduce(long, 0.0)
-    deciders.introduce(short, 0.0)
-    assert deciders.get(PDP.public.raw, 150.0).may_decide(HR, 0.0)
+    narrow = introduction(grant(ROOT, PDP, "object: /sales/*\naction: decide", end=200))
+    wide = introduction(grant(ROOT, PDP, end=100), at=1.0)
+    for each in (narrow, wide, narrow):
+        deciders.introduce(each, 2.0)
+    assert deciders.get(PDP.public.raw, 50.0).may_decide(HR, 50.0)
+
+
+def test_a_later_introduction_takes_the_place_of_one_in_force_also_to_narrow_it(deciders):
+    deciders.introduce(introduction(grant(ROOT, PDP, end=200)), 2.0)
+    deciders.introduce(
+        introduction(grant(ROOT, PDP, "object: /sales/*\naction: decide", end=100), at=1.0), 2.0
+    )
+    assert not deciders.get(PDP.public.raw, 50.0).may_decide(HR, 50.0)
+
+
+def test_one_in_force_is_replaced_by_its_successor_only(deciders):
+    """However well signed: a decider's agreement key follows from its identity, and another is not its own."""
+    chain, other = (grant(ROOT, PDP, end=100),), AgreementKey.generate()
+    known = deciders.introduce(introduction(*chain), 0.0)
+    forged = msgspec.structs.replace(Introduction.of(PDP, chain, 1.0), agreement=other.public)
+    with pytest.raises(InvalidSignature):
+        deciders.introduce(signed(forged), 1.0)
+    assert deciders.get(PDP.public.raw, 1.0) is known
+
+
+def test_parts_of_two_introductions_make_no_third(deciders):
+    old, new = (
+        Introduction.of(PDP, (grant(ROOT, PDP, text, end=100),), at)
+        for text, at in (("object: /sales/*\naction: decide", 0.0), ("object: *\naction: decide", 1.0))
+    )
+    deciders.introduce(new.encode(), 1.0)
+    for mixed in (
+        msgspec.structs.replace(old, at=2.0),
+        msgspec.structs.replace(new, chain=old.chain, at=2.0),
+        msgspec.structs.replace(new, at=2.0),
+    ):
+        with pytest.raises(InvalidSignature):
+            deciders.introduce(mixed.encode(), 2.0)
+
+
+def test_a_new_introduction_gives_no_rate_back(deciders):
+    chain = grant(ROOT, PDP, "object: *\naction: decide\nrate: 2 per hour")
+    for at in range(3):
+        decider = deciders.introduce(introduction(chain, at=float(at)), 2.0)
+        assert decider.may_decide(SALES, 2.0) is (at < 2)
 
 
 def test_there_is_room_for_so_many_and_no_more():

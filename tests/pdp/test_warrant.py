@@ -21,7 +21,7 @@ def is_authentic(warrant: Warrant, asker: AgreementKey) -> bool:
 
 
 def test_an_answer_is_authentic_to_its_asker_also_after_others_have_taken_its_place():
-    warrant, first = Warrant(PDP, (), askers=2), AgreementKey.generate()
+    warrant, first = Warrant(PDP, (), 0.0, askers=2), AgreementKey.generate()
     assert is_authentic(warrant, first)
     assert all(is_authentic(warrant, AgreementKey.generate()) for _ in range(5))
     assert is_authentic(warrant, first)
@@ -30,7 +30,7 @@ def test_an_answer_is_authentic_to_its_asker_also_after_others_have_taken_its_pl
 
 @pytest.mark.parametrize("key", [b"short", bytes(32)])
 def test_what_is_no_askers_key_is_not_accepted(key):
-    warrant = Warrant(PDP, ())
+    warrant = Warrant(PDP, (), 0.0)
     assert not warrant.accepts(key)
     assert warrant.accepts(AgreementKey.generate().public)
     with pytest.raises(InvalidKey):

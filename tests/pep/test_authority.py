@@ -8,6 +8,7 @@ from time import time
 import msgspec
 
 from authz import Decision, Identity, Reason, Request
+from authz.agreement import AgreementKey
 from authz.introduction import Introduction
 from authz.spki import Notice
 from bus import Connection, NatsServer
@@ -41,8 +42,8 @@ from tests.warrants import right, warrant
 async def test_a_stolen_chain_is_of_no_use_without_its_key(server):
     stolen = right(ROOT, PDP)
     forged = [
-        Introduction.of(EVE, (stolen,)),
-        msgspec.structs.replace(Introduction.of(EVE, (stolen,)), key=PDP.public.raw),
+        Introduction.of(EVE, (stolen,), time()),
+        msgspec.structs.replace(Introduction.of(EVE, (stolen,), time()), key=PDP.public.raw),
     ]
     gated, other = Gated(), Identity.generate()
 
@@ -63,6 +64,26 @@ async def test_a_stolen_chain_is_of_no_use_without_its_key(server):
         }
         assert counted["authfabric_pep_refused_introductions"] >= 2
         assert not (await answered(pep, gated, Refusal.UNKNOWN)).allowed
+
+
+async def test_an_introduction_in_force_gives_way_to_no_other_however_well_signed(server):
+    """Somebody came to have one signature of the PDP too many, over a key by which he can answer."""
+    gated, held = Gated(), warrant(ROOT, holder=PDP)
+    true = Introduction.read(held.introduction)
+    stolen = msgspec.structs.replace(true, agreement=AgreementKey.of(EVE).public, at=time() + 1)
+    forged = msgspec.structs.replace(stolen, signature=PDP.sign(stolen.signed()))
+
+    def answer(heard: Heard) -> list[bytes]:
+        return [wrap(PDP.public.raw, unwrap(by_stranger(heard))[1], heard.lie())]
+
+    async with (
+        serving(server.url, gated, warrant=held),
+        mallory(server.url, answer) as attacker,
+        trusting(server.url, PDP) as pep,
+    ):
+        attacker.bus.send(ANNOUNCE, pack(Announcement([], 3.0, forged.encode())))
+        await eventually(lambda: pep.asker.authenticity.refused_introductions)
+        assert not (await answered(pep, gated, Refusal.FORGED)).allowed
 
 
 async def test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed(server):

@@ -122,7 +122,7 @@ async def test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_w
 
 async def test_whoever_names_issuer_after_issuer_takes_no_room_from_others(jetstream_server):
     url, root, honest, pdp = jetstream_server.url, *(Identity.generate() for _ in range(3))
-    good = Warrant(pdp, [delegation(root, honest), right(honest, pdp)])
+    good = Warrant(pdp, [delegation(root, honest), right(honest, pdp)], time())
     entry = delegation(root, EVE)
     async with (
         Connection(url) as bus,
@@ -134,7 +134,7 @@ async def test_whoever_names_issuer_after_issuer_takes_no_room_from_others(jetst
         for _ in range(MAX_FOLLOWED + 10):
             between, last = Identity.generate(), Identity.generate()
             chain = (entry, delegation(EVE, between), right(between, last))
-            announcement = Announcement([], 3.0, Introduction.of(last, chain).encode())
+            announcement = Announcement([], 3.0, Introduction.of(last, chain, time()).encode())
             bus.send(ANNOUNCE, pack(announcement))
         await bus.flush()
         await pep.asker.connection.flush()

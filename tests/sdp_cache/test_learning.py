@@ -30,7 +30,7 @@ def deciders() -> Deciders:
     authority = parse_authority("object: /sales/*\naction: decide")
     chain = Capability(ROOT.public, PDP.public, False, authority, Validity()).sign(ROOT)
     deciders = Deciders([ROOT.public])
-    deciders.introduce(Introduction.of(PDP, (chain,)).encode(), NOW)
+    deciders.introduce(Introduction.of(PDP, (chain,), NOW).encode(), NOW)
     return deciders
 
 
@@ -128,7 +128,7 @@ def test_authority_that_has_ended_teaches_nothing(point):
     authority = parse_authority("object: *\naction: decide")
     chain = Capability(ROOT.public, PDP.public, False, authority, Validity(0, 101)).sign(ROOT)
     deciders = Deciders([ROOT.public])
-    deciders.introduce(Introduction.of(PDP, (chain,)).encode(), NOW)
+    deciders.introduce(Introduction.of(PDP, (chain,), NOW).encode(), NOW)
     learner = Learner(point, deciders, "default", [Topic.parse("all", "default")])
     learner.hear(lesson((SALES, ALLOW), at=101.0), 101.0)
     assert learner.refused == {Refusal.UNKNOWN: 1}

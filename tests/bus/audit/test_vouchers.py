@@ -19,7 +19,7 @@ ALLOW = Decision(True, epoch=3)
 def introduction(issuer: Identity = ROOT, holder: Identity = PDP, objects: str = "/sales/*") -> bytes:
     authority = parse_authority(f"object: {objects}\naction: decide")
     chain = Capability(issuer.public, holder.public, False, authority, Validity(0, 1000)).sign(issuer)
-    return Introduction.of(holder, (chain,)).encode()
+    return Introduction.of(holder, (chain,), 0.0).encode()
 
 
 def signed(*said: tuple[Request, Decision], by: Identity = PDP, **altered) -> AuditRecord:
