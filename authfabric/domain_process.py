@@ -14,7 +14,9 @@ from time import time
 from authfabric.terminal import err, print_json
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
+from authz.spki import Notice
 from bus.connection import Connection
+from bus.revocations import publish_notice
 from bus.security import ServiceKeys
 from bus.tasks import in_background
 from pdp.access import AccessRules, AccessService
@@ -53,11 +55,13 @@ class Serving:
         control = self.folder.control(self.rules)
         return AccessService(self.url, keys, control, time, tls, Census(self.share), audit=self.audit)
 
-    def issuing(self, bus: Connection) -> IssuingService:
+    def issuing(self, access: AccessService) -> IssuingService:
         enrolment = Enrolment(lambda: self.folder.members)
-        roles = None if self.roles is None else self.roles(bus)
+        roles = None if self.roles is None else self.roles(access.member)
         certify = partial(self.folder.certify_member, self.issuer)
-        return IssuingService(bus, self.issuer, time, enrolment, roles, self.lifetime, certify)
+        return IssuingService(
+            access.member, self.issuer, time, access.revocations, enrolment, roles, self.lifetime, certify
+        )
 
 
 def role_rules(service: PublicKey, policies: Path) -> RoleRules:
@@ -75,21 +79,25 @@ async def serve(serving: Serving) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
         access = await stack.enter_async_context(serving.access())
-        await stack.enter_async_context(serving.issuing(access.member))
-        in_background(stack, _follow(serving.folder, access))
+        await stack.enter_async_context(serving.issuing(access))
+        in_background(stack, follow(serving.folder, access))
         _say_ready(serving, access.member.address)
         await stop.wait()
     err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)
 
 
-async def _follow(folder: DomainFolder, access: AccessService) -> None:
-    """Look again and again at what the domain holds, and whom it has admitted."""
+async def follow(folder: DomainFolder, access: AccessService) -> None:
+    """Look again and again at what the domain holds, whom it has admitted, and whom it has revoked."""
+    published = set[Notice]()
     while True:
-        await asyncio.sleep(FOLLOW_SECONDS)
         try:
             folder.refresh(access.control)
+            for notice in set(folder.revocations) - published:
+                await publish_notice(access.member, notice)
+                published.add(notice)
         except AuthFabricError as error:
             err.print(f"the folder is not followed: {error}", highlight=False)
+        await asyncio.sleep(FOLLOW_SECONDS)
 
 
 def _say_ready(serving: Serving, address: str) -> None:

@@ -66,7 +66,7 @@ class LocalDomain:
             AccessService(
                 self.folder.file.url, keys, self.folder.control(), time, tls, audit=audit
             ) as access,
-            IssuingService(access.member, self.issuer, time, enrolment, certify=certify),
+            IssuingService(access.member, self.issuer, time, access.revocations, enrolment, certify=certify),
         ):
             yield access
 

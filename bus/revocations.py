@@ -12,6 +12,8 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -64,6 +66,9 @@ class RevocationFeed:
         """Set while everything has been handed over that was stored when the store was last asked."""
         self.problem = "the store has not been read yet"
         """Why it is not set; nothing if it is."""
+        self.read_at = -inf
+        """When the store was last read to its end, by the monotonic clock."""
+        self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         subscription = await self._store.listen(self._news.set, self._below)
@@ -99,7 +104,7 @@ class RevocationFeed:
     async def _follow(self) -> None:
         while True:
             try:
-                await self._look()
+                await self.catch_up()
             except BusError as error:
                 if self._connection.keeps_nothing:  # without a store nothing can have been taken back there
                     self._set_read()
@@ -112,15 +117,21 @@ class RevocationFeed:
                 )
             self._news.clear()
 
-    async def _look(self) -> None:
-        """Read on, at least to what is the newest now: whoever writes on and on does not keep a look from ending."""
-        newest = await self._store.newest(self._below)
-        async for record in self._store.read(self._seen, self._below):
-            self._take(record)
-            self._seen = record.number
-            if self._seen >= newest:
-                self._set_read()
-        self._set_read()
+    async def catch_up(self) -> None:
+        """Read on, at least to what is the newest now. Raises StoreUnavailable.
+
+        Whoever writes on and on does not keep it from ending.
+        """
+        async with self._reading:
+            began = monotonic()
+            newest = await self._store.newest(self._below)
+            async for record in self._store.read(self._seen, self._below):
+                self._take(record)
+                self._seen = record.number
+                if self._seen >= newest:
+                    break
+            self.read_at = began
+            self._set_read()
 
     def _set_read(self) -> None:
         self.read.set()

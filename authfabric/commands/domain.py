@@ -14,21 +14,17 @@ import typer
 from authfabric import domain_process, passphrase
 from authfabric.capability_files import FileRefused, write_new
 from authfabric.domain_process import Serving, role_rules
+from authfabric.domain_revocation import tell
 from authfabric.durations import option_seconds
-from authfabric.settings import CONNECT_SECONDS
 from authfabric.terminal import Exit, Json, fail, print_json, printable, run, say, say_table
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSyntax
-from authz.spki import Authority, Certificate, InvalidCapability, Notice, parse_authority
+from authz.spki import Authority, Certificate, InvalidCapability, parse_authority
 from authz.spki.text import format_time
-from bus.access import ask_revocation
 from bus.certificates import Lifetime
-from bus.connection import Connection
-from bus.credentials import Credentials
 from bus.credentials_store import write_credentials
 from bus.errors import BadMessage
 from bus.keystore import load_key, load_public_key, write_private
-from bus.security import ServiceKeys
 from pdp.access import AccessRules
 from pdp.access.census import Share
 from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
@@ -213,22 +209,35 @@ def grant(
 
 
 @app.command()
-def revoke(folder: Folder, name: Name, url: UrlOption = None, json: Json = False) -> None:
-    """Take back what a member was granted: it is disconnected at once, and struck off."""
+def revoke(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The name of a member, or with --domain of a domain.")],
+    domain: Annotated[
+        bool, typer.Option("--domain", help="Revoke a domain that was admitted, with all its members.")
+    ] = False,
+    url: UrlOption = None,
+    json: Json = False,
+) -> None:
+    """Revoke a member's key for good, and everything that was ever issued to it: it is disconnected at once.
+
+    It is struck off under all its names. The domain's own servers are told, and those of the networks it has joined.
+    """
     with _errors():
         opened = DomainFolder.open(folder)
         issuer = opened.issuer(passphrase.known)
-        certificate = opened.members.get(name)
+        certificate = (opened.admitted_domains if domain else opened.members).get(name)
         if certificate is None:
-            raise InvalidKey(f"`{name}` is no member: see `authfabric domain status {folder}`")
-        own = Credentials(ServiceKeys.of(issuer.service).member, tls=opened.tls(issuer, time()))
-        notice = Notice.event(issuer.service, certificate, int(time()))
-    run(_revoke(url or opened.file.url, own, notice))
-    opened.forget(name)
+            kind = "admitted domain" if domain else "member"
+            raise InvalidKey(f"`{name}` is no {kind}: see `authfabric domain status {folder}`")
+        signer = opened.domain(passphrase.known).owner if domain else issuer.service
+        key = certificate.unverified().subject
+        notice = opened.revoke(signer, key, time())
+    told = run(tell(opened, issuer, url or opened.file.url, notice))
+    opened.strike_off(signer.public, key)
     if json:
-        print_json({"name": name, "revoked": certificate.id.hex()})
+        print_json({"name": name, "revoked": str(key), "told": told})
     else:
-        say(f"[green]revoked[/]: `{name}` is out")
+        say(f"[green]revoked[/]: `{name}` is out of {', '.join(told)}, and its key {key} stays out")
 
 
 @app.command()
@@ -312,13 +321,6 @@ def status(folder: Folder, json: Json = False) -> None:
     say(f"[bold]{opened.file.name}[/] at {opened.file.url}, owned by {opened.file.owner}")
     say(f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}")
     say_table(("member", "key", "until", "passes on"), [_row(*each) for each in members.items()])
-
-
-async def _revoke(url: str, credentials: Credentials, notice: Notice) -> None:
-    async with Connection(
-        url, name="domain", credentials=credentials, connect_seconds=CONNECT_SECONDS
-    ) as bus:
-        await ask_revocation(bus, notice)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from authz.spki.errors import (
 )
 from authz.spki.ownership import Owners
 from authz.spki.resource import Right
-from authz.spki.revocation import Revocations
+from authz.spki.revocation import Revocations, key_id
 from authz.spki.text import format_time
 from authz.spki.validity import Validity
 
@@ -38,7 +38,8 @@ MAX_LINKS = 32
 class Link:
     """What must be watched of one certificate for as long as its chain is relied on."""
 
-    id: bytes
+    ids: tuple[bytes, ...]
+    """What it is taken back by: its own id, and that of the key that it empowers."""
     validity: Validity
     revokers: tuple[PublicKey, ...]
     """The keys that can take it back: its issuer, and those it names for rechecks."""
@@ -46,7 +47,7 @@ class Link:
     def check(self, number: int, at: float, revocations: Revocations) -> None:
         """Raise ChainRefused, with this number, if it is not valid now or was taken back."""
         _check_time(number, self.validity, at)
-        revoker = revocations.revoker(self.id, self.revokers)
+        revoker = revocations.revoker(self.ids, self.revokers)
         if revoker is not None:
             raise ChainRefused(number, Fault.REVOKED, f"was revoked by `{revoker}`")
         for recheck in self.validity.rechecks:
@@ -204,7 +205,8 @@ def _open(number: int, certificate: Certificate, held: Capability) -> Capability
 
 def _link(certificate: Certificate, capability: Capability) -> Link:
     named = (recheck.key for recheck in capability.validity.rechecks)
-    return Link(certificate.id, capability.validity, (capability.issuer, *named))
+    ids = (certificate.id, key_id(capability.subject))
+    return Link(ids, capability.validity, (capability.issuer, *named))
 
 
 def _check_joint(held: Capability, issuer: PublicKey, link: int) -> None:

@@ -1,13 +1,15 @@
 """Revoking a capability before it expires: numbered revocation lists, and single events that travel faster.
 
-Only the issuer of a capability, or a key that the capability itself names for rechecks, can revoke it.
+Only the issuer of a capability, or a key that the capability itself names for rechecks, can revoke it. An issuer may
+also revoke a key: everything that it has issued to that key, and whatever it issues to it later.
 Invariant: what was revoked stays revoked until it would have expired, in whatever order lists and events
 arrive, and however often.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,10 +23,16 @@ from authz.spki.validity import MAX_TIME
 MAX_NOTICE_BYTES = 16 * 1024 * 1024
 _ID_BYTES = 32
 _DOMAIN = b"authfabric revocation 1\0"
+_KEY = b"authfabric revoked key 1\0"
+
+
+def key_id(key: PublicKey) -> bytes:
+    """What stands in a notice for everything that its issuer issues to a key."""
+    return hashlib.sha256(_KEY + key.raw).digest()
 
 
 class Revoked(msgspec.Struct, frozen=True, array_like=True):
-    """One capability taken back, and when it would have expired, for then it may be forgotten."""
+    """One capability taken back, or all of a key's, and when it would have expired, for then it may be forgotten."""
 
     id: bytes
     until: int | None = None
@@ -39,6 +47,11 @@ class Revoked(msgspec.Struct, frozen=True, array_like=True):
     def of(cls, certificate: Certificate) -> Revoked:
         """Raises MalformedCertificate if there is nothing in it to take back."""
         return cls(certificate.id, certificate.unverified().validity.end)
+
+    @classmethod
+    def of_key(cls, key: PublicKey) -> Revoked:
+        """Everything issued to a key. It is never forgotten: nothing says how long the last of it is valid."""
+        return cls(key_id(key))
 
     def lives(self, at: float) -> bool:
         return self.until is None or at < self.until
@@ -66,6 +79,11 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
     def event(cls, issuer: Identity, certificate: Certificate, at: int) -> Notice:
         """Take one certificate back, at once."""
         return cls(issuer.public, at, (Revoked.of(certificate),))._sign(issuer)
+
+    @classmethod
+    def of_key(cls, issuer: Identity, key: PublicKey, at: int) -> Notice:
+        """Take back everything that `issuer` has issued to a key, or ever will."""
+        return cls(issuer.public, at, (Revoked.of_key(key),))._sign(issuer)
 
     @classmethod
     def first(cls, issuer: Identity, at: int, revoked: Iterable[Certificate] = ()) -> Notice:
@@ -120,9 +138,13 @@ class Revocations:
         revoked = {each: known for each, known in self.revoked.items() if each != key}
         return Revocations(revoked, {each: newest for each, newest in self.lists.items() if each != key})
 
-    def revoker(self, capability: bytes, keys: Iterable[PublicKey]) -> PublicKey | None:
-        """Which of these keys has taken the capability of this id back, if any."""
-        return next((key for key in keys if capability in self.revoked.get(key, {})), None)
+    def revoker(self, ids: Collection[bytes], keys: Iterable[PublicKey]) -> PublicKey | None:
+        """Which of these keys has taken back what goes by one of these ids, if any."""
+        return next((key for key in keys if not self.revoked.get(key, {}).keys().isdisjoint(ids)), None)
+
+    def has_revoked(self, issuer: PublicKey, key: PublicKey) -> bool:
+        """Whether an issuer has taken back everything that it issues to a key."""
+        return self.revoker([key_id(key)], [issuer]) is not None
 
     def age(self, key: PublicKey, at: float) -> float | None:
         """How many seconds old this key's newest list is; None if none was heard."""

@@ -14,7 +14,7 @@ import binascii
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 from cachetools import LRUCache
 from msgspec.structs import replace
@@ -65,6 +65,8 @@ class AccessRules:
     """A connection must be admitted anew after so long: while nobody can be revoked, nothing lasts longer."""
     connections: int = 256
     """How many one key may have at once."""
+    revocations_seconds: float = 60.0
+    """Nobody is let in by a replica that has not been able to read for so long what was revoked."""
     needs_certificate: bool = True
     """Whether the TLS certificate must be over the holder's key, so that no server in between can pass a proof on."""
 
@@ -83,7 +85,7 @@ class Admitted:
 
     key: PublicKey
     marks: tuple[bytes, ...]
-    """Of the certificates it rests on, each with every key that can take it back."""
+    """Of the certificates it rests on and the keys they empower, each with every key that can take it back."""
     permissions: Permissions
     until: float
 
@@ -113,6 +115,7 @@ class AccessControl:
         self.domains = frozenset(domains)
         self._service = service
         self.holdings = tuple(map(tuple, holdings))
+        self._revoked = set[bytes]()
         self._spent: LRUCache[PublicKey, Spent] = LRUCache(65_536)
 
     def admit(self, arrival: Arrival, at: float) -> Admitted:
@@ -157,6 +160,11 @@ class AccessControl:
     def accept(self, notice: Notice, at: float) -> None:
         """Heed a revocation from now on. Raises InvalidSignature."""
         self.verifier.accept(notice, at)
+        self._revoked |= marks_of(notice)
+
+    def revoked(self, marks: Iterable[bytes]) -> bool:
+        """Whether anything that these marks stand for was taken back."""
+        return not self._revoked.isdisjoint(marks)
 
     def _completed(self, chain: bytes) -> list[bytes]:
         certificates = decode_chain(chain)
@@ -180,7 +188,7 @@ class AccessControl:
             raise NotAdmitted(str(key), "is refused: nothing it presents lets it connect now")
         until = min(_ends(each, at, at + self.rules.session_seconds, self.verifier) for each in proved)
         links = (link for each in proved for link in each.links)
-        marks = dict.fromkeys(mark(link.id, revoker) for link in links for revoker in link.revokers)
+        marks = dict.fromkeys(mark(id_, by) for link in links for by in link.revokers for id_ in link.ids)
         return Admitted(key, tuple(marks), allowed, until)
 
     def _permissions(self, proved: Reduced, at: float) -> Permissions:
@@ -202,9 +210,9 @@ class AccessControl:
         return True
 
 
-def mark(certificate: bytes, revoker: PublicKey) -> bytes:
-    """What stands for the certificate of this id, taken back by this key: nobody else's word leads to it."""
-    return hashlib.blake2b(certificate + revoker.raw, digest_size=_MARK_BYTES).digest()
+def mark(id_: bytes, revoker: PublicKey) -> bytes:
+    """What stands for the certificate or key of this id, taken back by this key: nobody else's word leads to it."""
+    return hashlib.blake2b(id_ + revoker.raw, digest_size=_MARK_BYTES).digest()
 
 
 def marks_of(notice: Notice) -> frozenset[bytes]:
@@ -217,6 +225,7 @@ def write_label(key: PublicKey, marks: Iterable[bytes]) -> str:
     return " ".join([str(key), *(base64.b64encode(each).decode() for each in marks)])
 
 
+@lru_cache(65_536)
 def read_label(label: str) -> tuple[str, frozenset[bytes]]:
     """The key and the marks that a label has; no marks if it is not one of ours."""
     key, *marks = label.split(" ")

@@ -7,6 +7,7 @@ owners.txt           which key owns what
 holdings/NAME.cap    the chains that end with the service's key
 members/NAME.cap     what the service has granted, and to whom
 domains/NAME.cap     the domains that were admitted
+revoked/KEY-BY.txt   the revocation of each key that was revoked, and by which of the domain's keys
 networks/NAME.json   the networks that were joined
 tls/                 who certifies members, servers and the links between servers; the servers' own keys
 nats.conf            the configuration of the domain's NATS servers, to be completed by their operator
@@ -25,10 +26,11 @@ from pathlib import Path
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
-from authz.spki import Certificate, Owners, Verifier, parse_chain, unparse_chain
-from authz.spki.text import parse_owners
+from authz.spki import Certificate, Notice, Owners, Verifier, encode_chain, parse_chain, unparse_chain
+from authz.spki.text import parse_notice, parse_owners, unparse_notice
 from bus.certificates import Lifetime, Purpose, Subject, certified_hosts
-from bus.credentials_store import CredentialsFile, client_context
+from bus.credentials import Credentials
+from bus.credentials_store import CredentialsFile, Found, client_context
 from bus.keystore import create_key, load_key, lock, write_private
 from bus.security import Links, Security, ServiceKeys
 from pdp.access.control import AccessControl, AccessRules
@@ -147,9 +149,14 @@ class DomainFolder:
         return {name: chain[-1] for name, chain in self._chains("members").items()}
 
     @property
+    def admitted_domains(self) -> dict[str, Certificate]:
+        """What other domains were admitted with, by their names."""
+        return {name: chain[-1] for name, chain in self._chains("domains").items()}
+
+    @property
     def domains(self) -> tuple[str, ...]:
         """The names of the domain and of those that it has admitted."""
-        return (self.file.name, *self._chains("domains"))
+        return (self.file.name, *self.admitted_domains)
 
     @property
     def networks(self) -> dict[str, Membership]:
@@ -160,7 +167,10 @@ class DomainFolder:
     def control(self, rules: AccessRules = AccessRules()) -> AccessControl:
         """What decides on arrivals, as the folder stands now."""
         service = PublicKey.parse(self.file.service)
-        return AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains)
+        control = AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains)
+        for notice in self.revocations:
+            control.accept(notice, notice.at)
+        return control
 
     def refresh(self, control: AccessControl) -> None:
         """Let what the domain has been granted since, and whom it has admitted, count from now on."""
@@ -184,12 +194,37 @@ class DomainFolder:
         return self._read("tls/server-ca.pem")
 
     def grant(self, name: str, certificate: Certificate) -> None:
-        """Note what was granted under a name. Raises DomainRefused if the name is taken."""
+        """Note what was granted under a name. Raises DomainRefused if the name is taken, or the key was revoked."""
+        self._check_not_revoked(certificate)
         self._write_new(f"members/{_file_name(name)}.cap", unparse_chain([certificate]))
 
     def forget(self, name: str) -> None:
         """Strike somebody off the list of members."""
         (self.path / "members" / f"{_file_name(name)}.cap").unlink(missing_ok=True)
+
+    @property
+    def revocations(self) -> tuple[Notice, ...]:
+        """The revocations of keys that were issued anything here."""
+        files = sorted((self.path / "revoked").glob("*.txt"))
+        return tuple(parse_notice(each.read_text(), str(each)) for each in files)
+
+    def revoke(self, issuer: Identity, key: PublicKey, at: float) -> Notice:
+        """Revoke whatever `issuer` issues to a key, and keep that for good: whoever serves this folder heeds it."""
+        file = self._revocation(issuer.public, key)
+        if file.exists():
+            return parse_notice(file.read_text(), str(file))
+        notice = Notice.of_key(issuer, key, int(at))
+        file.parent.mkdir(exist_ok=True, mode=0o700)
+        self._write(f"revoked/{file.name}", unparse_notice(notice))
+        return notice
+
+    def strike_off(self, issuer: PublicKey, key: PublicKey) -> None:
+        """Take a key off the lists of what was issued, under whatever names it is there."""
+        for folder in ("members", "domains"):
+            for name, chain in self._chains(folder).items():
+                capability = chain[-1].unverified()
+                if (capability.issuer, capability.subject) == (issuer, key):
+                    (self.path / folder / f"{name}.cap").unlink(missing_ok=True)
 
     def credentials(
         self, issuer: Issuer, identity: Identity, certificate: Certificate, at: float, network: str = ""
@@ -208,6 +243,13 @@ class DomainFolder:
             joined.authority if joined else self.server_authority,
         )
 
+    def in_network(self, issuer: Issuer, at: float, network: str) -> Found:
+        """How the service itself connects to a network that the domain has joined."""
+        joined, service = self._joined(network), issuer.service
+        own = self.certify_member(issuer, service.public, Lifetime(at, YEAR)) + joined.certificate
+        chain = encode_chain(self._chains("holdings")[network])
+        return Found(joined.url, Credentials(service, chain, client_context(service, own, joined.authority)))
+
     def certify_member(self, issuer: Issuer, key: PublicKey, lifetime: Lifetime) -> str:
         """A member's TLS certificate, and the one by which the service certifies."""
         return issuer.certify(Subject("member", key), lifetime) + self._read("tls/service.pem")
@@ -219,7 +261,8 @@ class DomainFolder:
         return joined
 
     def admitted(self, request: JoinRequest, capability: Certificate, certificate: str) -> Membership:
-        """Note that another domain was admitted; returns what it is to be given."""
+        """Note that another domain was admitted; returns what it is to be given. Raises DomainRefused."""
+        self._check_not_revoked(capability)
         self._write_new(f"domains/{_file_name(request.name)}.cap", unparse_chain([capability]))
         return Membership(
             self.file.name,
@@ -282,6 +325,16 @@ class DomainFolder:
     def _chains(self, folder: str) -> dict[str, tuple[Certificate, ...]]:
         files = sorted((self.path / folder).glob("*.cap"))
         return {each.stem: parse_chain(each.read_text(), str(each)) for each in files}
+
+    def _check_not_revoked(self, certificate: Certificate) -> None:
+        capability = certificate.unverified()
+        if self._revocation(capability.issuer, capability.subject).exists():
+            raise DomainRefused(
+                self.path, f"has revoked the key `{capability.subject}`, for good: use a new one"
+            )
+
+    def _revocation(self, issuer: PublicKey, key: PublicKey) -> Path:
+        return self.path / "revoked" / f"{key}-{issuer}.txt"
 
     def _read(self, name: str) -> str:
         try:

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from authz import AuthFabricError, PublicKey
-from authz.spki import Authority, Certificate, Grant
+from authz.spki import Authority, Certificate, Grant, Revocations
 from bus.attributes import hearing_changes
 from bus.connection import Connection
 from bus.roles import SESSION, SessionView, look_at_session, service_name
@@ -44,10 +44,12 @@ class Enrolment:
     def __init__(self, members: Callable[[], Mapping[str, Certificate]]) -> None:
         self._members = members
 
-    def entitlement(self, key: PublicKey, at: float) -> Entitlement:
-        """What somebody was enrolled with. Raises NotEntitledHere."""
+    def entitlement(self, key: PublicKey, at: float, revocations: Revocations) -> Entitlement:
+        """What somebody was enrolled with, unless that was revoked. Raises NotEntitledHere."""
         for certificate in self._members().values():
             capability = certificate.unverified()
+            if revocations.revoker([certificate.id], [capability.issuer]) is not None:
+                continue
             if capability.subject == key and capability.validity.covers(at):
                 return Entitlement(capability.authority, capability.validity.end, capability.delegate)
         raise NotEntitledHere(f"`{key}` is no member of this domain, or is no longer")

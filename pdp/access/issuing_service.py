@@ -3,6 +3,9 @@
 After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscribe Systems", section V: the domain's
 policy is by roles, brokers see certificates. When a session loses a role, what was handed out for it is revoked at
 once, by every replica that hears of it; a replica that starts looks at all sessions for which something was.
+
+Nothing is issued to a key that was revoked, nor while it cannot be told who was: the store of revocations is read
+before each answer.
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self, TypeAlias
 
 from authz import AuthFabricError, PublicKey
-from authz.spki import Certificate, Notice, encode_chain
+from authz.spki import Certificate, Notice, Revocations, encode_chain
 from bus.access import CAPABILITY_REQUEST, AccessAnswer, refusal
 from bus.certificates import Lifetime
 from bus.connection import Connection
@@ -29,6 +32,8 @@ from pdp.access.domain import YEAR, Issuer
 from pdp.access.entitlement import Enrolment, Entitlement, NotEntitledHere, RoleEntitlement
 from pdp.access.ledger_store import Ledger
 
+ReadRevocations: TypeAlias = Callable[[], Awaitable[Revocations]]
+"""Reads all that was revoked by now. Raises StoreUnavailable."""
 Certify: TypeAlias = Callable[[PublicKey, Lifetime], str]
 """Makes a TLS certificate for a member, with those above it."""
 
@@ -42,13 +47,14 @@ _log = logging.getLogger("authfabric.access")
 
 
 class IssuingService:
-    """`async with IssuingService(bus, issuer, clock, enrolment)`: answers whoever asks for a capability."""
+    """`async with IssuingService(bus, issuer, clock, revocations)`: answers whoever asks for a capability."""
 
     def __init__(
         self,
         bus: Connection,
         issuer: Issuer,
         clock: Callable[[], float],
+        revocations: ReadRevocations,
         enrolment: Enrolment | None = None,
         roles: RoleEntitlement | None = None,
         lifetime: float = LIFETIME,
@@ -58,6 +64,7 @@ class IssuingService:
         self._bus = bus
         self._issuer = issuer
         self._clock = clock
+        self._revocations = revocations
         self._enrolment = enrolment
         self._roles = roles
         self._lifetime = lifetime
@@ -100,13 +107,16 @@ class IssuingService:
         return pack(AccessAnswer(encode_chain([certificate]), certificate=tls))
 
     async def _entitlement(self, key: PublicKey, session: str, now: float) -> Entitlement:
+        revocations = await self._revocations()
+        if revocations.has_revoked(self._issuer.service.public, key):
+            raise NotEntitledHere(f"`{key}` was revoked: a member that is to come back needs a new key")
         if session:
             if self._roles is None:
                 raise NotEntitledHere("capabilities are not given for roles here")
             return await self._roles.entitlement(key, session, now)
         if self._enrolment is None:
             raise NotEntitledHere("capabilities are given for roles only here: name a session")
-        return self._enrolment.entitlement(key, now)
+        return self._enrolment.entitlement(key, now, revocations)
 
     def _issue(self, key: PublicKey, entitled: Entitlement, now: float) -> Certificate:
         end = now + self._lifetime

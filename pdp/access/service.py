@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from authz import AuthFabricError
-from authz.spki import Notice
+from authz.spki import Notice, Revocations
 from authz.spki.capability import decode
 from authz.spki.revocation import MAX_NOTICE_BYTES
 from bus.access import AccessAnswer, refusal
@@ -35,7 +35,7 @@ from bus.subjects import REVOKE
 from bus.system import Connected, System
 from bus.tasks import in_background
 from pdp.access.census import Census
-from pdp.access.control import AccessControl, Admitted, NotAdmitted, marks_of, read_label
+from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
 
 START_SECONDS = 30.0
 RETRY_SECONDS = 0.5
@@ -79,6 +79,8 @@ class AccessService:
             )
         )
         self._system = System(self._system_bus, ACCOUNT)
+        self._feed = RevocationFeed(self.member, self._heed)
+        self._looking = False
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
         self._stack = contextlib.AsyncExitStack()
 
@@ -87,8 +89,7 @@ class AccessService:
             for connection in (self.member, self._system_bus, self._callout):
                 await stack.enter_async_context(connection)
             await self._set_up()
-            feed = await stack.enter_async_context(RevocationFeed(self.member, self._heed))
-            await self._wait(feed)
+            await self._wait(await stack.enter_async_context(self._feed))
             await self._system.listen(self.census.came, self.census.left)
             await stack.enter_async_context(
                 responding(
@@ -122,6 +123,11 @@ class AccessService:
         if not await feed.first_look(START_SECONDS):
             raise StoreUnavailable(f"what was revoked must be known first: {feed.problem}")
 
+    async def revocations(self) -> Revocations:
+        """All that was taken back by now. Raises StoreUnavailable if that cannot be told."""
+        await self._feed.catch_up()
+        return self.control.verifier.revocations
+
     def _on_arrival(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         now = self._clock()
         try:
@@ -144,11 +150,14 @@ class AccessService:
 
     def _decide(self, arrival: Arrival, now: float) -> Admitted:
         who = self.control.identify(arrival)
-        key, most = str(who.key), self.control.rules.connections
+        key, rules = str(who.key), self.control.rules
+        age = monotonic() - self._feed.read_at
+        if age > rules.revocations_seconds:
+            raise NotAdmitted(key, f"is refused: what was revoked could not be read for {age:.0f} s")
         if self.census.banned(key, now):
             raise NotAdmitted(key, "is refused: it took more than its share a moment ago")
-        if self.census.count(key) >= most:
-            raise NotAdmitted(key, f"is refused: it has {most} connections already")
+        if self.census.count(key) >= rules.connections:
+            raise NotAdmitted(key, f"is refused: it has {rules.connections} connections already")
         return self.control.empower(who, now)
 
     def _remember(self, now: float, arrival: Arrival, admitted: Admitted) -> None:
@@ -169,16 +178,22 @@ class AccessService:
 
     def _heed(self, notice: Notice) -> None:
         self.control.accept(notice, self._clock())
-        revoked = marks_of(notice)
-        for _, arrival, admitted in self._recent:
-            if revoked.intersection(admitted.marks):
-                self._end(arrival.server, arrival.number, str(admitted.key))
-        self._look(lambda page: self._end_those(page, revoked))
+        if not self._looking:  # one look is enough for all that are heard together
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self._act)
 
-    def _end_those(self, page: list[Connected], revoked: frozenset[bytes]) -> None:
+    def _act(self) -> None:
+        """Disconnect whoever rests on what was taken back, wherever they are."""
+        self._looking = False
+        for _, arrival, admitted in self._recent:
+            if self.control.revoked(admitted.marks):
+                self._end(arrival.server, arrival.number, str(admitted.key))
+        self._look(self._end_revoked)
+
+    def _end_revoked(self, page: list[Connected]) -> None:
         for each in page:
             key, marks = read_label(each.label)
-            if revoked & marks:
+            if self.control.revoked(marks):
                 self._end(each.server, each.number, key)
 
     def _end(self, server: str, number: int, key: str) -> None:
@@ -187,10 +202,14 @@ class AccessService:
             self._system.disconnect(server, number)
 
     async def _watch(self) -> None:
-        """Look at everybody once a second: those who take too much are put out."""
+        """Look at everybody once a second: those who take too much, or were revoked and are still here, are put out."""
         while True:
-            self._look(self._put_out)
+            self._look(self._inspect)
             await asyncio.sleep(WATCH_SECONDS)
+
+    def _inspect(self, page: list[Connected]) -> None:
+        self._end_revoked(page)
+        self._put_out(page)
 
     def _put_out(self, page: list[Connected]) -> None:
         now = self._clock()

@@ -32,7 +32,7 @@ def test_what_is_known_does_not_depend_on_the_order_of_hearing():
         states.append(state)
     assert all(state == states[0] for state in states)
     assert states[0].age(OWNER.public, 160) == 10
-    assert all(states[0].revoker(each.id, [OWNER.public]) == OWNER.public for each in CERTIFICATES)
+    assert all(states[0].revoker([each.id], [OWNER.public]) == OWNER.public for each in CERTIFICATES)
 
 
 def test_an_old_list_does_not_make_the_news_fresh():
@@ -48,8 +48,8 @@ def test_a_list_drops_what_has_expired_and_so_does_memory():
     assert {each.id for each in SECOND.revoked} == {CERTIFICATES[0].id, CERTIFICATES[1].id}
     assert {each.id for each in THIRD.revoked} == {CERTIFICATES[0].id, CERTIFICATES[2].id}
     state = Revocations().accept(SECOND).forget(100)
-    assert state.revoker(CERTIFICATES[0].id, [OWNER.public])
-    assert not state.revoker(CERTIFICATES[1].id, [OWNER.public])
+    assert state.revoker([CERTIFICATES[0].id], [OWNER.public])
+    assert not state.revoker([CERTIFICATES[1].id], [OWNER.public])
 
 
 def test_the_later_time_to_forget_prevails():
@@ -58,7 +58,7 @@ def test_the_later_time_to_forget_prevails():
         state = Revocations()
         for notice in order:
             state = state.accept(notice._sign(OWNER))
-        assert state.forget(200).revoker(CERTIFICATES[3].id, [OWNER.public])
+        assert state.forget(200).revoker([CERTIFICATES[3].id], [OWNER.public])
 
 
 def test_a_forged_notice_is_refused():
@@ -81,3 +81,13 @@ def test_an_event_signed_as_such_cannot_be_passed_off_as_a_list():
 def test_a_notice_that_makes_no_sense_is_refused(parts):
     with pytest.raises(InvalidCapability):
         Notice(OWNER.public, *parts)
+
+
+def test_a_revoked_key_is_revoked_for_good_by_its_issuer_alone_and_in_every_list_that_follows():
+    key, other = KEYS[1].public, KEYS[2].public
+    event = Notice.of_key(OWNER, key, 10)
+    state = Revocations().accept(event).forget(10**9)
+    assert state.has_revoked(OWNER.public, key)
+    assert not state.has_revoked(OWNER.public, other)
+    assert not state.has_revoked(other, key)
+    assert event.following(OWNER, 10**9).revoked == event.revoked

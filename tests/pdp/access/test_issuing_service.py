@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from authz import Identity
-from authz.spki import decode_chain, parse_authority, parse_chain, unparse_chain
+from authz.spki import Notice, decode_chain, parse_authority, parse_chain, unparse_chain
 from bus.access import CAPABILITY_REQUEST, RENEW, AccessRefused, CapabilityRequest, ask_capability
 from bus.certificates import Lifetime, Subject, certificate_end
 from bus.certificates import certify as certify_for
@@ -24,6 +24,7 @@ from bus.credentials_store import (
 )
 from bus.errors import NotConnected
 from bus.keystore import read_private
+from bus.revocations import publish_notice
 from bus.roles import RoleClient
 from pdp.access import AccessRules
 from pdp.access.domain import Issuer
@@ -44,7 +45,9 @@ async def issuing(folder, lifetime: float = 4.0):
     members = {}
     async with secured(folder) as (world, access):
         issuer = Issuer("domain", world.service)
-        async with IssuingService(access.member, issuer, time, Enrolment(lambda: members), lifetime=lifetime):
+        async with IssuingService(
+            access.member, issuer, time, access.revocations, Enrolment(lambda: members), lifetime=lifetime
+        ):
             yield world, members
 
 
@@ -120,7 +123,9 @@ async def test_an_active_role_becomes_a_capability_that_ends_with_the_session(tm
     async with secured(tmp_path) as (world, access), world.connect(provider) as own:
         assert POLICIES.roles is not None
         roles = RoleEntitlement(access.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
-        issuing = IssuingService(access.member, Issuer("met", world.service), time, roles=roles)
+        issuing = IssuingService(
+            access.member, Issuer("met", world.service), time, access.revocations, roles=roles
+        )
         async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service, issuing:
             service.adopt(POLICIES, 1)
             async with world.connect(world.credentials(PEP, DETECTIVE)) as bus:
@@ -150,7 +155,9 @@ async def on_duty(folder):
 
         def issuing(service):
             roles = RoleEntitlement(service.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
-            return IssuingService(service.member, Issuer("met", world.service), time, roles=roles)
+            return IssuingService(
+                service.member, Issuer("met", world.service), time, service.revocations, roles=roles
+            )
 
         async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service:
             service.adopt(POLICIES, 1)
@@ -163,6 +170,15 @@ async def on_duty(folder):
                 await first.__aexit__(None, None, None)
                 async with world.connect(Credentials(DETECTIVE, chain, world.tls(DETECTIVE))) as police:
                     yield police, session, lambda: issuing(access)
+
+
+async def test_a_detective_whose_key_is_revoked_loses_what_a_role_gave_and_is_given_nothing_more(tmp_path):
+    async with on_duty(tmp_path) as (police, session, issuing), issuing() as replica:
+        request = CAPABILITY_REQUEST.sign(CapabilityRequest(time(), session.id), DETECTIVE)
+        revocation = Notice.of_key(replica._issuer.service, DETECTIVE.public, int(time()))
+        await publish_notice(replica._bus, revocation)
+        await eventually(lambda: not police.ready)
+        assert b"was revoked" in await replica._bus.ask(RENEW, request, 5.0)
 
 
 async def test_whichever_replica_hears_of_it_revokes_what_another_gave(tmp_path):
@@ -195,7 +211,12 @@ async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_los
             return certify_for(Subject("member", key), world.domain, "domain", lifetime)
 
         issuing = IssuingService(
-            access.member, Issuer("domain", world.service), time, Enrolment(lambda: members), certify=certify
+            access.member,
+            Issuer("domain", world.service),
+            time,
+            access.revocations,
+            Enrolment(lambda: members),
+            certify=certify,
         )
         async with issuing, world.connect(PDP) as pdp:
             await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
@@ -225,7 +246,9 @@ async def test_what_is_renewed_is_kept_in_the_file_it_came_from(tmp_path, monkey
     async with secured(tmp_path, rules=AccessRules(session_seconds=100.0)) as (world, access):
         certify = lambda key, life: certify_for(Subject("member", key), world.domain, "domain", life)  # noqa: E731
         issuer = Issuer("domain", world.service)
-        async with IssuingService(access.member, issuer, time, Enrolment(lambda: members), certify=certify):
+        async with IssuingService(
+            access.member, issuer, time, access.revocations, Enrolment(lambda: members), certify=certify
+        ):
             members["pep"] = granted = world.grant(holder := Identity.generate(), PEP)
             short = certify(holder.public, Lifetime(time(), 100))
             capability = unparse_chain([granted])
@@ -246,7 +269,9 @@ async def test_a_session_is_of_no_use_to_another_key(tmp_path):
     async with secured(tmp_path) as (world, access), world.connect(provider) as own:
         assert POLICIES.roles is not None
         roles = RoleEntitlement(access.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
-        issuing = IssuingService(access.member, Issuer("met", world.service), time, roles=roles)
+        issuing = IssuingService(
+            access.member, Issuer("met", world.service), time, access.revocations, roles=roles
+        )
         async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service, issuing:
             service.adopt(POLICIES, 1)
             async with (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from functools import partial
+from time import monotonic, time
 
 import msgspec
 import pytest
@@ -10,12 +13,15 @@ import pytest
 from authz import Identity
 from authz.spki import Capability, Notice, encode_chain, parse_authority
 from bus import Connection, NatsServer, cluster
-from bus.access import AccessRefused, ask_revocation
+from bus.access import AccessRefused, ask_capability, ask_revocation
 from bus.credentials import Credentials
 from bus.errors import NoResponders
 from bus.revocations import publish_notice
 from bus.security import ServiceKeys
 from bus.server import free_ports
+from pdp.access.domain import Issuer
+from pdp.access.entitlement import Enrolment
+from pdp.access.issuing_service import IssuingService
 from tests.pdp.access.attempts import ASK, answering, log_of, member, refused
 from tests.secured import PDP, PEP, Secured, secured
 from tests.waiting import eventually, once_it_works
@@ -59,6 +65,27 @@ class TestRevocation:
         async with world.connect(credentials) as bus, world.connect(owner) as boss:
             await ask_revocation(boss, world.revocation(upper))
             await eventually(lambda: not bus.ready)
+
+    async def test_that_of_a_key_is_of_what_its_issuer_gave_it_and_of_nothing_else(self, world):
+        """Whoever may pass on what it holds takes back what it gave, and nothing that the domain did."""
+        between, holder = Identity.generate(), Identity.generate()
+        upper = world.grant(between, PEP, delegate=True)
+        lower = Capability(between.public, holder.public, False, parse_authority(PEP)).sign(between)
+        given = Credentials(holder, encode_chain([upper, lower]), world.tls(holder))
+        granted = world.credentials(PEP, holder)
+        giver = Credentials(between, encode_chain([upper]), world.tls(between))
+        async with (
+            world.connect(given) as bus,
+            world.connect(granted) as other,
+            world.connect(giver) as middle,
+        ):
+            for key in (holder, between):
+                await ask_revocation(middle, Notice.of_key(between, key.public, 1))
+            await eventually(lambda: not bus.ready)
+            await refused(world, given, 1.0)
+            assert (other.ready, other.reconnects, middle.ready) == (True, 0, True)
+            async with world.connect(granted) as again:
+                assert again.ready
 
     async def test_a_forged_one_is_refused(self, world):
         certificate = world.grant(holder := Identity.generate(), PEP)
@@ -116,6 +143,32 @@ class TestReplicas:
                 assert bus.ready
                 async with world.access():
                     await eventually(lambda: not bus.ready)
+
+    async def test_one_that_cannot_read_revocations_renews_nobody_and_lets_nobody_new_in(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("bus.revocations.LOOK_SECONDS", 0.2)
+        world = Secured(tmp_path)
+        secured_server = partial(NatsServer, extra=world.security.configuration())
+        async with contextlib.AsyncExitStack() as stack:
+            async with secured_server(jetstream=True) as server:
+                world.url = server.url
+                access = await stack.enter_async_context(world.access())
+                members = {"pep": world.grant(holder := Identity.generate(), PEP)}
+                issuer, enrolment = Issuer("domain", world.service), Enrolment(lambda: members)
+                issuing = IssuingService(access.member, issuer, time, access.revocations, enrolment)
+                await stack.enter_async_context(issuing)
+                pep = await stack.enter_async_context(world.connect(world.credentials(PEP, holder)))
+                assert await ask_capability(pep, time())
+            port = int(server.url.rpartition(":")[2])
+            await stack.enter_async_context(secured_server(port=port))  # the store is away
+            await eventually(lambda: pep.ready and pep.reconnects)
+            with pytest.raises(AccessRefused, match="store"):
+                await once_it_works(lambda: ask_capability(pep, time()), NoResponders)
+            access.control.rules = replace(world.rules, revocations_seconds=1.0)
+            await eventually(lambda: monotonic() - access._feed.read_at > 1.0)
+            assert "uthorization" in await refused(world, world.credentials(PEP), 1.0)
+            assert pep.ready
 
     async def test_while_none_is_up_nobody_new_comes_in_and_those_inside_stay(self, tmp_path):
         async with secured(tmp_path) as (world, access), answering(world), world.connect(PEP) as bus:
