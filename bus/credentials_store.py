@@ -27,6 +27,7 @@ from authz.spki import (
     parse_chain,
     unparse_chain,
 )
+from bus.address import without_secrets
 from bus.certificates import certificate_end, certified_key
 from bus.credentials import Credentials
 from bus.errors import BadMessage, BusError
@@ -120,18 +121,28 @@ def chain_end(chain: Iterable[Certificate]) -> float:
 
 
 def find_credentials(url: str | None = None) -> Found | None:
-    """The credentials that the environment names, or those that `up` left; None if they are not for this server.
+    """The credentials that the environment names, or those that `up` left for its own server; None if there are none.
 
-    Those that the environment names are for the server in their file, and for any other that is said to encrypt its
-    links. Raises CredentialsRefused.
+    Those that the environment names are for the servers in their file, and for any others that are said to encrypt
+    their links. Elsewhere they are refused, and not left out: the link would be in clear, to whoever answers there.
+    Raises CredentialsRefused.
     """
     named = os.environ.get(VARIABLE)
     path = Path(named) if named else default_file()
     if not named and not path.exists():
         return None
     found = read_credentials(path)
-    fits = url is None or _same(url, found.url) or (bool(named) and url.startswith("tls:"))
-    return found if fits else None
+    if url is None or _same(url, found.url):
+        return found
+    if not named:
+        return None
+    if not all(each.startswith("tls://") for each in _each(url)):
+        raise CredentialsRefused(
+            path,
+            f"they are for `{found.url}`, and not for `{without_secrets(url)}`: write `tls://` if its links are "
+            f"encrypted, or unset {VARIABLE} to connect without them",
+        )
+    return found
 
 
 def client_context(identity: Identity, certificates: str, authorities: str) -> ssl.SSLContext:
@@ -170,6 +181,10 @@ def _configured_passphrase() -> str:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two addresses are of the same servers."""
-    mine, its = ({url.strip().rpartition("//")[2] for url in each.split(",")} for each in (one, other))
+    """Whether two addresses are of the same servers, or have some in common."""
+    mine, its = ({url.rpartition("//")[2] for url in _each(each)} for each in (one, other))
     return bool(mine & its)
+
+
+def _each(url: str) -> list[str]:
+    return [each.strip() for each in url.split(",")]

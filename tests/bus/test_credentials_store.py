@@ -10,6 +10,7 @@ from msgspec import structs
 
 from authz import Identity
 from authz.spki import Capability, Validity, decode_chain, encode_chain, parse_authority, unparse_chain
+from bus import NatsServer
 from bus.certificates import Lifetime, Subject, certify
 from bus.credentials import Credentials
 from bus.credentials_store import (
@@ -23,6 +24,7 @@ from bus.credentials_store import (
     write_credentials,
 )
 from bus.keystore import PASSPHRASE_VARIABLE, lock
+from bus.link import connect
 
 DOMAIN, HOLDER = Identity.generate(), Identity.generate()
 URL = "tls://127.0.0.1:4222"
@@ -140,7 +142,19 @@ class TestFinding:
         write_credentials(tmp_path / "a", file())
         monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
         assert find_credentials("tls://elsewhere:4222") is not None
-        assert find_credentials("nats://elsewhere:4222") is None
+        assert find_credentials("nats://127.0.0.1:4222") is not None
+
+    @pytest.mark.parametrize("other", ["", "tls://elsewhere:4222,"])
+    async def test_whoever_has_credentials_for_other_servers_does_not_connect_in_clear(
+        self, tmp_path, monkeypatch, other
+    ):
+        write_credentials(tmp_path / "a", file())
+        monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
+        async with NatsServer() as server:
+            with pytest.raises(CredentialsRefused, match=f"they are for `{URL}`, and not for") as raised:
+                async with connect(f"{other}{server.url}", name="victim"):
+                    pass
+        assert f"unset {VARIABLE}" in str(raised.value)
 
     def test_one_that_is_named_and_missing_is_an_error(self, tmp_path, monkeypatch):
         monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
