@@ -1,6 +1,7 @@
 """A surgery where roles are activated by proof, and fall with what they rest on. It brings its own server."""
 
 import asyncio
+import os
 import time
 from contextlib import AsyncExitStack
 
@@ -55,6 +56,7 @@ async def start(stack: AsyncExitStack, url: str) -> Connection:
 
 
 async def main() -> None:
+    os.environ.pop("AUTHFABRIC_CREDENTIALS", None)  # those would be for other servers than the one started here
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(NatsServer(jetstream=True))
         bus = await start(stack, server.url)
