@@ -97,6 +97,12 @@ def certify(
             "--host", help="A name or address of its NATS servers, all of them anew. Default: as before."
         ),
     ] = None,
+    replace_links: Annotated[
+        bool,
+        typer.Option(
+            "--replace-links", help="Let no server of before join any more: after one was taken over."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Give the domain's NATS servers new keys and certificates, for a year. Restart the servers, or reload them.
@@ -105,8 +111,9 @@ def certify(
     """
     with _errors():
         opened = DomainFolder.open(folder)
-        outdated = opened.outdated
-        named = opened.certify(opened.domain(passphrase.known), time(), [*LOCALHOST, *hosts] if hosts else ())
+        outdated, domain = opened.outdated, opened.domain(passphrase.known)
+        domain = opened.replace_links(domain) if replace_links else domain
+        named = opened.certify(domain, time(), [*LOCALHOST, *hosts] if hosts else ())
     if json:
         print_json({"name": opened.file.name, "hosts": named, "replaced": outdated})
         return
@@ -311,6 +318,7 @@ def status(folder: Folder, json: Json = False) -> None:
             "owner": opened.file.owner,
             "service": opened.file.service,
             "url": opened.file.url,
+            "servers_until": format_time(int(opened.servers_until)),
             "domains": opened.domains[1:],
             "networks": list(networks),
             "holdings": len(holdings),
@@ -319,6 +327,7 @@ def status(folder: Folder, json: Json = False) -> None:
         print_json(document)
         return
     say(f"[bold]{opened.file.name}[/] at {opened.file.url}, owned by {opened.file.owner}")
+    say(f"its servers are certified until {format_time(int(opened.servers_until))}")
     say(f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}")
     say_table(("member", "key", "until", "passes on"), [_row(*each) for each in members.items()])
 

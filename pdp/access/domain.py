@@ -58,6 +58,8 @@ class Domain:
     name: str
     owner: Identity
     service: Identity
+    links: int = 1
+    """How many times servers were given something new to show each other: what came before does not count."""
 
     @property
     def issuer(self) -> Issuer:
@@ -93,10 +95,11 @@ class Domain:
     @property
     def link_secret(self) -> str:
         """What the domain's servers say to each other."""
-        return self.owner.derive("secret of links between servers").hex()
+        return self.owner.derive(f"secret of links between servers {self.links}").hex()
 
     def _host_key(self, purpose: Purpose) -> Identity:
-        return Identity.from_seed(self.owner.derive(f"authority for tls {purpose.name.lower()}"))
+        number = self.links if purpose is Purpose.LINK else 1
+        return Identity.from_seed(self.owner.derive(f"authority for tls {purpose.name.lower()} {number}"))
 
     def admit(
         self, name: str, key: PublicKey, authority: Authority, lifetime: Lifetime

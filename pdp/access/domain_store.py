@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -28,7 +28,7 @@ import msgspec
 from authz import AuthFabricError, Identity, PublicKey
 from authz.spki import Certificate, Notice, Owners, Verifier, encode_chain, parse_chain, unparse_chain
 from authz.spki.text import parse_notice, parse_owners, unparse_notice
-from bus.certificates import Lifetime, Purpose, Subject, certified_hosts
+from bus.certificates import Lifetime, Purpose, Subject, certificate_end, certified_hosts
 from bus.credentials import Credentials
 from bus.credentials_store import CredentialsFile, Found, client_context
 from bus.keystore import create_key, load_key, lock, write_private
@@ -74,6 +74,8 @@ class DomainFile(msgspec.Struct, frozen=True):
     service: str
     url: str = ""
     """Where its servers are, as its members reach them."""
+    links: int = 1
+    """As of `Domain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class DomainFolder:
 
     def domain(self, passphrase: Passphrase) -> Domain:
         owner = load_key(self.path / "domain.key", passphrase)
-        return Domain(self.file.name, owner, self.issuer(passphrase).service)
+        return Domain(self.file.name, owner, self.issuer(passphrase).service, self.file.links)
 
     @property
     def owners(self) -> Owners:
@@ -294,14 +296,30 @@ class DomainFolder:
             write_private(self.path / "tls" / f"{name}.key", key.to_pem(), replace=True)
             self._write(f"tls/{name}.pem", domain.certify_host(purpose, key.public, named, at))
             self._write(f"tls/{name}-ca.pem", domain.host_authority(purpose, at))
+        (self.path / "tls" / "ca.pem").unlink(missing_ok=True)  # of before there was one for each purpose
         self._configure_servers(self.security(domain))
         return named
+
+    def replace_links(self, domain: Domain) -> Domain:
+        """Let nothing count any more that servers have shown each other: to be certified after one was taken over."""
+        newer = replace(domain, links=domain.links + 1)
+        configuration = self.path / "nats.conf"
+        if configuration.exists():
+            text = configuration.read_text().replace(domain.link_secret, newer.link_secret)
+            write_private(configuration, text.encode(), replace=True)
+        self._save(msgspec.structs.replace(self.file, links=newer.links))
+        return newer
 
     @property
     def outdated(self) -> bool:
         """Whether the servers' configuration is of before there were authorities for each purpose."""
         configuration = self.path / "nats.conf"
         return configuration.exists() and _INCLUDED not in configuration.read_text()
+
+    @property
+    def servers_until(self) -> float:
+        """When the servers' certificates end, in Unix time."""
+        return certificate_end(self._read("tls/server.pem"))
 
     def _hosts(self) -> tuple[str, ...]:
         certificate = self.path / "tls" / "server.pem"

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import time
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from bus.certificates import Lifetime, Purpose, Subject, certify
 from bus.credentials import Credentials
 from bus.credentials_store import client_context, read_credentials
 from bus.security import ACCOUNT, Links, ServiceKeys
-from bus.server import free_ports
+from bus.server import find_binary, free_ports
 from pdp.access.domain import Domain, service_name
 from pdp.access.domain_store import DomainFolder
 from tests.waiting import eventually
@@ -201,6 +201,25 @@ class TestLinks:
             await eventually(lambda: place.log().count(refusal) > before)
             await hears_nothing(place, spy, heard)
 
+    async def test_what_was_stolen_from_a_server_is_of_no_use_once_links_are_replaced(self, tmp_path):
+        run("init", uk := tmp_path / "uk", "--name", "uk", "--unencrypted")
+        old = Place(tmp_path, NatsServer(), {}).links
+        stolen = Files.of(tmp_path, old.certificate.read_text(), old.key.read_text(), old.secret)
+        assert old.secret in (uk / "nats.conf").read_text()
+        run("certify", uk, "--replace-links")
+        (port,) = free_ports(1)
+        links = (uk / "links.conf").read_text()
+        extra = f'cluster {{ name: inside, listen: "127.0.0.1:{port}"\n{links} }}\n'
+        async with NatsServer(name="uk", extra=(uk / "security.conf").read_text() + extra) as server:
+            place = Place(tmp_path, server, {"route": port})
+            assert place.links.secret in (uk / "nats.conf").read_text()
+            for secret in (old.secret, place.links.secret):
+                refusal = "tls route handshake error"
+                before = place.log().count(refusal)
+                async with joining(place, replace(stolen, secret=secret), "route") as (spy, heard):
+                    await eventually(lambda: place.log().count(refusal) > before)  # noqa: B023
+                    await hears_nothing(place, spy, heard)
+
     async def test_what_is_given_away_holds_no_secret_of_the_servers(self, place):
         given = [(place.folder / name).read_text() for name in ("member.json", "membership")]
         keys = [place.links.key.read_text(), (place.uk.path / "tls/server.key").read_text()]
@@ -208,6 +227,20 @@ class TestLinks:
         assert not [each for each in secrets if any(each in text for text in given)]
         for name in ("links.conf", "nats.conf", "tls/server.key", "tls/link.key"):
             assert (place.uk.path / name).stat().st_mode & 0o077 == 0
+
+    @pytest.mark.parametrize("several", [False, True])
+    async def test_the_configuration_that_init_writes_is_one(self, place, several):
+        """As it is, and with what stands there for clusters."""
+        text = (place.uk.path / "nats.conf").read_text()
+        lines = (
+            text.replace("# server_name", "server_name").replace("# cluster", "cluster").replace("#  ", "")
+        )
+        assert lines.count("\n#") == text.count("\n#") - 3
+        (place.uk.path / "tried.conf").write_text(lines if several else text)
+        words = (find_binary(), "-t", "-c", place.uk.path / "tried.conf")
+        process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
+        _, said = await process.communicate()
+        assert process.returncode == 0, said
 
     async def test_it_has_no_monitoring_port(self, place):
         (ports,) = place.server._folder.glob("*.ports")
