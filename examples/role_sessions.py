@@ -56,7 +56,9 @@ async def start(stack: AsyncExitStack, url: str) -> Connection:
 
 
 async def main() -> None:
-    os.environ.pop("AUTHFABRIC_CREDENTIALS", None)  # those would be for other servers than the one started here
+    os.environ.pop(
+        "AUTHFABRIC_CREDENTIALS", None
+    )  # those would be for other servers than the one started here
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(NatsServer(jetstream=True))
         bus = await start(stack, server.url)
