@@ -30,6 +30,7 @@ from pubsub_core.fluent_doubt import Doubts
 from pubsub_core.fluent_exchange_service import FluentExchange
 from pubsub_core.history.errors import INSTALL, HistoryUnavailable
 from pubsub_core.history.setting import HistorySetting
+from pubsub_core.keys.appointment_store import Managers
 from pubsub_core.known_store import KnownBrokers
 from pubsub_core.links import Links
 from pubsub_core.observation import Observation
@@ -50,6 +51,8 @@ PDP_SECONDS = 3.0
 """How long PDPs may take. A client waits longer, and would have to ask again if refused for want of an answer."""
 SESSION_TTL = 30.0
 """Seconds without a word from a client after which its session is over."""
+REVOCATION_SECONDS = 5.0
+"""How long a broker that starts waits for the store of revocations: no capability counts before it was read."""
 MAX_UNSENT = 10_000
 
 _log = logging.getLogger("authfabric.events")
@@ -59,12 +62,13 @@ class BrokerService:
     """The parts of a running broker."""
 
     def __init__(self, serving: Serving, bus: Connection, home: Connection, pep: Enforcer) -> None:
-        """`home` is the connection to the domain's own server, where policies come from."""
+        """`home` is the connection to the domain's own server, where policies come from. Raises ManagersUnknown."""
         self._serving = serving
         self._bus = bus
         self._home = home
         self.catalogue = Catalogue()
-        self.sealing = Sealing(bus, serving.identity, self.catalogue, serving.sealed)
+        managers = Managers(serving.managers, serving.identity)
+        self.sealing = Sealing(bus, serving.identity, self.catalogue, serving.sealed, managers)
         self.web = Web(serving.roots)
         self.web.pin(*serving.vouches)
         self.broker = Broker(self._setting())
@@ -133,8 +137,10 @@ class BrokerService:
             await self.types.listen(self._types_news.set)
             with contextlib.suppress(BusError):
                 await self.types.refresh()
-        if self._kept and self._rights.verifier is not None:
-            await stack.enter_async_context(RevocationFeed(self._bus, self._revoke))
+        if self._rights.verifier is not None:
+            feed = await stack.enter_async_context(RevocationFeed(self._bus, self._revoke))
+            self._rights.doubt = lambda: feed.problem
+            await feed.first_look(REVOCATION_SECONDS)
         if self._serving.policies:
             watch = PolicyWatch(
                 self._home, self.broker, self._serving.policies, self._serving.lease, self.evolve

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -148,6 +148,8 @@ class Rights:
         self._owners = owners
         self.verifier = Verifier(owners) if owners is not None else None
         self._predicates = tuple(predicates)
+        self.doubt: Callable[[], str] = lambda: ""
+        """Why it is not known what was revoked; nothing if it is."""
 
     async def allows(self, holder: Holder, thing: Entity, action: str, at_least: int = 0) -> Decision:
         """One plain question."""
@@ -189,6 +191,9 @@ class Rights:
     def _granted(
         self, ask: Ask, decided: Mapping[bytes | tuple[str, str, str], Decision], now: float
     ) -> Granted:
+        owned = any(self._owns(each, ask.right) for each in self._catalogue.family(ask.type))
+        if owned and (doubt := self.doubt()):
+            return Granted(answered=False, detail=f"what was revoked is not known yet: {doubt}")
         questions = self._questions(ask)
         effective: dict[tuple[str, str], Decision] = {}
         for each in self._related(ask.type):

@@ -16,6 +16,7 @@ from bus.tasks import in_background
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
 from pubsub_core.event_type import EventType
+from pubsub_core.keys.appointment_store import Managers
 from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.member_service import KeyClient
@@ -43,12 +44,13 @@ class Sealing:
         identity: Identity,
         catalogue: Catalogue,
         sealed: Mapping[str, bytes],
+        managers: Managers,
     ) -> None:
         """`sealed` are the types, by name, each with the capability by which its keys are asked for."""
         self._sealed = sealed
         self._catalogue = catalogue
         self.vault = Vault(KeyRing())
-        self.keys = KeyClient(bus, identity, self.vault.ring)
+        self.keys = KeyClient(bus, identity, self.vault.ring, managers)
         self.keys.on_change.append(self._on_keys)
         self.keys.on_doubt = self.doubt
         self.on_keys: Callable[[], None] = lambda: None

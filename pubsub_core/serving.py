@@ -50,6 +50,8 @@ class Serving:
     """The only brokers that it has lines to, if not everybody it hears: it reaches all others through them."""
     known: Path | None = None
     """A file that remembers which other brokers there are."""
+    managers: Path | None = None
+    """A file that remembers who was appointed to manage the keys of types."""
     disclosures: bool = True
     """Whether what is sent under rules goes into the audit stream, if there is one."""
     functions: str = ""

@@ -152,7 +152,8 @@ def serve(
     known: Annotated[
         Path | None,
         typer.Option(
-            help="The file that remembers which other brokers there are. Default: one below the state folder."
+            help="The file that remembers which other brokers there are; who manages keys is remembered beside it."
+            " Default: one below the state folder."
         ),
     ] = None,
     history: Database = None,
@@ -170,6 +171,7 @@ def serve(
         fail(f"--name and --domain must have at most {MAX_NAME_LENGTH} characters", Exit.USAGE)
     with _errors():
         identity, where = load_key(key, passphrase.known), find_url(url)
+        known = known or state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known"
         serving = Serving(
             where,
             name,
@@ -186,7 +188,8 @@ def serve(
             network=read_network_key(network_key),
             history=history_setting(history, history_key, keep, name),
             neighbours=tuple(neighbours or ()),
-            known=known or state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known",
+            known=known,
+            managers=known.with_suffix(".managers"),
             home=home,
             home_access=read_credentials(home_credentials).credentials if home_credentials else None,
             functions=functions,

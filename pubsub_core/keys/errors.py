@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pubsub_core.errors import EventError
 
@@ -87,4 +88,13 @@ class ManagerUntrusted(EventError):
     def __init__(self, type_id: str, problem: str) -> None:
         super().__init__(f"the key manager of the type `{type_id}` is not trusted: {problem}")
         self.type_id = type_id
+        self.problem = problem
+
+
+class ManagersUnknown(EventError):
+    """The file in which a broker remembers who manages keys cannot be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"the file of key managers `{path}` {problem}")
+        self.path = path
         self.problem = problem

@@ -37,7 +37,7 @@ PULSE = 1.0
 """Seconds between two looks at the clock, and between two tellings of the last change."""
 
 PATIENCE = 5.0
-"""Seconds for which the store is waited for that says what was revoked."""
+"""Seconds after which it is logged that the store is still waited for that says what was revoked."""
 
 _log = logging.getLogger("authfabric.keys")
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
@@ -66,6 +66,7 @@ class KeyManager:
         self._clock = clock
         self._secrets = Secrets(office.identity)
         self._store = StateStore(bus, KEYS)
+        self._feed: RevocationFeed | None = None
         self._review = False
         self._signed: dict[str, tuple[Change, bytes]] = {}
         self._introduction = -math.inf, b""
@@ -83,8 +84,9 @@ class KeyManager:
 
         busy = pack(Told(b""))
         async with contextlib.AsyncExitStack() as stack:
-            feed = await stack.enter_async_context(RevocationFeed(self._bus, self.accept))
-            await feed.first_look(PATIENCE)
+            self._feed = feed = await stack.enter_async_context(RevocationFeed(self._bus, self.accept))
+            while not await feed.first_look(PATIENCE):  # until then, nobody is answered
+                continue
             for subject, answer in ((key_manager(type_id), introduce), (key_requests(type_id), self._answer)):
                 await stack.enter_async_context(
                     responding(self._bus, [subject], answer, busy=busy, queue="keys", at_once=1)
@@ -152,6 +154,8 @@ class KeyManager:
             await asyncio.sleep(self._pulse)
 
     async def _answer(self, payload: bytes) -> bytes:
+        if self._feed is None or not self._feed.read.is_set():
+            return pack(Told(b""))  # they ask again
         try:
             asked, exchanged = self._secrets.hear(unpack_question(payload))
         except (BusError, CannotOpen):

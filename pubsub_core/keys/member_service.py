@@ -21,6 +21,7 @@ from bus.errors import BusError, ReplyTimeout
 from bus.subjects import key_changes, key_manager, key_requests
 from bus.tasks import end_task
 from pubsub_core.keys.admission import entitle
+from pubsub_core.keys.appointment_store import Known, Managers
 from pubsub_core.keys.derivation import KEY_BYTES, derive
 from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, ManagerUntrusted, OutOfStep
 from pubsub_core.keys.exchange import ask
@@ -30,7 +31,6 @@ from pubsub_core.keys.messages import (
     MAX_AGE,
     REQUEST_DOMAIN,
     Answer,
-    Appointment,
     Introduction,
     Request,
     SignedRequest,
@@ -79,10 +79,12 @@ class KeyClient:
         bus: Connection,
         identity: Identity,
         ring: KeyRing,
+        managers: Managers | None = None,
         *,
         clock: Callable[[], float] = time.time,
         seconds: float = SECONDS,
     ) -> None:
+        """`managers` remembers who was appointed; without it that is known only as long as this one lives."""
         self.ring = ring
         self._bus = bus
         self._identity = identity
@@ -90,10 +92,7 @@ class KeyClient:
         self._seconds = seconds
         self._joined: dict[str, _Joined] = {}
         self._plans: dict[str, Plan] = {}
-        self._appointed: dict[str, float] = {}
-        """When the newest manager that was heard of was appointed, for each type."""
-        self._in_force: dict[tuple[str, PublicKey], float] = {}
-        """Since when the newest plan is in force that each manager of a type has told."""
+        self._managers = managers or Managers(None, identity)
         self.on_change: list[Callable[[], None]] = []
         """Called whenever the ring holds other keys."""
         self.on_doubt: Callable[[str], None] = lambda type_id: None
@@ -194,9 +193,7 @@ class KeyClient:
             )
             manager = keyed.owner
             if words.appointment:
-                appointed = appointments.open(words.appointment, {keyed.owner}).value
-                self._check_appointment(keyed.id, appointed)
-                manager = PublicKey.parse(appointed.manager)
+                manager = self._appointed(keyed, words.appointment)
             introduction = introductions.open(data, {manager}).value
         except ManagerUntrusted:
             raise
@@ -205,6 +202,9 @@ class KeyClient:
         if introduction.type != keyed.id or introduction.plan != introduction.plan.of(keyed.id):
             raise ManagerUntrusted(keyed.id, "it introduces itself, or its key groups, for another type")
         self._check_age(keyed.id, manager, introduction)
+        known = self._managers.of(keyed.id)
+        in_force = {**known.in_force, str(manager): introduction.since}
+        self._managers.keep(keyed.id, Known(introduction.appointment or known.appointment, in_force))
         return manager, introduction
 
     def _check_age(self, type_id: str, manager: PublicKey, introduction: Introduction) -> None:
@@ -213,16 +213,18 @@ class KeyClient:
             raise ManagerUntrusted(
                 type_id, f"its introduction is not of now, or clocks differ by {MAX_AGE:g} s"
             )
-        if introduction.since < self._in_force.get((type_id, manager), 0.0):
+        if introduction.since < self._managers.of(type_id).in_force.get(str(manager), 0.0):
             raise ManagerUntrusted(type_id, "it goes by key groups that others have replaced")
-        self._in_force[type_id, manager] = introduction.since
 
-    def _check_appointment(self, type_id: str, appointed: Appointment) -> None:
-        if not appointed.holds(type_id, self._clock()):
-            raise ManagerUntrusted(type_id, "its appointment is for another type, or has ended")
-        if appointed.since < self._appointed.get(type_id, 0.0):
-            raise ManagerUntrusted(type_id, "another was appointed since")
-        self._appointed[type_id] = appointed.since
+    def _appointed(self, keyed: KeyedType, appointment: bytes) -> PublicKey:
+        """Whom the owner has appointed, if nobody since. Raises ManagerUntrusted, or as opening does."""
+        appointed = appointments.open(appointment, {keyed.owner}).value
+        if not appointed.holds(keyed.id, self._clock()):
+            raise ManagerUntrusted(keyed.id, "its appointment is for another type, or has ended")
+        last = self._managers.of(keyed.id).appointment
+        if last and appointed.since < appointments.open(last, {keyed.owner}).value.since:
+            raise ManagerUntrusted(keyed.id, "another was appointed since")
+        return PublicKey.parse(appointed.manager)
 
     def _entitled(self, joined: _Joined) -> list[str]:
         """The groups that our capability is for. Raises AdmissionRefused if there are none."""

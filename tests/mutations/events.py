@@ -218,7 +218,7 @@ EVENTS: list[Mutation] = [
         "tests/pubsub_core/keys/test_manager_service.py::"
         "test_an_introduction_that_is_repeated_does_not_bring_an_old_plan_back",
         "pubsub_core/keys/member_service.py",
-        "        if introduction.since < self._in_force.get((type_id, manager), 0.0):\n",
+        "        if introduction.since < self._managers.of(type_id).in_force.get(str(manager), 0.0):\n",
         "        if False:\n",
     ),
     without(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from nats.js import JetStreamContext
 
 from authz import Identity
 from authz.spki import Capability, Kind, Owners, Resource, Validity, encode_chain, parse_authority
+from bus import Connection
+from bus.subjects import REVOCATIONS
 from tests.pubsub_core.town import NEWS, town
 from tests.waiting import PATIENCE
 
@@ -32,6 +37,28 @@ async def owned(place):
         return await place.client(name, "north", identity, chains=chains), certificate
 
     return kind, client
+
+
+@pytest.fixture
+def slow_revocations(monkeypatch) -> asyncio.Event:
+    """The store of revocations answers nobody while this is not set."""
+    answers, jetstream = asyncio.Event(), Connection.jetstream
+    answers.set()
+
+    def slow(connection: Connection) -> JetStreamContext:
+        js = jetstream(connection)
+        get_msg = js.get_msg
+
+        async def wait(stream: str, **options):
+            if REVOCATIONS in stream:
+                await answers.wait()
+            return await get_msg(stream, **options)
+
+        js.get_msg = wait  # type: ignore[method-assign]
+        return js
+
+    monkeypatch.setattr(Connection, "jetstream", slow)
+    return answers
 
 
 @pytest.fixture(autouse=True)

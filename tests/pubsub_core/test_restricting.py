@@ -11,14 +11,14 @@ from authz import Decision, Reason
 from authz.spki import (
     Notice,
 )
-from bus.errors import StoreUnavailable
+from bus.errors import BusError, StoreUnavailable
 from bus.feed import Feed
 from bus.revocations import publish_notice
 from pep import Enforcer
 from pubsub_core.client import CallRefused
 from pubsub_core.errors import Refused
 from tests.pubsub_core.town import NEWS, OPEN, rule, subscriber_of, take, wanted
-from tests.waiting import eventually
+from tests.waiting import eventually, once_it_works
 
 
 async def test_what_is_not_permitted_is_refused_and_what_is_restricted_is_restricted_silently(place):
@@ -200,6 +200,24 @@ async def test_a_capability_that_ends_or_is_taken_back_ends_what_it_gave(place, 
     await publisher.flush()
     assert theirs.unread == mine.unread == 0
     assert not publisher.interested
+
+
+async def test_no_capability_counts_while_it_is_not_known_what_was_revoked(place, owned, slow_revocations):
+    kind, client = owned
+    reader, certificate = await client("cid", "action: subscribe")
+    other, _ = await client("dan", "action: subscribe")
+    (north,) = place.services
+    slow_revocations.clear()
+    north._bus._client._abort()
+    await eventually(lambda: north._rights.doubt())
+    await publish_notice(place.bus, Notice.event(place.key, certificate, int(time())))
+    for each in (reader, other):
+        with pytest.raises(Refused, match="what was revoked is not known yet"):
+            await once_it_works(lambda each=each: each.subscriber(kind.name), BusError)
+    slow_revocations.set()
+    await once_it_works(lambda: other.subscriber(kind.name), Refused)
+    with pytest.raises(Refused):
+        await reader.subscriber(kind.name)
 
 
 async def test_what_nobody_answers_is_not_granted_but_what_was_granted_goes_on(place, monkeypatch):

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from authz import Identity
 from authz.spki import (
@@ -24,6 +25,7 @@ from authz.spki import (
     encode_chain,
 )
 from bus import Connection
+from pubsub_core.keys.appointment_store import Managers
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager import KeyOffice
@@ -89,10 +91,15 @@ async def managing(url: str, type_id: str, rules: Rules = RULES, pulse: float = 
 
 @contextlib.asynccontextmanager
 async def broker(
-    url: str, identity: Identity | None = None, connection: type[Connection] = Connection, **options
+    url: str,
+    identity: Identity | None = None,
+    connection: type[Connection] = Connection,
+    managers: Path | None = None,
+    **options,
 ):
+    identity = identity or Identity.generate()
     async with connection(url, **options) as bus:
-        client = KeyClient(bus, identity or Identity.generate(), KeyRing())
+        client = KeyClient(bus, identity, KeyRing(), Managers(managers, identity))
         async with client.running():
             yield client
 

@@ -13,11 +13,13 @@ from authz import Identity
 from authz.predicate import Equal, Path
 from authz.spki import Notice, encode_chain
 from bus import Connection
+from bus.errors import NoResponders, ReplyTimeout
 from bus.faults import FaultyConnection
 from bus.revocations import publish_notice
 from bus.store import read_entry
 from bus.subjects import KEYS
-from pubsub_core.keys.errors import AdmissionRefused, ManagerUntrusted, PlanReplaced
+from pubsub_core.keys.appointment_store import Managers
+from pubsub_core.keys.errors import AdmissionRefused, ManagersUnknown, ManagerUntrusted, PlanReplaced
 from pubsub_core.keys.key_group import Rules
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.manager_service import KeyManager
@@ -130,6 +132,37 @@ async def test_a_revoked_broker_gets_no_further_key_and_destroys_what_it_has(jet
             await client.join(keyed, encode_chain([mine]), [of(keyed, PLATE)])
 
 
+async def test_nobody_is_admitted_before_it_is_known_what_was_revoked(
+    jetstream_server, slow_revocations, monkeypatch, caplog
+):
+    monkeypatch.setattr("pubsub_core.keys.manager_service.PATIENCE", 0.05)
+    keyed, url, evicted, honest = new_type(), jetstream_server.url, Identity.generate(), Identity.generate()
+    revoked = certificate(evicted)
+    slow_revocations.clear()
+    async with Connection(url) as bus, broker(url, evicted) as thief, broker(url, honest) as client:
+        await publish_notice(client._bus, Notice.event(OWNER, revoked, int(time.time())))
+        manager = KeyManager(bus, office(keyed.id), pulse=0.05)
+        async with contextlib.AsyncExitStack() as stack:
+            starting = asyncio.ensure_future(stack.enter_async_context(manager.serving()))
+            await eventually(lambda: caplog.text.count("what was revoked is not known yet") > 1)
+            with pytest.raises(NoResponders):
+                await thief.join(keyed, encode_chain([revoked]))
+            slow_revocations.set()
+            await starting
+            await bus.flush()
+            await client.join(keyed, chain(honest))
+            with pytest.raises(AdmissionRefused, match="revoked"):
+                await thief.join(keyed, encode_chain([revoked]))
+            slow_revocations.clear()
+            manager._feed._look_again()  # as after a lost connection
+            with pytest.raises(ReplyTimeout):
+                await thief.join(keyed, encode_chain([revoked]))
+            slow_revocations.set()
+            await manager._feed.read.wait()
+            with pytest.raises(AdmissionRefused, match="revoked"):
+                await thief.join(keyed, encode_chain([revoked]))
+
+
 async def test_lost_changes_are_noticed_and_made_good(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     lose = False
@@ -226,6 +259,46 @@ async def test_the_manager_that_was_appointed_last_counts(jetstream_server):
             with pytest.raises(ManagerUntrusted, match="another was appointed since"):
                 await client.join(keyed, chain(me), [of(keyed, PLATE)])
         assert secrets(client, of(keyed, PLATE)) == after
+
+
+async def test_a_manager_that_was_dismissed_does_not_come_back_when_a_broker_restarts(
+    jetstream_server, tmp_path
+):
+    keyed, url, me, file = new_type(), jetstream_server.url, Identity.generate(), tmp_path / "b.managers"
+    successor = Identity.generate()
+    async with broker(url, me, managers=file) as client:
+        async with managing(url, keyed.id, since=1.0):
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        async with managing(url, keyed.id, manager=successor, since=2.0):
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+    async with broker(url, me, managers=file) as client:
+        async with managing(url, keyed.id, since=1.0):
+            with pytest.raises(ManagerUntrusted, match="another was appointed since"):
+                await client.join(keyed, chain(me), [of(keyed, PLATE)])
+            assert not client.ring.groups
+        async with managing(url, keyed.id, manager=successor, since=2.0):
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+    assert b"uk.gov" not in file.read_bytes()
+
+
+async def test_a_broker_that_cannot_tell_who_was_dismissed_believes_no_manager(jetstream_server, tmp_path):
+    keyed, url, me, file = new_type(), jetstream_server.url, Identity.generate(), tmp_path / "b.managers"
+    async with managing(url, keyed.id, since=1.0):
+        async with broker(url, me, managers=file) as client:
+            await client.join(keyed, chain(me), [of(keyed, PLATE)])
+        for spoilt in (b"junk", file.read_bytes()[:-1]):
+            file.write_bytes(spoilt)
+            with pytest.raises(ManagersUnknown, match=r"b\.managers` cannot be read"):
+                Managers(file, me)
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(ManagersUnknown):
+            Managers(file, me)
+        async with broker(url, me, managers=tmp_path / "later" / "b.managers") as client:
+            (tmp_path / "later").touch()  # where a folder would have to be
+            with pytest.raises(ManagersUnknown, match="cannot be written"):
+                await client.join(keyed, chain(me), [of(keyed, PLATE)])
+            assert not client.ring.groups
 
 
 async def test_leaving_destroys_the_keys_here_and_gives_no_more(jetstream_server):
