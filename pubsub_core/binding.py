@@ -34,7 +34,8 @@ from authz.predicate import (
     map_paths,
 )
 from authz.predicate.compiler import EVENT as LAYOUT
-from authz.predicate.filter import EVENT, PARAMETER
+from authz.predicate.cost import check_cost
+from authz.predicate.filter import EVENT, PARAMETER, parse_filter
 from pubsub_core.errors import InvalidFilter
 from pubsub_core.event_type import Attribute, AttributeType
 
@@ -61,6 +62,16 @@ def bind_filter(
     except InvalidPredicate as error:
         raise InvalidFilter(error.text, error.problem) from None
     return bound
+
+
+def check_filter(text: str, names: Mapping[str, Attribute]) -> None:
+    """See that a client's filter can be meant, at a cost that is bounded. Raises InvalidSyntax, InvalidFilter."""
+    predicate = parse_filter(text)
+    try:
+        check_cost(predicate)
+    except InvalidPredicate as error:
+        raise InvalidFilter(error.text, error.problem) from None
+    bind_filter(predicate, names)
 
 
 def name_filter(predicate: Predicate, attributes: Mapping[str, Attribute]) -> Predicate:

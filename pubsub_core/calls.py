@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from authz.predicate.filter import parse_filter
 from authz.spki import Right
 from bus.envelope import pack
 from bus.subjects import is_mailbox
-from pubsub_core.binding import bind_filter, name_filter
+from pubsub_core.binding import check_filter, name_filter
 from pubsub_core.broker import Broker
 from pubsub_core.claims import Claim, Claims, replay_ask
 from pubsub_core.errors import Refused, SessionLost, TypeRefused, UnknownType
@@ -41,7 +42,7 @@ from pubsub_core.proof import Nonces
 from pubsub_core.replay_limits import admit
 from pubsub_core.replay_service import Replays
 from pubsub_core.restriction import Restriction
-from pubsub_core.rights import Ask, Holder, Rights, type_object
+from pubsub_core.rights import Ask, Granted, Holder, Rights, type_object
 from pubsub_core.rules.description import described
 from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
@@ -170,8 +171,8 @@ class Calls:
 
     async def _connect_through(self, session: Session, call: Subscribe) -> Answer:
         definition = self._broker.setting.catalogue.named(call.type)
-        bind_filter(parse_filter(call.filter), self._broker.setting.catalogue.names(definition.version))
         self._check_readable("subscribe", definition)
+        await asyncio.to_thread(parse_filter, call.filter)
         if call.number in session.subscriptions:
             raise Refused("subscribe", call.type, f"there is a subscription {call.number} already")
         subscription = Subscription(session.token, call.number, definition.id, call.filter, start=call.start)
@@ -184,9 +185,7 @@ class Calls:
             await self._permit(session, playback, definition)
         ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
         claim = Claim(session, ask, subscription)
-        granted = await self._claims.granted(claim)
-        if not granted.restrictions:
-            raise Refused("subscribe", call.type, granted.detail)
+        granted = await self._allowed("subscribe", definition, claim, subscription)
         if session.token not in self._broker.sessions:
             raise SessionLost("it ended meanwhile")
         self._claims.settle(claim, granted)
@@ -198,6 +197,23 @@ class Calls:
             self._replays.begin(session, playback)
         self._replays.rules.resume(session, subscription, call.unfinished)
         return Answer(definitions=self._definitions(definition.version))
+
+    async def _allowed(
+        self, action: str, definition: EventType, claim: Claim, subscription: Subscription
+    ) -> Granted:
+        """What policies leave of a claim whose filter can be meant, at a cost that is bounded. Raises Refused.
+
+        The filter is compiled once that is known, and beside the loop, so that nobody else waits for it.
+        """
+        granted, epoch = await self._claims.granted(claim), self._claims.epoch
+        if granted.restrictions:
+            names = self._broker.setting.catalogue.names(definition.version)
+            await asyncio.to_thread(check_filter, subscription.filter, names)
+            if self._claims.epoch != epoch:
+                granted = await self._claims.granted(claim)
+        if not granted.restrictions:
+            raise Refused(action, definition.name, granted.detail)
+        return granted
 
     def _check_readable(self, action: str, definition: EventType) -> None:
         if problem := self._claims.unreadable(definition.id):
@@ -214,12 +230,10 @@ class Calls:
 
     async def _permit(self, session: Session, playback: Playback, definition: EventType) -> None:
         """Ask whether a client may have past events. Raises Refused, InvalidFilter."""
-        bind_filter(parse_filter(playback.filter), self._broker.setting.catalogue.names(definition.version))
+        await asyncio.to_thread(parse_filter, playback.filter)
         admit(self._broker.sessions.values(), session, playback, definition.name)
         claim = Claim(session, replay_ask(session.holder, playback), playback)
-        granted = await self._claims.granted(claim)
-        if not granted.restrictions:
-            raise Refused("replay", definition.name, granted.detail)
+        granted = await self._allowed("replay", definition, claim, playback)
         for fluent in filter(None, (playback.query.during, playback.query.not_during)):
             followed(self._broker.setting.rules.context, fluent)
         if session.token not in self._broker.sessions:

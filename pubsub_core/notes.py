@@ -14,6 +14,7 @@ import msgspec
 from authz import PublicKey
 from authz.errors import InvalidPredicate, InvalidSignature
 from authz.predicate import EVENT, Predicate, compile_predicate
+from authz.predicate.cost import PEER_COMPARISONS, check_cost
 from authz.seal import Opened, Seal
 from bus.subjects import link_all
 from pubsub_core.broker import Broker
@@ -169,6 +170,7 @@ class Notes:
 def _is_meant(predicate: Predicate) -> bool:
     """Whether events can be held against a filter: one that cannot would be in the way of all who publish."""
     try:
+        check_cost(predicate, PEER_COMPARISONS)
         compile_predicate(predicate, EVENT)
     except InvalidPredicate:
         return False

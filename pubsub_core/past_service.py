@@ -13,6 +13,7 @@ import msgspec
 from authz import PublicKey
 from authz.errors import AuthFabricError
 from authz.predicate import EVENT, TRUE, Or, Predicate, compile_predicate
+from authz.predicate.cost import PEER_COMPARISONS, check_cost
 from bus.envelope import pack
 from bus.errors import BadMessage
 from pubsub_core.broker import Broker
@@ -179,7 +180,15 @@ class Pages:
             return PageFound(wanted.id, problem="cannot read its history at the moment: its log says why")
 
     def _filter(self, peer: Peer | None, wanted: PageWanted) -> Predicate:
-        if peer is None or wanted.type not in self._broker.setting.vault.sealed:
+        if peer is None:
+            return wanted.filter or TRUE
+        asked = self._asked(peer, wanted)
+        check_cost(asked, PEER_COMPARISONS)
+        return asked
+
+    def _asked(self, peer: Peer, wanted: PageWanted) -> Predicate:
+        """The filter by which another broker asks."""
+        if wanted.type not in self._broker.setting.vault.sealed:
             return wanted.filter or TRUE
         known = self._broker.setting.vault.open_filters(
             wanted.type, wanted.sealed, PublicKey.parse(peer.key).raw

@@ -44,21 +44,29 @@ USER = "user"
 ROOTS = frozenset({EVENT, USER, "sub", "context", "subject"})
 """Words that rules begin a path with; a filter knows events only."""
 
-REMEMBERED_LENGTH = 512
-"""Filters of up to so many characters are remembered."""
+MAX_FILTER = 8192
+"""The most characters that a filter may have."""
+SHORT = 512
+"""Filters of up to so many characters are remembered in larger number than longer ones."""
 
 Operand: TypeAlias = Scalar | Path
 
 
 def parse_filter(text: str, source: str = "") -> Predicate:
     """The predicate, by names, that the text stands for; empty text lets everything through. Raises InvalidSyntax."""
-    return _LANGUAGE.parse(text, source) if len(text) > REMEMBERED_LENGTH else _read(text, source)
+    if len(text) > MAX_FILTER:
+        problem = f"a filter must have at most {MAX_FILTER:,} characters, and this one has {len(text):,}"
+        raise InvalidSyntax(problem, 1, 1, source)
+    return _read_long(text, source) if len(text) > SHORT else _read(text, source)
 
 
-@lru_cache(maxsize=4096)
-def _read(text: str, source: str) -> Predicate:
-    """A subscription's filter is read several times on its way, and the same one comes from many."""
+def _parse(text: str, source: str) -> Predicate:
     return _LANGUAGE.parse(text, source)
+
+
+_read = lru_cache(maxsize=4096)(_parse)
+"""A subscription's filter is read several times on its way, and the same one comes from many."""
+_read_long = lru_cache(maxsize=64)(_parse)
 
 
 @v_args(inline=True)

@@ -23,10 +23,20 @@ from authz.predicate.characters import LAST, Ranges, Step, both, category, membe
 
 _BYTES = 4 << 20
 """What one regular expression may take of the memory: enough for words of any alphabet, 128 letters long."""
+MAX_WORK = 128 * 1024
+"""What one regular expression may have in all: ranges of characters, each as often as it is repeated."""
+FILTER_WORK = 16 * 1024
+"""What the regular expressions of a filter may have together, since anybody can send one."""
+_CASE_WORK = 128
+"""What a step takes whose letters are of either case: Python is asked about each letter."""
+_BOUNDARY_WORK = 1024
+"""What the edge of a word takes."""
 _NOTHING = rf"[^\x{{0}}-\x{{{LAST:x}}}]"
 _POSIX = re.compile(
     r"\[:\^?(alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\]"
 )
+_SHOWN = 60
+"""The most characters of an expression that a message quotes."""
 _TAKES_ONE = {sre.ANY, sre.IN, sre.LITERAL, sre.NOT_LITERAL}
 _REFUSED = {
     sre.ASSERT: "looks ahead or behind",
@@ -38,6 +48,7 @@ _REFUSED = {
 }
 
 
+@lru_cache(maxsize=64)
 def compile_search(pattern: str) -> Callable[[str], object]:
     """The function that finds the pattern in a text: None if it is not there. Raises InvalidPredicate."""
     options = re2.Options()
@@ -52,16 +63,44 @@ def compile_search(pattern: str) -> Callable[[str], object]:
     return lambda text: search(text.encode("utf-8", "surrogatepass"))
 
 
-@lru_cache(maxsize=1024)
+def work(pattern: str, most: int) -> int:
+    """What an expression takes to be compiled. Raises InvalidPredicate if that is more, as soon as it is seen."""
+    taken = _translated(pattern, FILTER_WORK)[1]
+    if taken > most:
+        raise _TooMuchWork(pattern)
+    return taken
+
+
 def translate(pattern: str) -> str:
     """The same regular expression in RE2's words. Raises InvalidPredicate if there is none."""
+    try:
+        return _translated(pattern, FILTER_WORK)[0]
+    except _TooMuchWork:
+        return _translated(pattern, MAX_WORK)[0]
+
+
+class _TooMuchWork(InvalidPredicate):
+    def __init__(self, pattern: str) -> None:
+        shown = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}..."
+        super().__init__(
+            shown,
+            "takes too much to search for: repeat less, or put `(?a)` in front for letters of ASCII only",
+        )
+
+
+@lru_cache(maxsize=256)
+def _translated(pattern: str, most: int) -> tuple[str, int]:
+    """The expression in RE2's words, and what it takes."""
+    if len(pattern) > most:
+        raise _TooMuchWork(pattern)
     if posix := _POSIX.search(pattern):
         raise InvalidPredicate(
             pattern, f"has `{posix[0]}`, which is no class of Python's: write `\\w`, `[a-z]` or the like"
         )
     try:
         tree = parser.parse(pattern)
-        return _Translation(pattern).sequence(tree, tree.state.flags)
+        translation = _Translation(pattern, most)
+        return translation.sequence(tree, tree.state.flags), most - translation.left
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidPredicate(pattern, f"is no regular expression: {error}") from None
 
@@ -73,8 +112,17 @@ class _Translation:
     the question is whether something is found, and not how much.
     """
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, most: int) -> None:
         self._pattern = pattern
+        self.left = most
+        """What is left of the work that it may take."""
+        self._times = 1
+        """How often what is written now is repeated."""
+
+    def _take(self, work: int) -> None:
+        self.left -= work * self._times
+        if self.left < 0:
+            raise _TooMuchWork(self._pattern)
 
     def sequence(self, steps: Sequence[Step], flags: int, first: bool = True, last: bool = True) -> str:
         texts = []
@@ -97,12 +145,18 @@ class _Translation:
                 return "(?:" + self.sequence(inner, self._changed(flags, more, less), first, last) + ")"
             case ((sre.MAX_REPEAT | sre.MIN_REPEAT), (least, most, inner)):
                 upper, once = ("" if most is sre.MAXREPEAT else most), most == 1
-                return f"(?:{self.sequence(inner, flags, first and once, last and once)}){{{least},{upper}}}"
+                before, self._times = self._times, self._times * max(1, least if upper == "" else most)
+                repeated = self.sequence(inner, flags, first and once, last and once)
+                self._times = before
+                return f"(?:{repeated}){{{least},{upper}}}"
             case sre.FAILURE, _:
                 return _NOTHING
         if kind in _REFUSED:
             raise self._refusal(f"{_REFUSED[kind]}, which cannot be held to the length of the text")
-        return _class(members(kind, content, flags))
+        self._take(_CASE_WORK if flags & re.IGNORECASE else 1)
+        ranges = _members(kind, tuple(content) if isinstance(content, list) else content, flags)
+        self._take(len(ranges))
+        return _class(ranges)
 
     def _place(self, place: object, flags: int, last: bool) -> str:
         lines = flags & re.MULTILINE
@@ -125,6 +179,7 @@ class _Translation:
     def _boundary(self, before: Ranges | None, after: Ranges | None, first: bool, last: bool) -> str:
         """The edge of a word: RE2 knows it of ASCII alone, so what is on one side of it must be known to be in words
         or out of them, and then the other side must not be."""
+        self._take(_BOUNDARY_WORK)
         left, right = _in_words(before), _in_words(after)
         if left is not None and right is not None:
             return _NOTHING if left is right else ""
@@ -178,6 +233,10 @@ def _in_words(characters: Ranges | None) -> bool | None:
     return None if both(characters, category(r"\w", 0)) else False
 
 
+_members = lru_cache(maxsize=512)(members)
+
+
+@lru_cache(maxsize=512)
 def _class(ranges: Ranges) -> str:
     if not ranges:
         return _NOTHING

@@ -16,7 +16,7 @@ from lark.visitors import merge_transformers
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, Path, Predicate, Scalar, depth, map_paths
-from authz.predicate.filter import EVENT, ROOTS, USER, WORDS, FilterReader, read_constant
+from authz.predicate.filter import EVENT, MAX_FILTER, ROOTS, USER, WORDS, FilterReader, read_constant
 from authz.rules.syntax import (
     Allow,
     AllowDuring,
@@ -57,6 +57,8 @@ def parse_rules(text: str, source: str = "") -> tuple[Rule, ...]:
 
 def parse_term(text: str) -> Moment:
     """The term that a path without a root is named by. Raises InvalidSyntax."""
+    if len(text) > MAX_FILTER:
+        raise InvalidSyntax(f"a term must have at most {MAX_FILTER:,} characters", 1, 1)
     return _TERMS.parse(text)
 
 

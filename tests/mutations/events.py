@@ -377,6 +377,20 @@ EVENTS: list[Mutation] = [
         "    if False:\n",
     ),
     without(
+        "tests/pubsub_core/test_costly_filters.py::"
+        "test_a_costly_filter_is_refused_and_others_are_served_meanwhile",
+        "pubsub_core/binding.py",
+        "        check_cost(predicate)\n",
+        "        pass\n",
+    ),
+    without(
+        "tests/pubsub_core/test_costly_filters.py::"
+        "test_of_a_filter_nobody_is_told_more_than_that_it_is_not_permitted_to_subscribe",
+        "pubsub_core/calls.py",
+        "        await asyncio.to_thread(parse_filter, call.filter)\n",
+        "        check_filter(call.filter, self._broker.setting.catalogue.names(definition.version))\n",
+    ),
+    without(
         f"{_CONFINED}test_functions_find_no_secrets_in_the_environment",
         "pubsub_core/rules/functions_service.py",
         "env=ENVIRONMENT | {name: os.environ[name] for name in PASSED_ON if name in os.environ}",
