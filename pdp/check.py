@@ -19,6 +19,7 @@ from pdp.bundle import Bundle, FileKind
 from pdp.cover_index import CoverIndex
 from pdp.entities import Entities, keys_of
 from pdp.finding import Finding, Kind, Level
+from pdp.negative import Gap, gaps
 from pdp.oasis.domain import PRINCIPAL
 from pdp.oasis.syntax import (
     Activation,
@@ -30,6 +31,7 @@ from pdp.oasis.syntax import (
     RuleSet,
 )
 from pdp.policy_set import InvalidPolicies, PolicySet, places_of
+from pdp.role_comparison import as_texts
 from pdp.rules.check import check_interaction
 from pdp.schema import Schema, misuses
 from pdp.source import Effect
@@ -61,7 +63,7 @@ def check(bundle: Bundle) -> list[Finding]:
 
 
 def examine(bundle: Bundle, policies: PolicySet) -> list[Finding]:
-    """The warnings among the faults. Raises PoliciesRefused for errors."""
+    """The faults, if there are no errors among them. Raises PoliciesRefused."""
     found = faults(bundle, policies)
     if errors := [each for each in found if each.level is Level.ERROR]:
         raise PoliciesRefused(errors)
@@ -102,6 +104,26 @@ def _policies(policies: PolicySet) -> Iterator[_Remark]:
             for misuse in misuses(policy.condition, schema):
                 kind = Kind.UNKNOWN_ATTRIBUTE if misuse.unknown else Kind.WRONG_TYPE
                 yield _Remark(kind, policy.id, misuse.text, misuse.path)
+        for test in as_texts(policy.condition) if policies.roles is not None else ():
+            text = f"`{test}` knows neither seniority nor parameters of roles: use `AnyIn` or `AnyNotIn` of `$.roles`"
+            yield _Remark(Kind.ROLES_AS_TEXT, policy.id, text, test.path)
+    yield from map(_negative, gaps(policies))
+
+
+def _negative(gap: Gap) -> _Remark:
+    name = gap.policy.id
+    if gap.undenied:
+        text = f"`{name}` does not deny where {_or(gap.undenied)} is missing: deny that too, by `NotExists`"
+        return _Remark(Kind.SKIPS_MISSING, name, text, gap.undenied[0])
+    text = (
+        f"`{name}` does not apply where {_or(gap.about)} is missing or of another type:"
+        " in py-abac its negative conditions are true there"
+    )
+    return _Remark(Kind.NEGATIVE, name, text, gap.about[0] if gap.about else None)
+
+
+def _or(several: Sequence[Path]) -> str:
+    return " or ".join(f"`{each}`" for each in several)
 
 
 def _overlaps(policies: list[Policy], algorithm: Algorithm) -> Iterator[_Remark]:

@@ -10,6 +10,8 @@ import msgspec
 class Level(enum.StrEnum):
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
+    """Nothing is wrong; it is good to know."""
 
 
 class Kind(enum.StrEnum):
@@ -33,10 +35,24 @@ class Kind(enum.StrEnum):
     """A rule does not fit the type it is about."""
     ALLOWS_EVERYTHING = "allows-everything"
     """It allows every action on every object to every subject."""
+    SKIPS_MISSING = "skips-missing"
+    """It does not deny where an attribute is missing, since it is decided by a negative condition."""
+    ROLES_AS_TEXT = "roles-as-text"
+    """It compares roles without their seniority and parameters."""
+    NEGATIVE = "negative"
+    """Its negative conditions are false of what is missing or of another type; in py-abac they are true there."""
 
 
 WARNINGS = frozenset(
-    {Kind.UNREACHABLE, Kind.SHADOWED, Kind.REDUNDANT, Kind.DUPLICATE, Kind.ALLOWS_EVERYTHING}
+    {
+        Kind.UNREACHABLE,
+        Kind.SHADOWED,
+        Kind.REDUNDANT,
+        Kind.DUPLICATE,
+        Kind.ALLOWS_EVERYTHING,
+        Kind.SKIPS_MISSING,
+        Kind.ROLES_AS_TEXT,
+    }
 )
 
 
@@ -52,6 +68,8 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def level(self) -> Level:
+        if self.kind is Kind.NEGATIVE:
+            return Level.NOTE
         return Level.WARNING if self.kind in WARNINGS else Level.ERROR
 
     def __str__(self) -> str:

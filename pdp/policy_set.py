@@ -11,9 +11,8 @@ from authz import AuthFabricError
 from authz.change import ROLES
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, In, Path, Predicate, paths
-from pdp.abac.conditions import ROOTS
 from pdp.abac.document import Document, Place
-from pdp.abac.path import parse_path
+from pdp.abac.path import ROOTS, read_path
 from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reader import read_policies
 from pdp.abac.source import AbacSource
@@ -26,7 +25,9 @@ from pdp.manifest import Manifest
 from pdp.oasis import Domains, RoleSource, Rulebook, RuleSet
 from pdp.oasis import parse as parse_rules
 from pdp.oasis.difference import reach
+from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.seniors import Seniors
+from pdp.role_comparison import by_role_domain
 from pdp.rules import Interaction, read_rule_file
 from pdp.source import Effect, PolicySource
 
@@ -158,7 +159,10 @@ class _Reader:
         labels = dict(self._each(FileKind.LABELS, self._labels))
         entities = Entities.merge(self._each(FileKind.ENTITIES, self._entities))
         roles = self._together(rule_sets) if rule_sets else None
-        interaction = self._interaction(roles)
+        seniors = Seniors(roles.everything() if roles is not None else Rulebook())
+        interaction = self._interaction(seniors)
+        if roles is not None:
+            policies = [self._by_role_domain(each, seniors) for each in policies]
         if self._problems:
             raise InvalidPolicies(tuple(self._problems))
         manifest = manifests[0] if manifests else Manifest()
@@ -166,12 +170,17 @@ class _Reader:
             manifest, tuple(policies), roles, tuple(rule_sets), labels, entities, self._files, interaction
         )
 
-    def _interaction(self, roles: Domains | None) -> Interaction:
+    def _by_role_domain(self, policy: Policy, seniors: Seniors) -> Policy:
+        try:
+            return by_role_domain(policy, seniors)
+        except InvalidTerm as error:
+            self._problems.append(locate(self._files[policy.id], policy.id, str(error)))
+            return policy
+
+    def _interaction(self, seniors: Seniors) -> Interaction:
         files = self._each(FileKind.RULES, read_rule_file)
         try:
-            interaction = Interaction.of(
-                files, Seniors(roles.everything() if roles is not None else Rulebook())
-            )
+            interaction = Interaction.of(files, seniors)
             for name, (source, rule) in interaction.sources.items():
                 if other := self._files.get(name):
                     problem = (
@@ -278,7 +287,7 @@ def _attribute_place(place: Place, policy: Mapping[str, object], path: Path | No
     blocks = rules.get(element, {}) if isinstance(rules, dict) else {}
     for number, block in enumerate(blocks) if isinstance(blocks, list) else [(None, blocks)]:
         for text in block if isinstance(block, dict) else ():
-            if parse_path(text) == path.keys:
+            if read_path(element, text) == path:
                 step = () if number is None else (number,)
                 return (*place, "rules", element, *step, text)
     return None

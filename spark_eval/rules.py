@@ -34,6 +34,7 @@ from authz.request import Attributes
 from pdp.abac.policy import Algorithm, Policy
 from pdp.labels import Access, InvalidLabel, Labelling, LabelPolicy
 from pdp.oasis import Instance
+from pdp.oasis.actions import about
 from pdp.oasis.constraint import bind, variables
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.rulebook import Rulebook
@@ -130,7 +131,7 @@ def _role_rules(rulebook: Rulebook, roles: Collection[str]) -> Rules:
         else:
             policies += _written_out(rule, holders.of(rule.role))
     grants = (
-        Grant(tuple(names), _has_role(holders.of(role)), And((_actions(actions), In(OBJECT, tuple(objects)))))
+        Grant(tuple(names), _has_role(holders.of(role)), And((about(actions), In(OBJECT, tuple(objects)))))
         for (role, actions), (names, objects) in granted.items()
         if holders.of(role)
     )
@@ -183,11 +184,7 @@ def _condition(rule: Authorisation, bindings: Bindings) -> Predicate:
         bind(each.predicate, bindings) if variables(each.predicate) <= bindings.keys() else each.predicate
         for each in rule.constraints
     ]
-    return And((_actions(rule.actions), _objects(rule, filled), *constraints))
-
-
-def _actions(actions: tuple[str, ...]) -> Predicate:
-    return In(ACTION, actions) if len(actions) > 1 else Equal(ACTION, actions[0]) if actions else TRUE
+    return And((about(rule.actions), _objects(rule, filled), *constraints))
 
 
 def _objects(rule: Authorisation, filled: Mapping[str, str]) -> Predicate:

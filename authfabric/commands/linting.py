@@ -19,7 +19,7 @@ from pdp.policy_set import PolicySet
 
 Folder = Annotated[Path, typer.Argument(help="The folder of policies.")]
 
-_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow"}
+_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 
 
 def check(
@@ -63,8 +63,9 @@ def run_tests(
 
 
 def report_findings(findings: list[Finding], strict: bool, json: bool) -> None:
-    """Show what was found, and end with code 1 if there are errors, or with `strict` anything at all."""
-    wrong = [each for each in findings if strict or each.level is Level.ERROR]
+    """Show what was found, and end with code 1 if there are errors, or with `strict` warnings."""
+    counting = {Level.ERROR, Level.WARNING} if strict else {Level.ERROR}
+    wrong = [each for each in findings if each.level in counting]
     if json:
         print_json({"ok": not wrong, "findings": [_document(each) for each in findings]})
     else:
@@ -81,7 +82,7 @@ def _show_findings(findings: list[Finding]) -> None:
             highlight=False,
             soft_wrap=True,
         )
-    if not findings:
+    if all(each.level is Level.NOTE for each in findings):
         out.print("[green]nothing wrong[/]")
 
 

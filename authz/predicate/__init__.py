@@ -1,6 +1,7 @@
 """The one algebra of conditions: comparisons of attributes joined by and, or, not; its meaning, its laws."""
 
 from authz.predicate.compiler import EVENT, REQUEST, Layout, compile_predicate
+from authz.predicate.negation import negation, strict
 from authz.predicate.reasoning import conjunction, consistent, covers, disjoint, satisfiable
 from authz.predicate.terms import (
     FALSE,
@@ -76,6 +77,8 @@ __all__ = [
     "disjoint",
     "map_comparisons",
     "map_paths",
+    "negation",
     "paths",
     "satisfiable",
+    "strict",
 ]

@@ -16,7 +16,7 @@ Number: TypeAlias = int | float
 
 KindName: TypeAlias = typing.Literal["string", "number", "boolean", "list", "object"]
 OrderName: TypeAlias = typing.Literal["<", "<=", ">", ">="]
-RelationName: TypeAlias = typing.Literal["==", "<", "<=", ">", ">=", "in", "subset", "overlaps"]
+RelationName: TypeAlias = typing.Literal["==", "<", "<=", ">", ">=", "in", "subset", "overlaps", "comparable"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
@@ -216,13 +216,19 @@ class Names(Comparison, frozen=True, tag="names"):
 
 
 class Relate(Comparison, frozen=True, tag="rel"):
-    """The attribute stands in this relation to another; false if either is missing or does not fit."""
+    """The attribute stands in this relation to another; false if either is missing or does not fit.
+
+    Two attributes are comparable if both are of one JSON type.
+    """
 
     op: RelationName
     other: Path
 
     def __str__(self) -> str:
-        return f"{self.path} {'subset of' if self.op == 'subset' else self.op} {self.other}"
+        return f"{self.path} {_WORDS.get(self.op, self.op)} {self.other}"
+
+
+_WORDS = {"subset": "subset of", "comparable": "comparable to"}
 
 
 class And(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="and"):
@@ -244,7 +250,10 @@ class Or(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="or"):
 
 
 class Not(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="not"):
-    """This does not hold: so the negation of a comparison is true when its attribute is missing."""
+    """The complement: true of all that the term is not true of, so also where its attribute is missing.
+
+    A negation that somebody has written does not mean that: see `authz.predicate.negation`.
+    """
 
     term: Predicate
 

@@ -122,6 +122,9 @@ class PredicateReader(Transformer[Token, Predicate]):
     def overlapping(self, path: Path, other: Path) -> Predicate:
         return Relate(path, "overlaps", other)
 
+    def comparable(self, path: Path, other: Path) -> Predicate:
+        return Relate(path, "comparable", other)
+
     def holds(self, value: Scalar, path: Path) -> Predicate:
         return Overlaps(path, (value,))
 
@@ -193,6 +196,7 @@ WORDS = {
     "SUBSET": "`subset of`",
     "OVERLAPS": "`overlaps`",
     "NAMES": "`names`",
+    "COMPARABLE": "`comparable to`",
 }
 """What the terminals of this language are called in messages."""
 

@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from authz.predicate.terms import Scalar
+from authz.predicate.terms import KindName, Scalar
 
 LISTS = (list, tuple, set, frozenset)
 NUMBERS = (int, float)
@@ -147,6 +147,22 @@ def _overlaps(left: object, right: object) -> bool:
     return isinstance(right, LISTS) and overlaps(left, frozenset(map(key, right)) - {_OTHER})
 
 
+def kind(value: object) -> KindName | None:
+    """The JSON type of a value; None if there is none, or it is of none."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, LISTS):
+        return "list"
+    return "object" if isinstance(value, dict) else "number" if is_number(value) else None
+
+
+def _comparable(left: object, right: object) -> bool:
+    found = kind(left)
+    return found is not None and found == kind(right)
+
+
 RELATIONS: dict[str, Callable[[object, object], bool]] = {
     "==": same,
     "<": lambda a, b: _ordered(a, b) and a < b,  # type: ignore[operator]
@@ -156,4 +172,5 @@ RELATIONS: dict[str, Callable[[object, object], bool]] = {
     "in": _member,
     "subset": _subset,
     "overlaps": _overlaps,
+    "comparable": _comparable,
 }

@@ -34,7 +34,7 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, source: str = "") -> Document:
-        """Read JSON if the text starts like it, else YAML. Raises InvalidSyntax."""
+        """Read JSON if the text starts like it, else YAML; in a file for YAML, either. Raises InvalidSyntax."""
         read = _read_json if text.lstrip()[:1] in ("{", "[") else _read_yaml
         document = cls(read(text, source), text, source)
         if _PERHAPS_UNSENDABLE.search(text):
@@ -123,6 +123,8 @@ def _read_json(text: str, source: str) -> tuple[object, ...]:
     try:
         return (json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant),)
     except json.JSONDecodeError as error:
+        if source.endswith((".yaml", ".yml")):  # lists and objects of YAML may be written in brackets too
+            return _read_yaml(text, source)
         problem = error.msg[0].lower() + error.msg[1:]
         raise InvalidSyntax(problem, error.lineno, error.colno, source) from None
     except _Refused as error:

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import re
+import typing
 
 from authz.errors import InvalidPredicate
+from authz.predicate import Path
+
+Element: typing.TypeAlias = typing.Literal["subject", "resource", "action", "context"]
+ROOTS: dict[Element, str] = {
+    "subject": "subject",
+    "resource": "object",
+    "action": "action",
+    "context": "context",
+}
+"""What py-abac calls the elements of a request, and what the fabric does."""
+NAME = "id"
+"""The path of an element's own id, which is not among its attributes."""
 
 _STEP = re.compile(
     r"""
@@ -16,6 +29,25 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 _HYPHENATED = re.compile(r"[^\W\d][\w-]*-[\w-]+")
+
+
+def read_path(element: Element, text: str) -> Path:
+    """Where the text leads in an element of a request. Raises InvalidPredicate.
+
+    `id` is the id of the subject, resource or action. py-abac finds no id by `$.id`, but an attribute that hardly
+    anybody has: what would be compared with that is refused.
+    """
+    stripped, named = text.strip(), element != "context"
+    if stripped == NAME:
+        if not named:
+            raise InvalidPredicate(text, "is no path: the context has no id of its own; write `$.id`")
+        return Path(ROOTS[element])
+    if named and stripped.replace(" ", "") == "$.id":
+        problem = (
+            f'is not the id of the {element}: write `id` for that, or `$."id"` for an attribute of that name'
+        )
+        raise InvalidPredicate(text, problem)
+    return Path(ROOTS[element], parse_path(text))
 
 
 def parse_path(text: str) -> tuple[str | int, ...]:

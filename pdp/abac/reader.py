@@ -27,9 +27,9 @@ from authz.predicate import (
     depth,
 )
 from authz.predicate.compiler import MAX_DEPTH
-from pdp.abac.conditions import NAMES, ROOTS, Condition, Element
+from pdp.abac.conditions import NAMES, Condition
 from pdp.abac.document import Document, Place, steps
-from pdp.abac.path import parse_path
+from pdp.abac.path import ROOTS, Element, read_path
 from pdp.abac.policy import Policy
 from pdp.source import Effect
 
@@ -64,31 +64,34 @@ class _PolicyText(msgspec.Struct, forbid_unknown_fields=True):
     obligations: list[dict[str, object]] = []
 
 
-def read_policies(text: str, source: str = "") -> tuple[Policy, ...]:
-    """The policies in a JSON or YAML text: one object, or a list of them. Raises InvalidSyntax."""
+def read_policies(text: str, source: str = "", as_py_abac: bool = False) -> tuple[Policy, ...]:
+    """The policies in a JSON or YAML text: one object, or a list of them. Raises InvalidSyntax.
+
+    With `as_py_abac` negative conditions mean what they do there.
+    """
     document = Document.parse(text, source)
     try:
-        return tuple(_policies(document))
+        return tuple(_policies(document, as_py_abac))
     except _Problem as problem:
         raise document.error(problem.place, problem.text) from None
 
 
-def read_policy(value: object) -> Policy:
+def read_policy(value: object, as_py_abac: bool = False) -> Policy:
     """One policy from decoded JSON. Raises InvalidPredicate, naming the field."""
     try:
-        return _policy(value, ())
+        return _policy(value, (), as_py_abac)
     except _Problem as problem:
         field = ".".join(map(str, problem.place)) or "policy"
         raise InvalidPredicate(field, problem.text) from None
 
 
-def _policies(document: Document) -> Iterator[Policy]:
+def _policies(document: Document, as_py_abac: bool) -> Iterator[Policy]:
     seen = set[str]()
     for number, value in enumerate(document.values):
         items = enumerate(value) if isinstance(value, list) else [(None, value)]
         for position, item in items:
             place = (number,) if position is None else (number, position)
-            policy = _policy(item, place)
+            policy = _policy(item, place, as_py_abac)
             if policy.id in seen:
                 raise _Problem(
                     (*place, "uid"), f"there are two policies `{policy.id}`: give each its own uid"
@@ -106,10 +109,10 @@ class _Problem(Exception):
         self.text = text
 
 
-def _policy(value: object, place: Place) -> Policy:
+def _policy(value: object, place: Place, as_py_abac: bool) -> Policy:
     text = _convert(value, _PolicyText, place)
     terms = [_target(name, getattr(text.targets, f"{name}_id")) for name in ("subject", "resource", "action")]
-    terms += [_rule(name, getattr(text.rules, name), (*place, "rules", name)) for name in ROOTS]
+    terms += [_rule(name, getattr(text.rules, name), (*place, "rules", name), as_py_abac) for name in ROOTS]
     condition = And(tuple(conjuncts(And(tuple(terms)))))
     if depth(condition) > MAX_DEPTH:
         raise _Problem(
@@ -148,21 +151,24 @@ def _shape(path: Path, pattern: str) -> Predicate:
     return Suffix(path, simple[2]) if simple[1] else Prefix(path, simple[2])
 
 
-def _rule(element: Element, block: _Block | list[_Block], place: Place) -> Predicate:
+def _rule(element: Element, block: _Block | list[_Block], place: Place, as_py_abac: bool) -> Predicate:
     if isinstance(block, list):
-        return Or(tuple(_block(element, each, (*place, number)) for number, each in enumerate(block)))
-    return _block(element, block, place)
+        several = (_block(element, each, (*place, number), as_py_abac) for number, each in enumerate(block))
+        return Or(tuple(several))
+    return _block(element, block, place, as_py_abac)
 
 
-def _block(element: Element, block: _Block, place: Place) -> Predicate:
-    return And(tuple(_condition(element, path, value, (*place, path)) for path, value in block.items()))
+def _block(element: Element, block: _Block, place: Place, as_py_abac: bool) -> Predicate:
+    return And(
+        tuple(_condition(element, path, value, (*place, path), as_py_abac) for path, value in block.items())
+    )
 
 
-def _condition(element: Element, path: str, value: object, place: Place) -> Predicate:
+def _condition(element: Element, path: str, value: object, place: Place, as_py_abac: bool) -> Predicate:
     try:
-        where = Path(ROOTS[element], parse_path(path))
+        where = read_path(element, path)
         condition: Condition = _convert(value, Condition, place)
-        return condition.on(where)
+        return condition.in_py_abac(where) if as_py_abac else condition.on(where)
     except InvalidPredicate as error:
         raise _Problem(place, str(error)) from None
     except RecursionError:

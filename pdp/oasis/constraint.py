@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import structs
+
 from authz import Request
 from authz.predicate import (
     FALSE,
@@ -29,6 +31,7 @@ from authz.predicate import (
     paths,
 )
 from authz.predicate.terms import OrderName
+from authz.predicate.witness import Witness, compile_witness
 from pdp.oasis.terms import Bindings, Constant
 
 
@@ -39,12 +42,20 @@ class Case:
     request: Request
     bindings: Bindings
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The bindings as texts, which is what they are compared with the ids of entities as."""
+        return {name: str(value) for name, value in self.bindings.items()}
+
 
 Test: TypeAlias = Callable[[Case], bool]
 
+_TEXT = "text"
+"""The root of variables that are compared as texts."""
+
 CASE: Layout[Case] = Layout(
     {root: place.replace("it.", "it.request.") for root, place in REQUEST.attributes.items()}
-    | {"": "it.bindings"},
+    | {"": "it.bindings", _TEXT: "it.texts"},
     {root: place.replace("it.", "it.request.") for root, place in REQUEST.names.items()},
 )
 """A case, for predicates in which variables stand."""
@@ -55,7 +66,30 @@ _FLIPPED: dict[str, OrderName] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def compile_constraint(predicate: Predicate) -> Test:
     """The function that says whether a constraint holds. Raises InvalidPredicate if it cannot be meant."""
-    return compile_predicate(predicate, CASE)
+    return compile_predicate(_worded(predicate), CASE)
+
+
+def constraint_witness(predicate: Predicate) -> Witness[Case]:
+    """The function that says whether a constraint holds, and by which literals: for `bind_literals`."""
+    return compile_witness(_worded(predicate), CASE)
+
+
+def _worded(predicate: Predicate) -> Predicate:
+    """The predicate with variables as texts where they are compared with an id, which is a text: 42 is `42` there."""
+
+    def worded(test: AnyComparison) -> Predicate:
+        if isinstance(test, Relate):
+            if _is_id(test.path) and not test.other.root:
+                return structs.replace(test, other=Path(_TEXT, test.other.keys))
+            if _is_id(test.other) and not test.path.root:
+                return structs.replace(test, path=Path(_TEXT, test.path.keys))
+        return test
+
+    return map_comparisons(predicate, worded)
+
+
+def _is_id(path: Path) -> bool:
+    return bool(path.root) and not path.keys
 
 
 def variables(predicate: Predicate) -> frozenset[str]:
@@ -98,14 +132,27 @@ def bind_literals(literals: Iterable[Literal], bindings: Bindings) -> Iterator[L
 def _bind_comparison(test: AnyComparison, bindings: Bindings) -> AnyComparison | And | Or:
     if all(not path.root for path in paths(test)):
         return TRUE if compile_predicate(test, _VARIABLES)(bindings) else FALSE
-    if not isinstance(test, Relate) or (test.path.root and test.other.root):
+    if not isinstance(test, Relate):
         return test
-    if not test.path.root:
-        return _bind_left(bindings[str(test.path)], test)
-    value = bindings[str(test.other)]
+    left, right = (
+        _value(path, other, bindings) for path, other in ((test.path, test.other), (test.other, test.path))
+    )
+    if left is not None:
+        return _bind_left(left, test)
+    if right is None:
+        return test
+    value = right
     if test.op == "==":
         return Equal(test.path, value)
     return Order(test.path, _ORDERS[test.op], value) if test.op in _ORDERS else FALSE
+
+
+def _value(path: Path, other: Path, bindings: Bindings) -> Constant | None:
+    """What a variable is bound to, beside an id as its text; None for what is no variable."""
+    if path.root not in ("", _TEXT):
+        return None
+    value = bindings[str(path.keys[0])]
+    return str(value) if path.root == _TEXT or _is_id(other) else value
 
 
 def _bind_left(value: Constant, test: Relate) -> AnyComparison | Or:

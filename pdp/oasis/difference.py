@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from authz import Entity, Request
 from authz.change import ROLES, Effect, Granted, Revoked, Touched
-from authz.predicate import And, Equal, In, Overlaps, Path, Predicate, Regex
+from authz.predicate import And, Equal, Overlaps, Path, Predicate, Regex
+from pdp.oasis.actions import about, is_wild
 from pdp.oasis.grants import Grants
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.source import RoleSource
@@ -77,14 +78,15 @@ def _effects(
 
 def _plain(rule: Authorisation) -> bool:
     """Whether the rule gives a role without parameters a permission by name, and that is all."""
-    return not rule.constraints and not rule.role.args and bool(rule.actions) and rule.pattern.exact({})
+    by_name = bool(rule.actions) and not any(map(is_wild, rule.actions))
+    return by_name and not rule.constraints and not rule.role.args and rule.pattern.exact({})
 
 
 def reach(rule: Authorisation, holders: tuple[str, ...] | None = None) -> Predicate:
     """Where a rule may apply: whatever its constraints say, and to whomever unless the role's holders are known."""
     terms: list[Predicate] = []
     if rule.actions:
-        terms.append(In(Path("action"), rule.actions))
+        terms.append(about(rule.actions))
     if rule.pattern.exact({}):
         terms.append(Equal(Path("object"), rule.pattern.text))
     elif rule.pattern.segments:

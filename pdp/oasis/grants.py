@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from authz import Basis, Request
 from authz.predicate import And, Equal, In, Literal, Path, Regex
-from authz.predicate.witness import Witness, compile_witness
-from pdp.oasis.constraint import CASE, Case, Test, bind_literals, compile_constraint, variables
+from authz.predicate.witness import Witness
+from pdp.oasis.actions import ACTION, about_one, is_meant, is_wild, named
+from pdp.oasis.constraint import Case, Test, bind_literals, compile_constraint, constraint_witness, variables
 from pdp.oasis.pattern import Holes, PatternIndex
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.syntax import Authorisation
 from pdp.oasis.terms import Atom, Bindings, Instance, Variable, match
 from pdp.source import Effect, Verdict
 
-ACTION = Path("action")
 OBJECT = Path("object")
 
 
@@ -36,7 +36,7 @@ class Grant:
         self._used = tuple(name for name in self._names if name in used)
         """The holes of the pattern that stand elsewhere in the rule, too."""
         self._test: Test | None = compile_constraint(condition) if rule.constraints else None
-        self._witness: Witness[Case] | None = compile_witness(condition, CASE) if rule.constraints else None
+        self._witness: Witness[Case] | None = constraint_witness(condition) if rule.constraints else None
 
     def bind(self, role: Instance, holes: Holes) -> Bindings | None:
         """What the rule's variables are for a role and an object; None if the two do not fit together.
@@ -62,8 +62,10 @@ class Grant:
     def permission(self, request: Request, bindings: Bindings) -> Iterator[Literal]:
         """Why the rule is about this action and object, the variables being what they are."""
         actions, pattern = self.rule.actions, self.rule.pattern
-        if actions:
-            yield Literal(Equal(ACTION, actions[0]) if len(actions) == 1 else In(ACTION, actions))
+        if (plain := named(actions)) and request.action.id in plain:
+            yield Literal(In(ACTION, plain) if len(plain) > 1 else about_one(plain[0]))
+        elif actions:
+            yield Literal(about_one(next(each for each in actions if is_meant(each, request.action.id))))
         filled = {name: str(bindings[name]) for name in self._used}
         if pattern.exact(filled):
             yield Literal(Equal(OBJECT, request.object.id))
@@ -128,27 +130,53 @@ class Grants:
     def __init__(self, rulebook: Rulebook) -> None:
         seniors = _Seniors(rulebook)
         grants = [Grant(rule) for rule in rulebook.authorisations]
+        filed = [(each, *seniors.of(each.rule.role.name)) for each in grants]
         actions = {action for grant in grants for action in grant.rule.actions}
-        self._tables = {action: _Table() for action in actions}
-        self._other = _Table()
-        for grant in grants:
-            plain, parametrised = seniors.of(grant.rule.role.name)
-            named = [self._tables[action] for action in grant.rule.actions or actions]
-            for table in named if grant.rule.actions else [*named, self._other]:
-                table.entry(grant).add(grant, plain, parametrised)
+        self._wild = tuple(sorted(filter(is_wild, actions)))
+        self._tables = {action: _Table() for action in actions if not is_wild(action)}
+        self._others: dict[tuple[str, ...], _Table] = {}
+        """The tables for actions that no rule names, by the patterns that stand for them."""
+        self._general = [each for each in filed if not each[0].rule.actions or self._is_wild(each[0])]
+        meant = {
+            pattern: [each for each in self._tables if is_meant(pattern, each)] for pattern in self._wild
+        }
+        for grant, plain, parametrised in filed:
+            of_grant = grant.rule.actions or self._tables
+            for action in {name for each in of_grant for name in meant.get(each, (each,))}:
+                self._tables[action].entry(grant).add(grant, plain, parametrised)
 
     def concern(self, action: str) -> bool:
         """Whether any rule is about the action, on whatever object."""
-        return action in self._tables or not self._other.empty
+        return not self._table(action).empty
 
     def find(self, action: str, object_id: str) -> list[tuple[Entry, Holes]]:
         """The entries for a permission, with what fills the holes of their patterns."""
-        table = self._tables.get(action, self._other)
+        table = self._table(action)
         entry = table.exact.get(object_id)
         found: list[tuple[Entry, Holes]] = [] if entry is None else [(entry, ())]
         if table.patterns is not None:
             found.extend(table.patterns.find(object_id))
         return found
+
+    def _table(self, action: str) -> _Table:
+        table = self._tables.get(action)
+        if table is not None:
+            return table
+        meant = self._patterns(action) if self._wild else ()
+        if meant not in self._others:
+            table = _Table()
+            for grant, plain, parametrised in self._general:
+                if not grant.rule.actions or not set(meant).isdisjoint(grant.rule.actions):
+                    table.entry(grant).add(grant, plain, parametrised)
+            self._others[meant] = table
+        return self._others[meant]
+
+    def _patterns(self, action: str) -> tuple[str, ...]:
+        return tuple(each for each in self._wild if is_meant(each, action))
+
+    @staticmethod
+    def _is_wild(grant: Grant) -> bool:
+        return any(map(is_wild, grant.rule.actions))
 
 
 class _Seniors:

@@ -7,6 +7,7 @@ above which all or none do; where conditions are negated either would let in som
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.rulebook import Rulebook
@@ -22,6 +23,11 @@ class Seniors:
         for edges in rulebook.seniorities.values():
             for edge in edges:
                 self._above[edge.junior.name].append(edge)
+        self._plain = {each.name for each in _atoms(rulebook) if not each.args}
+
+    def is_plain(self, role: str) -> bool:
+        """Whether the role has no parameters, by the rules that name it: then its text is its name."""
+        return role in self._plain
 
     def named(self, role: str) -> tuple[str, ...]:
         """The names of roles whose holders are in a role of this name, whatever its parameters. Raises InvalidTerm."""
@@ -55,6 +61,14 @@ class Seniors:
                     found[senior] = None
                     pending.append(senior)
         return tuple(found)
+
+
+def _atoms(rulebook: Rulebook) -> Iterator[Atom]:
+    """Every role as some rule names it."""
+    yield from (rule.role for rules in rulebook.activations.values() for rule in rules)
+    for edges in rulebook.seniorities.values():
+        yield from (role for edge in edges for role in (edge.senior, edge.junior))
+    yield from (rule.role for rule in rulebook.authorisations)
 
 
 def _is_general(role: Atom) -> bool:

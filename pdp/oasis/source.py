@@ -17,9 +17,10 @@ from authz import Basis, Request
 from authz.predicate import And, Certificate, Equal, Kind, Literal, Overlaps, Path, Subset
 from authz.predicate.values import LISTS
 from pdp.explain import Change, PolicyExplanation, explain_policy, shown
+from pdp.oasis.actions import ACTION
 from pdp.oasis.constraint import bind
 from pdp.oasis.errors import InvalidTerm
-from pdp.oasis.grants import ACTION, OBJECT, Entry, Grant, Grants
+from pdp.oasis.grants import OBJECT, Entry, Grant, Grants
 from pdp.oasis.pattern import Holes
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.syntax import Authorisation

@@ -68,6 +68,34 @@ def test_two_missing_attributes_are_not_equal():
 @pytest.mark.parametrize(
     ("condition", "value"),
     [
+        ({"condition": "IsNotIn", "values": ["x"]}, MISSING),
+        ({"condition": "IsNotIn", "values": ["x"]}, ["x"]),
+        ({"condition": "Not", "value": {"condition": "Equals", "value": "x"}}, MISSING),
+        ({"condition": "Not", "value": {"condition": "NotEquals", "value": "x"}}, 5),
+        ({"condition": "NotEqualsAttribute", "ace": "context", "path": "$.b"}, MISSING),
+        ({"condition": "IsNotInAttribute", "ace": "context", "path": "$.c"}, MISSING),
+    ],
+)
+def test_a_negative_condition_is_false_of_what_is_missing_or_of_another_type(condition, value):
+    assert theirs(asked(value, b="x", c=["x"]), policy(condition))
+    assert not ours(asked(value, b="x", c=["x"]), policy(condition))
+
+
+def test_an_id_is_named_by_a_word_of_its_own():
+    author = {"condition": "EqualsAttribute", "ace": "context", "path": "$.author"}
+    named, mistaken = policy(author, "id"), policy(author, "$.id")
+    assert ours(asked(author="ann"), named)
+    assert not ours(asked(author="bob"), named)
+    assert not theirs(asked(author="ann"), mistaken)
+    with pytest.raises(InvalidPredicate, match=r'write `id` for that, or `\$."id"` for an attribute'):
+        read_policy(mistaken)
+    in_context = {"uid": "p", "effect": "allow", "targets": {}, "rules": {"context": {"$.id": author}}}
+    assert ours(asked(author="ann", id="ann"), in_context)
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
         ({"condition": "Gt", "value": 0}, True),
         ({"condition": "Eq", "value": 1}, True),
         ({"condition": "IsIn", "values": [1]}, True),

@@ -79,3 +79,12 @@ def test_both_readers_of_yaml_understand_the_same(text):
         with suppress(yaml.YAMLError):
             found.append(tuple(document._values(yaml.parse(text, loader))))
     assert len(found) < 2 or found[0] == found[1]
+
+
+def test_brackets_at_the_beginning_of_a_yaml_file_are_yaml_too():
+    text = "{uid: a, values: [x, 1]}"
+    assert Document.parse(text, "p.yaml").values == ({"uid": "a", "values": ["x", 1]},)
+    with pytest.raises(InvalidSyntax, match=r"p.json:1:2: .*double quotes"):
+        Document.parse(text, "p.json")
+    with pytest.raises(InvalidSyntax, match=r"p.yaml:1:"):
+        Document.parse("{uid: a", "p.yaml")

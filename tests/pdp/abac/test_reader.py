@@ -158,7 +158,7 @@ def test_a_wrong_condition_is_found_in_its_line(path, condition, column, message
 def test_conditions_nested_without_end_are_refused():
     condition = '{"condition": "Exists"}'
     for _ in range(60):
-        condition = f'{{"condition": "Not", "value": {condition}}}'
+        condition = f'{{"condition": "AnyOf", "values": [{condition}]}}'
     with pytest.raises(InvalidSyntax, match="nested deeper than 40 levels"):
         read_policies(policy(f'{{subject: {{"$.a": {condition}}}}}'))
 

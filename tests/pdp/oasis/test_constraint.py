@@ -6,9 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Entity, Request
-from authz.predicate import And, Equal, Exists, Not, Or, Path, compile_predicate
-from authz.predicate.witness import compile_witness
-from pdp.oasis.constraint import CASE, Case, bind, bind_literals, compile_constraint, unguarded, variables
+from authz.predicate import And, Equal, Exists, Not, Or, Path, Relate, compile_predicate
+from pdp.oasis.constraint import (
+    Case,
+    bind,
+    bind_literals,
+    compile_constraint,
+    constraint_witness,
+    unguarded,
+    variables,
+)
 from tests.pdp.oasis import rules as some
 
 values = st.sampled_from(["a", "b", 1, 9, 17])
@@ -34,7 +41,7 @@ def test_a_bound_constraint_holds_of_the_same_requests(predicate, request, bound
 
 @given(some.predicates, requests, bindings, requests)
 def test_bound_literals_still_imply_the_outcome(predicate, request, bound, other):
-    holds, literals = compile_witness(predicate, CASE)(Case(request, bound))
+    holds, literals = constraint_witness(predicate)(Case(request, bound))
     certificate = tuple(bind_literals(literals, bound))
     assert all(compile_predicate(each.predicate)(request) for each in certificate)
     if all(compile_predicate(each.predicate)(other) for each in certificate):
@@ -62,3 +69,18 @@ def test_a_negation_without_exists_beside_it_is_found():
 
 def test_variables_are_paths_without_a_root():
     assert variables(And((Equal(A, 1), Exists(Path.variable("d"))))) == {"d"}
+
+
+def test_a_number_beside_an_id_is_its_text():
+    for same in (
+        Relate(Path("object"), "==", Path.variable("d")),
+        Relate(Path.variable("d"), "==", Path("object")),
+    ):
+        named = Request.of("ann", "42", "read")
+        assert compile_constraint(same)(Case(named, {"d": 42}))
+        assert bind(same, {"d": 42}) == Equal(Path("object"), "42")
+        assert not compile_constraint(same)(Case(Request.of("ann", "43", "read"), {"d": 42}))
+    attribute = Relate(A, "==", Path.variable("d"))
+    assert not compile_constraint(attribute)(
+        Case(Request.of(Entity("ann", {"a": "42"}), "o", "read"), {"d": 42})
+    )
