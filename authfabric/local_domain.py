@@ -46,12 +46,12 @@ class LocalDomain:
         exists = (path / "domain.json").exists()
         folder = DomainFolder.open(path) if exists else DomainFolder.create(path, NAME, time(), None)
         domain = folder.domain(passphrase.known)
-        folder.certify(domain, time())  # anew at each start, so that it never expires
+        folder.servers.certify(domain, time())  # anew at each start, so that it never expires
         return cls(folder, domain)
 
     def configuration(self) -> str:
         """What makes a NATS server refuse strangers."""
-        return self.folder.security(self.domain).configuration()
+        return self.folder.servers.security(self.domain).configuration()
 
     def at_url(self, url: str) -> LocalDomain:
         return LocalDomain(self.folder.at_url(url), self.domain)

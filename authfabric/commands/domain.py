@@ -28,7 +28,8 @@ from bus.keystore import load_key, load_public_key, write_private
 from pdp.access import AccessRules
 from pdp.access.census import Share
 from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
-from pdp.access.domain_store import LOCALHOST, DomainFolder
+from pdp.access.domain_store import DomainFolder
+from pdp.access.server_store import LOCALHOST
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 
@@ -111,9 +112,9 @@ def certify(
     """
     with _errors():
         opened = DomainFolder.open(folder)
-        outdated, domain = opened.outdated, opened.domain(passphrase.known)
+        outdated, domain = opened.servers.outdated, opened.domain(passphrase.known)
         domain = opened.replace_links(domain) if replace_links else domain
-        named = opened.certify(domain, time(), [*LOCALHOST, *hosts] if hosts else ())
+        named = opened.servers.certify(domain, time(), [*LOCALHOST, *hosts] if hosts else ())
     if json:
         print_json({"name": opened.file.name, "hosts": named, "replaced": outdated})
         return

@@ -9,15 +9,11 @@ members/NAME.cap     what the service has granted, and to whom
 domains/NAME.cap     the domains that were admitted
 revoked/KEY-BY.txt   the revocation of each key that was revoked, and by which of the domain's keys
 networks/NAME.json   the networks that were joined
-tls/                 who certifies members, servers and the links between servers; the servers' own keys
-nats.conf            the configuration of the domain's NATS servers, to be completed by their operator
-security.conf        what stands in it so that they refuse strangers
-links.conf           what stands in it where they speak to each other; secret
+tls/, *.conf         what its NATS servers are given: see server_store
 """
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -28,33 +24,15 @@ import msgspec
 from authz import AuthFabricError, Identity, PublicKey
 from authz.spki import Certificate, Notice, Owners, Verifier, encode_chain, parse_chain, unparse_chain
 from authz.spki.text import parse_notice, parse_owners, unparse_notice
-from bus.certificates import Lifetime, Purpose, Subject, certificate_end, certified_hosts
+from bus.certificates import Lifetime, Subject, certificate_end
 from bus.credentials import Credentials
 from bus.credentials_store import CredentialsFile, Found, client_context
-from bus.keystore import create_key, load_key, lock, write_private
-from bus.security import Links, Security, ServiceKeys
+from bus.keystore import create_key, load_key, lock
 from pdp.access.control import AccessControl, AccessRules
 from pdp.access.domain import YEAR, Domain, Issuer, JoinRequest, Membership, check_membership
+from pdp.access.server_store import LOCALHOST, ServerFiles, write_whole
 
-LOCALHOST = ("127.0.0.1", "localhost")
 Passphrase = Callable[[], str]
-
-_INCLUDED = 'include "security.conf"'
-_SERVER = """\
-listen: "0.0.0.0:4222"
-max_payload: 1MB
-ping_interval: "1s"
-ping_max: 2
-write_deadline: "2s"
-jetstream {{ store_dir: "{store}", sync_interval: always }}
-{included}
-# Everybody who reaches the monitoring port reads who is connected: open none but on this machine.
-# http: "127.0.0.1:8222"
-# For several servers, give each a name of its own and let them find each other:
-# server_name: node1
-# cluster {{ name: authfabric, listen: "0.0.0.0:6222", include "links.conf"
-#   routes: ["{node2}", "{node3}"] }}
-"""
 
 
 class DomainRefused(AuthFabricError):
@@ -107,7 +85,7 @@ class DomainFolder:
         folder = cls(path, file)
         folder._write("owners.txt", f"owner: {domain.owner.public}\nresource: *\n")
         folder._write("holdings/own.cap", unparse_chain([domain.blanket(at)]))
-        folder.certify(domain, at, (*LOCALHOST, *hosts))
+        folder.servers.certify(domain, at, (*LOCALHOST, *hosts))
         folder._save(file)  # last: a folder without it is no domain
         return folder
 
@@ -178,12 +156,10 @@ class DomainFolder:
         """Let what the domain has been granted since, and whom it has admitted, count from now on."""
         control.holdings, control.domains = self.holdings, frozenset(self.domains)
 
-    def security(self, domain: Domain) -> Security:
-        """What the domain's NATS servers need to know."""
-        tls = self.path / "tls"
-        links = Links(tls / "link.pem", tls / "link.key", tls / "link-ca.pem", domain.link_secret)
-        names = ServiceKeys.of(domain.service).names()
-        return Security(names, tls / "server.pem", tls / "server.key", tls / "member-ca.pem", links)
+    @property
+    def servers(self) -> ServerFiles:
+        """What the domain's NATS servers are given."""
+        return ServerFiles(self.path)
 
     def tls(self, issuer: Issuer, at: float) -> ssl.SSLContext:
         """How the service itself connects."""
@@ -283,59 +259,17 @@ class DomainFolder:
         self._write_new(f"holdings/{name}.cap", unparse_chain((*given, *own)))
         self._write_new(f"networks/{name}.json", msgspec.json.encode(membership).decode())
 
-    def certify(self, domain: Domain, at: float, hosts: Iterable[str] = ()) -> tuple[str, ...]:
-        """Give the domain's NATS servers new keys and certificates, and write what their configuration includes.
-
-        Returns the names and addresses that they are for: without `hosts`, those they had before.
-        """
-        named = tuple(dict.fromkeys(hosts)) or self._hosts()
-        self._write("tls/member-ca.pem", domain.member_authority(at))
-        self._write("tls/service.pem", domain.service_authority(at))
-        for purpose, name in ((Purpose.SERVER, "server"), (Purpose.LINK, "link")):
-            key = Identity.generate()
-            write_private(self.path / "tls" / f"{name}.key", key.to_pem(), replace=True)
-            self._write(f"tls/{name}.pem", domain.certify_host(purpose, key.public, named, at))
-            self._write(f"tls/{name}-ca.pem", domain.host_authority(purpose, at))
-        (self.path / "tls" / "ca.pem").unlink(missing_ok=True)  # of before there was one for each purpose
-        self._configure_servers(self.security(domain))
-        return named
-
     def replace_links(self, domain: Domain) -> Domain:
-        """Let nothing count any more that servers have shown each other: to be certified after one was taken over."""
+        """Let nothing count any more that servers have shown each other. They are to be certified anew."""
         newer = replace(domain, links=domain.links + 1)
-        configuration = self.path / "nats.conf"
-        if configuration.exists():
-            text = configuration.read_text().replace(domain.link_secret, newer.link_secret)
-            write_private(configuration, text.encode(), replace=True)
+        self.servers.replace_secret(domain.link_secret, newer.link_secret)
         self._save(msgspec.structs.replace(self.file, links=newer.links))
         return newer
-
-    @property
-    def outdated(self) -> bool:
-        """Whether the servers' configuration is of before there were authorities for each purpose."""
-        configuration = self.path / "nats.conf"
-        return configuration.exists() and _INCLUDED not in configuration.read_text()
 
     @property
     def servers_until(self) -> float:
         """When the servers' certificates end, in Unix time."""
         return certificate_end(self._read("tls/server.pem"))
-
-    def _hosts(self) -> tuple[str, ...]:
-        certificate = self.path / "tls" / "server.pem"
-        return certified_hosts(certificate.read_text()) if certificate.exists() else LOCALHOST
-
-    def _configure_servers(self, security: Security) -> None:
-        self._write("security.conf", security.configuration())
-        write_private(self.path / "links.conf", security.links.configuration().encode(), replace=True)
-        configuration = self.path / "nats.conf"
-        if self.outdated:
-            configuration.replace(self.path / "nats.conf.old")
-        if not configuration.exists():
-            nodes = {name: security.links.url(f"{name}:6222") for name in ("node2", "node3")}
-            store = self.path.resolve() / "jetstream"
-            text = _SERVER.format(store=store, included=_INCLUDED, **nodes)
-            write_private(configuration, text.encode())
 
     def _save(self, file: DomainFile) -> None:
         self._write("domain.json", msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n")
@@ -364,9 +298,7 @@ class DomainFolder:
             raise DomainRefused(self.path, f"has `{name}`, which cannot be read: {error.strerror}") from None
 
     def _write(self, name: str, text: str) -> None:
-        fresh = self.path / f"{name}.{os.getpid()}"
-        fresh.write_text(text)
-        fresh.replace(self.path / name)
+        write_whole(self.path / name, text)
 
     def _write_new(self, name: str, text: str) -> None:
         try:

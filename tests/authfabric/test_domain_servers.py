@@ -56,7 +56,7 @@ class Place:
 
     @property
     def links(self) -> Links:
-        return self.uk.security(self.owner).links
+        return self.uk.servers.security(self.owner).links
 
     @property
     def met_authority(self) -> str:
@@ -92,7 +92,7 @@ async def place(tmp_path_factory):
     listen = {kind: f'listen: "127.0.0.1:{port}"' for kind, port in ports.items()}
     links = (uk / "links.conf").read_text()
     opened = DomainFolder.open(uk)
-    leaf = opened.security(opened.domain(lambda: "")).links.configuration(ACCOUNT)
+    leaf = opened.servers.security(opened.domain(lambda: "")).links.configuration(ACCOUNT)
     extra = (
         f"{(uk / 'security.conf').read_text()}"
         f"cluster {{ name: inside, {listen['route']}\n{links} }}\n"

@@ -9,7 +9,7 @@ _LINKS = f"{_TESTS}TestLinks::"
 _BELOW = f"{_TESTS}TestDomainsBelow::"
 
 _CERTIFICATES = "bus/certificates.py"
-_FOLDER = "pdp/access/domain_store.py"
+_FILES = "pdp/access/server_store.py"
 
 _ANY_PURPOSE = Edit(
     _CERTIFICATES,
@@ -21,7 +21,7 @@ _ANY_HOST = Edit(_CERTIFICATES, "if subject.authority and subject.purpose is Pur
 SERVERS: list[Mutation] = [
     without(
         f"{_LINKS}test_a_member_cannot_join_as_a_server",
-        _FOLDER,
+        _FILES,
         'tls / "link-ca.pem"',
         'tls / "member-ca.pem"',
     ),
@@ -39,9 +39,9 @@ SERVERS: list[Mutation] = [
     ),
     without(
         f"{_LINKS}test_what_is_given_away_holds_no_secret_of_the_servers",
-        _FOLDER,
+        _FILES,
         'write_private(self.path / "links.conf", security.links.configuration().encode(), replace=True)',
-        'self._write("links.conf", security.links.configuration())',
+        'write_whole(self.path / "links.conf", security.links.configuration())',
     ),
     without(
         f"{_LINKS}test_it_has_no_monitoring_port",
@@ -51,7 +51,7 @@ SERVERS: list[Mutation] = [
     ),
     without(
         f"{_BELOW}test_members_take_no_server_that_one_has_certified",
-        _FOLDER,
+        "pdp/access/domain_store.py",
         'return self._read("tls/server-ca.pem")',
         'return self._read("tls/member-ca.pem")',
         _ANY_PURPOSE,
