@@ -96,12 +96,13 @@ class Calls:
     async def _answer(self, payload: bytes, channel: Channel | None) -> Answer:
         opened = CALL.read(payload)
         signed, now = opened.value, self._broker.setting.now()
-        if signed.broker != self._broker.setting.name or not self._nonces.use(signed.nonce, signed.time, now):
+        elsewhere = signed.broker != self._broker.setting.name or signed.channel != _binding(channel)
+        if elsewhere or not self._nonces.use(signed.nonce, signed.time, now):
             raise InvalidSignature
         if isinstance(signed.call, Connect):
             return await self._connect(signed.call, opened.signer, signed.nonce, channel)
         session = self._broker.sessions.get(signed.session)
-        if session is None or session.key != opened.signer:
+        if session is None or session.key != opened.signer or session.channel is not channel:
             raise SessionLost("the broker does not know it: connect again")
         session.heard = now
         return await self._do(session, signed)
@@ -324,3 +325,7 @@ class Calls:
         if restriction.rules is not None:
             parts += described(restriction.rules, attributes)
         return "; ".join(parts)
+
+
+def _binding(channel: Channel | None) -> bytes:
+    return b"" if channel is None else channel.binding

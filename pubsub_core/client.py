@@ -34,7 +34,7 @@ from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import CallRefused, NoBroker, Refused, SessionLost, UnknownType
 from pubsub_core.event_type import EventType
 from pubsub_core.inbox import Inbox
-from pubsub_core.keys.channel import Channel
+from pubsub_core.keys.channel import Channel, Offer
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import (
     BROKER_KEY,
@@ -96,6 +96,8 @@ class EventClient:
         self.catalogue = Catalogue()
         self.channel: Channel
         """By which the broker is spoken to; there is one from the moment it was first met."""
+        self._joined: Channel | None = None
+        """The last on which the session was taken up."""
         self.session = ""
         self.sessions_begun = 0
         """How often a session was begun anew: more than once if the broker forgot it meanwhile."""
@@ -195,12 +197,13 @@ class EventClient:
         return self._numbers
 
     async def _ask_for(self, reader: _Reader) -> _Reader:
+        channel = self.channel
         try:
             answer = await self._begin(reader)
         except SessionLost:
             if self._closed:
                 raise
-            await self._connect()
+            await self._connect(channel)
             answer = await self._begin(reader)
         reader.type = self._learn(answer.definitions)
         return reader
@@ -226,19 +229,21 @@ class EventClient:
 
     async def call(self, call: Call) -> Answer:
         """Have the broker do something, in a new session if need be. Raises Refused, UnknownType, SessionLost."""
+        channel = self.channel
         try:
             return await self._call(call)
         except SessionLost:
             if self._closed:
                 raise
-            await self._connect()
+            await self._connect(channel)
             return await self._call(call)
 
     async def _call(self, call: Call) -> Answer:
-        signed = SignedCall(call, self.broker, time(), secrets.token_bytes(NONCE_BYTES), self.session)
+        channel, nonce = self.channel, secrets.token_bytes(NONCE_BYTES)
+        signed = SignedCall(call, self.broker, time(), nonce, self.session, channel.binding)
         subject = broker_subject(self.domain, self.broker, "call")
-        sealed = self.channel.seal(CALL.sign(signed, self.identity))
-        answer = unpack_answer(self._opened(await self.bus.ask(subject, sealed, CALL_SECONDS)))
+        sealed = channel.seal(CALL.sign(signed, self.identity))
+        answer = unpack_answer(_opened(channel, await self.bus.ask(subject, sealed, CALL_SECONDS)))
         if answer.fault:
             _raise(call, answer)
         if isinstance(call, Connect):
@@ -251,29 +256,25 @@ class EventClient:
         if self._brokers is not None and key not in self._brokers:
             raise InvalidSignature
 
-    def _opened(self, payload: bytes) -> bytes:
-        """What the broker says. Raises SessionLost if it is not for us, as when the broker has another key now."""
-        try:
-            return self.channel.open(payload)
-        except CannotOpen:
-            raise SessionLost("what the broker says cannot be read: connect again") from None
-
     async def _meet(self) -> Channel:
-        """Find out to which key the broker is to be spoken to. Raises InvalidSignature if it is not one of ours."""
-        subject = broker_subject(self.domain, self.broker, "key")
-        opened = BROKER_KEY.read(await self.bus.ask(subject, b"", CALL_SECONDS))
+        """Draw a channel with the broker. Raises InvalidSignature if it is not one of ours, or answers another."""
+        subject, offer = broker_subject(self.domain, self.broker, "key"), Offer()
+        opened = BROKER_KEY.read(await self.bus.ask(subject, offer.public, CALL_SECONDS))
         stranger = self._brokers is not None and opened.signer not in self._brokers
-        if stranger or opened.value.broker != self.broker:
+        if stranger or (opened.value.broker, opened.value.client) != (self.broker, offer.public):
             raise InvalidSignature
-        return Channel.to(opened.value.exchange)
+        return offer.accept(opened.value.exchange)
 
-    async def _connect(self) -> None:
-        """Take up the session where it was left, or begin one."""
+    async def _connect(self, lost: Channel | None = None) -> None:
+        """Take up the session where it was left, or begin one; unless that was done since this channel was lost."""
         async with self._connecting:
+            if lost is not None and lost is not self.channel is self._joined:
+                return
             self.channel = await self._meet()
             resume = self.session
             connect = Connect(self.credential, self._mailbox, self._chains, resume, self.inbox.received)
             answer = await self._call(connect)
+            self._joined = self.channel
             if answer.session == resume:
                 self._outgoing.resend()
                 return
@@ -299,10 +300,10 @@ class EventClient:
     def _reconnect(self) -> None:
         self._start(self._try_to_connect())
 
-    async def _try_to_connect(self) -> None:
+    async def _try_to_connect(self, lost: Channel | None = None) -> None:
         try:
-            await self._connect()
-        except (BusError, SessionLost):
+            await self._connect(lost)
+        except (BusError, SessionLost, InvalidSignature, CannotOpen):
             return  # the keep-alive tries again
         except Refused as error:
             self._end(str(error))
@@ -310,15 +311,16 @@ class EventClient:
     async def _keep_alive(self) -> None:
         while not self._closed:
             await asyncio.sleep(KEEPALIVE_SECONDS)
+            channel = self.channel
             try:
                 subject = broker_subject(self.domain, self.broker, "received")
-                word = self.channel.seal(pack(self.inbox.word(self.session)))
-                answer = unpack_answer(self._opened(await self.bus.ask(subject, word, CALL_SECONDS)))
+                word = channel.seal(pack(self.inbox.word(self.session)))
+                answer = unpack_answer(_opened(channel, await self.bus.ask(subject, word, CALL_SECONDS)))
             except (BusError, SessionLost):
-                await self._try_to_connect()
+                await self._try_to_connect(channel)
                 continue
             if answer.fault == "lost":
-                await self._try_to_connect()
+                await self._try_to_connect(channel)
             self._outgoing.resend_old()
 
     def _on_post(self, payload: bytes) -> None:
@@ -368,6 +370,14 @@ class EventClient:
 def _place(bus: Connection) -> str:
     """Below what a client hears from brokers: what its key says, where keys count."""
     return secrets.token_hex(8) if bus.credentials is None else place(bus.credentials.identity.public)
+
+
+def _opened(channel: Channel, payload: bytes) -> bytes:
+    """What the broker says. Raises SessionLost if it is not for us, as when the broker has started anew."""
+    try:
+        return channel.open(payload)
+    except CannotOpen:
+        raise SessionLost("what the broker says cannot be read: connect again") from None
 
 
 def _raise(call: Call, answer: Answer) -> None:

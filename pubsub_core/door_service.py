@@ -13,7 +13,7 @@ from bus.subjects import broker as broker_subject
 from bus.subjects import is_inbox, link_all, link_to
 from pubsub_core.broker import Broker
 from pubsub_core.calls import Calls
-from pubsub_core.keys.channel import Channels
+from pubsub_core.keys.channel import Channel, Channels
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.links import Links
 from pubsub_core.messages import (
@@ -27,6 +27,7 @@ from pubsub_core.messages import (
     unpack_received,
 )
 from pubsub_core.past_service import Pages
+from pubsub_core.session import Session
 
 
 class Door:
@@ -38,7 +39,7 @@ class Door:
         self._calls = calls
         self._links = links
         self._pages = pages
-        self._channels = Channels(broker.setting.identity)
+        self._channels = Channels()
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
         """Listen, for as long as the stack is open."""
@@ -73,15 +74,28 @@ class Door:
                 self._bus.send(reply, channel.seal(pack(taken)))
 
         try:
-            self._broker.publish(unpack_bundle(message), answer)
+            bundle = unpack_bundle(message)
         except BadMessage as error:
             answer(Taken(0, problem=str(error)))
+            return
+        if self._session(bundle.session, channel) is None:
+            answer(Taken(bundle.number, problem="there is no such session"))
+        else:
+            self._broker.publish(bundle, answer)
+
+    def _session(self, token: str, channel: Channel) -> Session | None:
+        """The session that has this token, if it is spoken of on its own channel: on another it is worth nothing."""
+        session = self._broker.sessions.get(token)
+        return session if session is not None and session.channel is channel else None
 
     def _on_key_wanted(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        """Tell a client to which key to seal what it says."""
-        if is_inbox(reply):
-            key = BrokerKey(self._broker.setting.name, self._channels.public)
-            self._broker.setting.send(reply, BROKER_KEY.sign(key, self._broker.setting.identity))
+        """Begin a channel with a client that shows its half."""
+        if not is_inbox(reply):
+            return
+        with contextlib.suppress(CannotOpen):
+            setting = self._broker.setting
+            key = BrokerKey(setting.name, self._channels.answer(payload), payload)
+            setting.send(reply, BROKER_KEY.sign(key, setting.identity))
 
     async def _on_call(self, payload: bytes) -> bytes:
         try:
@@ -99,10 +113,12 @@ class Door:
     def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         try:
             message, channel = self._channels.open(payload)
-        except CannotOpen:
+        except CannotOpen as error:
+            if is_inbox(reply):  # the broker may have started anew, and the client does not know
+                self._broker.setting.send(reply, pack(Answer(str(error), "lost")))
             return
         received = unpack_received(message)
-        session = self._broker.sessions.get(received.session)
+        session = self._session(received.session, channel)
         if session is not None:
             session.heard = time()
             session.outbox.acknowledge(received.number)

@@ -119,13 +119,15 @@ Call: TypeAlias = (
 
 
 class SignedCall(msgspec.Struct, frozen=True):
-    """A call as its client signs it: for one broker, at a time, once."""
+    """A call as its client signs it: for one broker, at a time, once, and on one channel."""
 
     call: Call
     broker: str
     time: float
     nonce: bytes
     session: str = ""
+    channel: bytes = b""
+    """The binding of the channel it goes by."""
 
 
 CALL = Seal("event service call", SignedCall)
@@ -151,10 +153,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class BrokerKey(msgspec.Struct, frozen=True):
-    """The key to which a broker's clients seal what they say; signed by the broker."""
+    """A broker's half of a channel, drawn for a client's; signed by the broker."""
 
     broker: str
     exchange: bytes
+    client: bytes
+    """The client's half."""
 
 
 BROKER_KEY = Seal("broker exchange key", BrokerKey)

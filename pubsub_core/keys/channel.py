@@ -1,25 +1,28 @@
 """What a client and its broker say to each other, sealed, since the servers between them are trusted with nothing.
 
-The client draws a key pair for its connection and exchanges it with the broker's; its public half goes with each
-message, so a broker that has forgotten the client can still answer it. Who the client is, its signatures say.
+Each side draws a key pair for one channel and forgets it when they are exchanged. So nothing that is said can be read
+later, even by whoever comes to have the identities of both (forward secrecy). The broker signs its half together with
+the client's. Who the client is, its signatures say, and each names the channel it is made for (`Channel.binding`).
 """
 
 from __future__ import annotations
+
+from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from authz import Identity
 from pubsub_core.keys.derivation import SALT_BYTES, derive
 from pubsub_core.keys.errors import CannotOpen
-from pubsub_core.keys.exchange import Secrets, exchanged
+from pubsub_core.keys.exchange import exchanged
 from pubsub_core.keys.numbers import NONCE_BYTES, Numbers, nonce
 
 PUBLIC_BYTES = 32
 _HEAD = PUBLIC_BYTES + SALT_BYTES + NONCE_BYTES
-MAX_CHANNELS = 65_536
+MAX_OFFERED = 4096
+"""The most channels that are remembered without a session: strangers can ask for any number."""
 _TO_BROKER, _TO_CLIENT = "to broker", "to client"
 
 
@@ -29,23 +32,13 @@ class Channel:
     def __init__(self, client: bytes, secret: bytes, outward: str, inward: str) -> None:
         self._client = client
         self._secret = secret
+        self.binding = derive(secret, "channel binding")
+        """What only its two ends know of it: what is signed for this channel is good on no other."""
         self._outward = outward
         self._inward = inward
         self._numbers = Numbers()
         self._sealing: tuple[bytes, AESGCM] = (b"", AESGCM(bytes(32)))
         self._opening: tuple[bytes, AESGCM] = self._sealing
-
-    @classmethod
-    def to(cls, broker: bytes) -> Channel:
-        """A client's end, to a broker with this exchange key. Raises CannotOpen if it is none."""
-        pair = X25519PrivateKey.generate()
-        public = pair.public_key().public_bytes_raw()
-        return cls(public, exchanged(pair, broker, public + broker), _TO_BROKER, _TO_CLIENT)
-
-    @classmethod
-    def of(cls, client: bytes, secrets: Secrets) -> Channel:
-        """A broker's end, to the client that shows this key. Raises CannotOpen if it is none."""
-        return cls(client, secrets.exchange(client), _TO_CLIENT, _TO_BROKER)
 
     def seal(self, message: bytes) -> bytes:
         number, salt = self._numbers.take(), self._numbers.salt
@@ -74,22 +67,45 @@ class Channel:
         return AESGCM(derive(self._secret, direction, salt=salt))
 
 
-class Channels:
-    """A broker's ends of all its clients' channels, by the keys that the clients show."""
+class Offer:
+    """A client's half of a channel to be."""
 
-    def __init__(self, broker: Identity) -> None:
-        self._secrets = Secrets(broker, "broker")
-        self.public = self._secrets.public
-        """The broker's exchange key."""
-        self._known: LRUCache[bytes, Channel] = LRUCache(MAX_CHANNELS)
+    def __init__(self) -> None:
+        self._pair = X25519PrivateKey.generate()
+        self.public = self._pair.public_key().public_bytes_raw()
+
+    def accept(self, broker: bytes) -> Channel:
+        """The client's end, from the broker's half. Raises CannotOpen if that is none."""
+        secret = exchanged(self._pair, broker, self.public + broker)
+        return Channel(self.public, secret, _TO_BROKER, _TO_CLIENT)
+
+
+class Channels:
+    """A broker's ends of its clients' channels, by the keys that the clients drew.
+
+    A channel lives as long as a session has it. Before that it is one of the last that were offered.
+    """
+
+    def __init__(self) -> None:
+        self._offered: LRUCache[bytes, Channel] = LRUCache(MAX_OFFERED)
+        self._known: WeakValueDictionary[bytes, Channel] = WeakValueDictionary()
+
+    def answer(self, client: bytes) -> bytes:
+        """Draw the broker's half for a client's; returns its public key.
+
+        Raises CannotOpen if the client's is none, or has a channel: whoever saw it pass could close that one.
+        """
+        if client in self._known:
+            raise CannotOpen
+        pair = X25519PrivateKey.generate()
+        public = pair.public_key().public_bytes_raw()
+        channel = Channel(client, exchanged(pair, client, client + public), _TO_CLIENT, _TO_BROKER)
+        self._known[client] = self._offered[client] = channel
+        return public
 
     def open(self, data: bytes) -> tuple[bytes, Channel]:
         """A message, and the channel by which it came. Raises CannotOpen."""
-        client = data[:PUBLIC_BYTES]
-        channel = self._known.get(client)
-        if channel is not None:
-            return channel.open(data), channel
-        channel = Channel.of(client, self._secrets)
-        message = channel.open(data)
-        self._known[client] = channel  # only now, or strangers could drive the others out
-        return message, channel
+        channel = self._known.get(data[:PUBLIC_BYTES])
+        if channel is None:
+            raise CannotOpen
+        return channel.open(data), channel

@@ -58,22 +58,18 @@ def ask(manager: bytes, content: bytes) -> tuple[Question, Exchanged]:
 
 
 class Secrets:
-    """What all who have an identity have in common by it alone, in one of its offices."""
+    """What all replicas of a key manager have in common by its identity alone."""
 
-    def __init__(self, identity: Identity, office: str = "key manager") -> None:
-        root = identity.derive(f"secrets of a {office}")
+    def __init__(self, identity: Identity) -> None:
+        root = identity.derive("secrets of a key manager")
         self._pair = X25519PrivateKey.from_private_bytes(derive(root, "exchange"))
         self.public = self._pair.public_key().public_bytes_raw()
         self._state = derive(root, "state")
 
     def hear(self, question: Question) -> tuple[bytes, Exchanged]:
         """What was asked, and how to answer. Raises CannotOpen."""
-        shared = Exchanged(self.exchange(question.asker))
+        shared = Exchanged(exchanged(self._pair, question.asker, question.asker + self.public))
         return unlock(shared.secret, "question", question.box), shared
-
-    def exchange(self, asker: bytes) -> bytes:
-        """The secret shared with whoever drew this public key. Raises CannotOpen if it is none."""
-        return exchanged(self._pair, asker, asker + self.public)
 
     def seal_state(self, name: str, state: bytes) -> bytes:
         """State as it may be stored where others can read and write."""

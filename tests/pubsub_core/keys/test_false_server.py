@@ -1,4 +1,4 @@
-"""A server that chooses nonces, and what it wants: the secrets of brokers and key managers."""
+"""A server that chooses nonces, and what it wants: the secrets of key managers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from authz import Identity
 from bus import Connection
-from pubsub_core.keys.channel import Channel, Channels
 from pubsub_core.keys.derivation import derive
 from pubsub_core.keys.errors import CannotOpen, StateUnreadable
 from pubsub_core.keys.exchange import Secrets, ask, exchanged, unlock
@@ -16,28 +15,12 @@ from tests.false_server import lured
 from tests.pubsub_core.keys.office import new_type, office
 
 
-async def signed(identity: Identity, office: str) -> bytes:
-    """What a false server has signed, to compute secrets from."""
-    return (await lured(identity, f"authfabric secrets of a {office} 1\0")).signature
-
-
-async def test_a_false_server_does_not_read_what_clients_say_to_a_broker():
-    broker = Identity.generate()
-    channel = Channel.to(Channels(broker).public)
-    said = channel.seal(b"for the broker alone")
-    stolen = Secrets.__new__(Secrets)
-    stolen._pair = X25519PrivateKey.from_private_bytes(derive(await signed(broker, "broker"), "exchange"))
-    stolen.public = stolen._pair.public_key().public_bytes_raw()
-    with pytest.raises(CannotOpen):
-        Channel.of(said[:32], stolen).open(said)
-
-
 async def test_a_false_server_reads_neither_questions_to_a_key_manager_nor_its_state():
     manager = Identity.generate()
     secrets = Secrets(manager)
     question, _ = ask(secrets.public, b"a capability")
     kept = secrets.seal_state("type.a", b"the keys")
-    root = await signed(manager, "key manager")
+    root = (await lured(manager, "authfabric secrets of a key manager 1\0")).signature
     pair = X25519PrivateKey.from_private_bytes(derive(root, "exchange"))
     with pytest.raises(CannotOpen):
         unlock(exchanged(pair, question.asker, question.asker + secrets.public), "question", question.box)
