@@ -124,7 +124,7 @@ async def _parts(bus: Connection, serving: Serving, stack: contextlib.AsyncExitS
     if serving.shadow:
         alarm = alarm_on(bus, serving.domain, serving.name)
         shadow = await stack.enter_async_context(Shadow(serving.shadow, alarm))
-    providers = [await _provider(bus, each, stack) for each in serving.providers]
+    providers = [await _provider(bus, each, serving.domain, stack) for each in serving.providers]
     return _Parts(providers, shadow, await _teacher(bus, serving, stack))
 
 
@@ -166,18 +166,21 @@ async def _wait_for_policies(follower: Follower, stop: asyncio.Event) -> None:
         each.cancel()
 
 
-async def _provider(bus: Connection, text: ProviderText, stack: contextlib.AsyncExitStack) -> Remembering:
+async def _provider(
+    bus: Connection, text: ProviderText, domain: str, stack: contextlib.AsyncExitStack
+) -> Remembering:
     """A provider with its memory, which outlives the policies that use it, and is cut short by word of changes."""
     provider: Provider
     match text.origin:
         case FileText(path):
             provider = FileProvider(path, text.provides, time, text.lifetime)
-        case ServiceText(name, key):
-            provider = BusProvider(bus, name, key, text.provides, time, text.timeout)
+        case ServiceText(name, key, named):
+            provider = BusProvider(bus, name, key, text.provides, time, text.timeout, named or domain)
     remembering = Remembering(provider, time, text.timeout, text.lifetime)
     if isinstance(text.origin, ServiceText):
         origin = text.origin
-        await stack.enter_async_context(hearing_changes(bus, origin.name, origin.key, remembering.forget))
+        hearing = hearing_changes(bus, origin.name, origin.key, remembering.forget, origin.domain or domain)
+        await stack.enter_async_context(hearing)
     return remembering
 
 

@@ -22,6 +22,7 @@ from bus.connection import Connection
 from bus.envelope import Unpack, pack
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.responder import responding
+from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import QUEUE, attributes, attributes_changed
 
 PER_MESSAGE = 500
@@ -76,9 +77,9 @@ _unpack_sealed = Unpack(_Sealed)
 
 
 def serve_attributes(
-    bus: Connection, name: str, identity: Identity, look_up: LookUp
+    bus: Connection, name: str, identity: Identity, look_up: LookUp, domain: str = DEFAULT_DOMAIN
 ) -> AbstractAsyncContextManager[None]:
-    """Answer as the service of this name, for the length of the block. Several processes may share a name."""
+    """Answer as the domain's service of this name, for the length of the block. Several processes may share a name."""
     seal = _seal(name)
 
     def packed(answer: _Answer) -> bytes:
@@ -98,7 +99,9 @@ def serve_attributes(
             return packed(_Answer(question.nonce, problem=f"{type(error).__name__} in the service"))
 
     busy = packed(_Answer(b"", problem="too many questions at once"))
-    return responding(bus, [attributes(name)], answer, busy=busy, queue=QUEUE, at_once=64, waiting=1024)
+    return responding(
+        bus, [attributes(domain, name)], answer, busy=busy, queue=QUEUE, at_once=64, waiting=1024
+    )
 
 
 async def ask_attributes(
@@ -109,8 +112,12 @@ async def ask_attributes(
     ids: Sequence[str],
     names: Sequence[str],
     seconds: float,
+    domain: str = DEFAULT_DOMAIN,
 ) -> Mapping[str, EntityAttributes]:
-    """What the service of this name, with this key, knows. Raises AttributesFailed, NoResponders or ReplyTimeout."""
+    """What the domain's service of this name, with this key, knows.
+
+    Raises AttributesFailed, NoResponders or ReplyTimeout.
+    """
     seal, nonce = _seal(name), secrets.token_bytes(16)
     found: _Answer | None = None
 
@@ -125,25 +132,38 @@ async def ask_attributes(
         found = answer
         return True
 
-    await bus.ask(attributes(name), pack(_Question(root, list(ids), list(names), nonce)), seconds, valid)
+    await bus.ask(
+        attributes(domain, name), pack(_Question(root, list(ids), list(names), nonce)), seconds, valid
+    )
     assert found is not None
     if found.problem:
         raise AttributesFailed(found.problem)
     return found.found
 
 
-def announce_changes(bus: Connection, name: str, identity: Identity, root: str, ids: Sequence[str]) -> None:
+def announce_changes(
+    bus: Connection,
+    name: str,
+    identity: Identity,
+    root: str,
+    ids: Sequence[str],
+    domain: str = DEFAULT_DOMAIN,
+) -> None:
     """Tell PDPs, in the name of the service, to ask anew about these entities. Who does not hear it asks later."""
     seal = _changes_seal(name)
     for start in range(0, len(ids), PER_MESSAGE):
         said = _Changed(root, list(ids[start : start + PER_MESSAGE]))
         with suppress(NotConnected):
-            bus.send(attributes_changed(name), pack(_Sealed(seal.sign(said, identity))))
+            bus.send(attributes_changed(domain, name), pack(_Sealed(seal.sign(said, identity))))
 
 
 @asynccontextmanager
 async def hearing_changes(
-    bus: Connection, name: str, trusted: PublicKey, changed: Callable[[str, Sequence[str]], None]
+    bus: Connection,
+    name: str,
+    trusted: PublicKey,
+    changed: Callable[[str, Sequence[str]], None],
+    domain: str = DEFAULT_DOMAIN,
 ) -> AsyncIterator[None]:
     """Call back with the root and ids of entities whose attributes have changed, for the length of the block."""
     seal = _changes_seal(name)
@@ -153,7 +173,7 @@ async def hearing_changes(
             said = seal.open(_unpack_sealed(payload).data, {trusted}).value
             changed(said.root, said.ids)
 
-    subscription = await bus.listen(attributes_changed(name), hear)
+    subscription = await bus.listen(attributes_changed(domain, name), hear)
     try:
         yield
     finally:

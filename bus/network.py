@@ -24,7 +24,6 @@ from bus.subjects import (
     ROOT,
     TYPES,
     WHO,
-    attributes,
     path_tokens,
     recorded,
 )
@@ -76,29 +75,29 @@ def hearing(network: str) -> set[str]:
 
 def deciding(network: str) -> set[str]:
     """Where those who decide publish, besides their answers."""
-    return {ANNOUNCE, f"{ROOT}.alarms.{network}", attributes(None), f"{ROOT}.said.{network}.>"}
+    return {ANNOUNCE, f"{ROOT}.alarms.{network}", attributes(network), f"{ROOT}.said.{network}.>"}
 
 
 def serving(network: str, whole: bool) -> set[str]:
     """What those who decide listen to, besides questions; some only if they decide for a whole domain."""
-    always = {WHO, f"{ROOT}.policy.{network}.roll", f"{ROOT}.wishes.{network}", f"{attributes(None)}.changed"}
+    said = f"{attributes(network)}.changed"
+    always = {WHO, f"{ROOT}.policy.{network}.roll", f"{ROOT}.wishes.{network}", said}
     return always | {f"{ROOT}.search.{network}"} if whole else always
 
 
 def providing(network: str) -> set[str]:
     """What those listen to who say what is known of subjects and objects, and who is in which role."""
-    return {attributes(None), f"{ROOT}.roles.{network}", f"{recorded(ROLES)}.>"}
+    return {attributes(network), f"{ROOT}.roles.{network}", f"{recorded(ROLES)}.{network}.>"}
 
 
-def keeping() -> set[str]:
+def keeping(network: str) -> set[str]:
     """Where they publish, besides their answers: what has changed, and who is in which role."""
-    bucket = f"KV_{ROLES}"
-    return {
-        f"{attributes(None)}.changed",
-        f"$KV.{ROLES}.>",
-        f"$JS.API.STREAM.PURGE.{bucket}",
-        *reading(bucket),
-    }
+    return {f"{attributes(network)}.changed", f"$KV.{ROLES}.{network}.>", *reading(f"KV_{ROLES}")}
+
+
+def attributes(network: str) -> str:
+    """Where the attribute services of a network are asked."""
+    return f"{ROOT}.attributes.{network}.*"
 
 
 def releasing(network: str) -> set[str]:
@@ -152,6 +151,7 @@ def within(network: str) -> set[str]:
         f"{ROOT}.policy.{network}.>",
         f"{ROOT}.alarms.{network}",
         f"{ROOT}.roles.{network}",
+        f"{ROOT}.attributes.{network}.>",
         f"{ROOT}.wishes.{network}",
         f"{ROOT}.said.{network}.>",
         f"{ROOT}.events.{network}.*.*",
@@ -162,4 +162,6 @@ def within(network: str) -> set[str]:
         f"$KV.{RELEASES}.{network}",
         f"$KV.{CONTEXT}.{network}.>",
         f"{recorded(CONTEXT)}.{network}.>",
+        f"$KV.{ROLES}.{network}.>",
+        f"{recorded(ROLES)}.{network}.>",
     }

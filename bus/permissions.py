@@ -93,7 +93,7 @@ def _in_network(grant: Grant, network: str) -> Permissions:
         publish |= members.reading_audit(network)
         subscribe |= members.auditing(network)
     if grant.allows(Right.PROVIDE):
-        publish |= members.keeping()
+        publish |= members.keeping(network)
         subscribe |= members.providing(network)
     excepted = {each for name in grant.resource.exceptions for each in members.within(subjects.token(name))}
     responds = any(map(grant.allows, (Right.PROVIDE, Right.INSTALL, Right.CARRY)))

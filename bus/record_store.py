@@ -13,7 +13,7 @@ from nats.js.kv import KeyValue
 
 from bus.connection import Connection, Subscription
 from bus.errors import BusError, StoreUnavailable
-from bus.store import WrongLast, open_bucket, read_entry, within
+from bus.store import WrongLast, erase_entry, open_bucket, read_entry, within
 from bus.subjects import recorded
 
 
@@ -66,15 +66,17 @@ class RecordStore:
         try:
             return int(await within(bucket.update(name, data, last=number)))
         except WrongLast:
-            raise RecordChanged(name) from None
+            erased = 0 if number else await self._erased(name)
+            if not erased:
+                raise RecordChanged(name) from None
+            return await self.write(name, data, erased)
         except StoreUnavailable:
             self._opened = None  # the next writer makes sure that it is there
             raise
 
     async def erase(self, name: str) -> None:
-        """Take a record out so that nothing is left of it."""
-        js = self._connection.jetstream()
-        await within(js.purge_stream(f"KV_{self._bucket}", subject=f"$KV.{self._bucket}.{name}"))
+        """Take a record out so that soon nothing is left of it."""
+        await erase_entry(self._connection, self._bucket, name)
 
     async def remove(self, name: str) -> None:
         """Take a record out."""
@@ -104,6 +106,11 @@ class RecordStore:
         """Call back whenever there may be a new record, with `below` one whose name begins with these tokens."""
         heard = f"{recorded(self._bucket)}.{_names(below)}"
         return await self._connection.listen(heard, lambda *_: on_news())
+
+    async def _erased(self, name: str) -> int:
+        """The number under which it stands that there is no such record any more; 0 if nothing says so."""
+        found = await read_entry(self._connection, self._bucket, name)
+        return 0 if found is None or found.data else found.revision
 
     async def _open(self) -> KeyValue:
         if self._opened is None:

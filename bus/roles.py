@@ -69,11 +69,13 @@ async def look_at_session(
 ) -> SessionView | None:
     """A session, in the words of the role service with this key; None if it is not open.
 
-    `bus.attributes.hearing_changes(bus, service_name(domain), service, ...)` says when to look again. Raises
+    `bus.attributes.hearing_changes(bus, service_name(domain), service, ..., domain)` says when to look again. Raises
     AttributesFailed, NoResponders or ReplyTimeout.
     """
     names = ["principal", "key", "rules", "roles"]
-    found = await ask_attributes(bus, service_name(domain), service, SESSION, [session], names, seconds)
+    found = await ask_attributes(
+        bus, service_name(domain), service, SESSION, [session], names, seconds, domain
+    )
     known = found.get(session)
     if known is None or not known.attributes:
         return None

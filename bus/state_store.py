@@ -10,12 +10,11 @@ import hashlib
 from dataclasses import dataclass
 
 import msgspec
-from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
 
 from bus.connection import Connection
 from bus.errors import BusError, ContentMissing
-from bus.store import CHUNK_BYTES, WrongLast, open_bucket, read_entry, within
+from bus.store import CHUNK_BYTES, WrongLast, erase_entry, open_bucket, read_entry, within
 
 _ATTEMPTS = 3
 
@@ -79,7 +78,7 @@ class StateStore:
         except WrongLast:
             raise StateMoved(name) from None
         if before is not None and before.data:
-            await self._delete(bucket, set(_read(before.data, name).pieces) - set(pieces))
+            await self._delete(set(_read(before.data, name).pieces) - set(pieces))
         return written
 
     async def _content(self, entry: _Entry) -> bytes:
@@ -101,12 +100,9 @@ class StateStore:
             await within(bucket.put(f"piece.{hashes[-1]}", piece))
         return tuple(hashes)
 
-    async def _delete(self, bucket: KeyValue, hashes: set[str]) -> None:
+    async def _delete(self, hashes: set[str]) -> None:
         for hash_ in hashes:
-            try:
-                await within(bucket.purge(f"piece.{hash_}"))
-            except NotFoundError:
-                continue
+            await erase_entry(self._connection, self._bucket, f"piece.{hash_}")
 
     async def _open(self) -> KeyValue:
         if self._opened is None:

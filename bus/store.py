@@ -33,6 +33,8 @@ HISTORY = 64
 CHUNK_BYTES = 512 * 1024
 SECONDS = 3.0
 """How long an answer of the store is waited for."""
+ERASED_SECONDS = 60
+"""How long it stands in a bucket that an entry was taken out."""
 
 DIFFERENT_CONFIGURATION = 10058
 
@@ -163,6 +165,16 @@ async def read_entry(
     return Found((message.subject or "").removeprefix(keys), message.seq or 0, data)
 
 
+async def erase_entry(connection: Connection, bucket: str, key: str) -> None:
+    """Take an entry out so that after a minute nothing is left of it.
+
+    Purging the stream would do it at once; but who may purge one entry may purge all of them, those of others too.
+    """
+    gone = {"KV-Operation": "DEL"}
+    js = connection.jetstream()
+    await within(js.publish(f"$KV.{bucket}.{key}", headers=gone, msg_ttl=ERASED_SECONDS))
+
+
 async def open_bucket(
     connection: Connection, name: str, history: int, repeat: str = "", seconds: float = SECONDS
 ) -> KeyValue:
@@ -170,20 +182,33 @@ async def open_bucket(
     js = connection.jetstream()
     with contextlib.suppress(NotFoundError):  # most may look for it, and few may make it
         return await within(js.key_value(name), seconds)
-    config = api.KeyValueConfig(
-        name,
-        history=history,
-        replicas=3 if connection.clustered else 1,
+    config = api.StreamConfig(
+        f"KV_{name}",
+        subjects=[f"$KV.{name}.>"],
+        max_msgs_per_subject=history,
+        num_replicas=3 if connection.clustered else 1,
         storage=api.StorageType.FILE,
         republish=api.RePublish(src=f"$KV.{name}.>", dest=f"{repeat}.>") if repeat else None,
-        direct=False,
+        discard=api.DiscardPolicy.NEW,
+        deny_delete=True,
+        allow_msg_ttl=True,
+        allow_rollup_hdrs=False,  # by that header whoever writes one entry would purge all others
     )
     try:
-        return await within(js.create_key_value(config), seconds)
+        await within(js.add_stream(config), seconds)
     except BadRequestError as error:
         if error.err_code != DIFFERENT_CONFIGURATION:
             raise StoreUnavailable(str(error)) from None
-    return await within(js.key_value(name), seconds)  # somebody has set it up in their own way
+    return await within(js.key_value(name), seconds)  # perhaps somebody has set it up in their own way
+
+
+async def guard_bucket(connection: Connection, name: str) -> None:
+    """See to it that nobody purges a bucket by a header, though it was made before that was forbidden."""
+    js = connection.jetstream()
+    config = (await within(js.stream_info(f"KV_{name}"))).config
+    if config.allow_rollup_hdrs:
+        config.allow_rollup_hdrs = False
+        await within(js.update_stream(config))
 
 
 class WrongLast(Exception):

@@ -162,14 +162,14 @@ def alarms(domain: str) -> str:
     return f"{ROOT}.alarms.{token(domain)}"
 
 
-def attributes(service: str | None) -> str:
-    """Where an attribute service is asked; with None, where any is."""
-    return f"{ROOT}.attributes.{'*' if service is None else token(service)}"
+def attributes(domain: str, service: str) -> str:
+    """Where an attribute service of a domain is asked."""
+    return f"{ROOT}.attributes.{token(domain)}.{token(service)}"
 
 
-def attributes_changed(service: str) -> str:
+def attributes_changed(domain: str, service: str) -> str:
     """Where an attribute service says whose attributes have changed."""
-    return f"{attributes(service)}.changed"
+    return f"{attributes(domain, service)}.changed"
 
 
 def roles(domain: str) -> str:

@@ -34,6 +34,7 @@ class _Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
     service: str = ""
     key: str = ""
+    domain: str = ""
     lifetime: _Positive = 60.0
     timeout: _Positive = 0.5
 
@@ -51,6 +52,8 @@ class ServiceText:
 
     name: str
     key: PublicKey
+    domain: str = ""
+    """The domain that it is in; none for that of whoever asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,11 @@ def _paths(document: Document, number: int, text: _Text, taken: set[Path]) -> fr
 def _origin(document: Document, number: int, text: _Text, folder: FilePath) -> FileText | ServiceText:
     if bool(text.file) == bool(text.service) or bool(text.service) != bool(text.key):
         raise document.error((0, number), "give a `file`, or a `service` with its `key`")
+    if text.domain and text.file:
+        raise document.error((0, number, "domain"), "a file is in no `domain`: only a `service` is")
     if text.file:
         return FileText(folder / text.file)
     try:
-        return ServiceText(text.service, PublicKey.parse(text.key))
+        return ServiceText(text.service, PublicKey.parse(text.key), text.domain)
     except InvalidKey as error:
         raise document.error((0, number, "key"), str(error)) from None

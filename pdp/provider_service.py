@@ -10,6 +10,7 @@ from authz.predicate import Path
 from bus.attributes import PER_MESSAGE, EntityAttributes, ask_attributes
 from bus.connection import Connection
 from bus.errors import BusError
+from bus.scopes import DEFAULT_DOMAIN
 from pdp.manifest import Root
 from pdp.providers import Known, ProviderFailed
 
@@ -25,6 +26,7 @@ class BusProvider:
         provides: frozenset[Path],
         clock: Callable[[], float],
         seconds: float,
+        domain: str = DEFAULT_DOMAIN,
     ) -> None:
         self.name = name
         self.provides = provides
@@ -32,6 +34,7 @@ class BusProvider:
         self._key = key
         self._clock = clock
         self._seconds = seconds
+        self._domain = domain
 
     async def look_up(self, root: Root, ids: frozenset[str]) -> Mapping[str, Known]:
         names = sorted(str(path.keys[0]) for path in self.provides if path.root == root)
@@ -39,7 +42,7 @@ class BusProvider:
 
         async def ask(several: list[str]) -> Mapping[str, EntityAttributes]:
             return await ask_attributes(
-                self._connection, self.name, self._key, root, several, names, self._seconds
+                self._connection, self.name, self._key, root, several, names, self._seconds, self._domain
             )
 
         try:

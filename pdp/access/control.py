@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from msgspec.structs import replace
 
 from authz import AuthFabricError, PublicKey
-from authz.errors import InvalidSignature
+from authz.errors import InvalidKey, InvalidSignature
 from authz.spki import (
     Authority,
     Capability,
@@ -237,7 +237,10 @@ def read_label(label: str) -> tuple[str, frozenset[bytes]]:
 
 def _prove(arrival: Arrival) -> PublicKey:
     """The connection key, which has signed the server's nonce."""
-    key = PublicKey.parse(arrival.key)
+    try:
+        key = PublicKey.parse(arrival.key)
+    except InvalidKey:  # what a stranger wrote is not for the log
+        raise InvalidSignature from None
     text = arrival.signature.replace("-", "+").replace("_", "/")  # clients write it in either alphabet
     try:
         signature = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)

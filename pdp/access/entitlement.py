@@ -81,7 +81,7 @@ class RoleEntitlement:
             if root == SESSION:
                 changed(list(ids))
 
-        return hearing_changes(self._bus, service_name(self._domain), self._service, hear)
+        return hearing_changes(self._bus, service_name(self._domain), self._service, hear, self._domain)
 
     async def entitlement(self, key: PublicKey, session: str, at: float) -> Entitlement:
         """What a session gives to the key that opened it. Raises NotEntitledHere."""

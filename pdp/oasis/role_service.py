@@ -98,7 +98,8 @@ class RoleService:
                 self._bus, [roles(self._serving.domain)], self._answer, busy=busy, queue=QUEUE, waiting=1024
             )
         )
-        await enter(serve_attributes(self._bus, self._name, self._serving.identity, self._look_up))
+        identity, domain = self._serving.identity, self._serving.domain
+        await enter(serve_attributes(self._bus, self._name, identity, self._look_up, domain))
         await self._bus.flush()
         return self
 
@@ -210,6 +211,9 @@ class RoleService:
             name = each.name.removeprefix(f"{self._below}.")
             if each.number <= self._numbers.get(name, 0):
                 continue  # written by this process, which may know better by now
+            if not each.data:  # swept away elsewhere
+                self._numbers.pop(name, None)
+                continue
             record = self._verify(name, each.data)
             if record is not None:
                 self._numbers[name] = each.number
@@ -259,7 +263,8 @@ class RoleService:
         if self.keeper.changed:
             changed, self.keeper.changed = self.keeper.changed, {}
             for root, ids in ((SUBJECT, {*changed.values()}), (SESSION, {*changed})):
-                announce_changes(self._bus, self._name, self._serving.identity, root, sorted(ids))
+                serving = self._serving
+                announce_changes(self._bus, self._name, serving.identity, root, sorted(ids), serving.domain)
 
     def _say(self, problem: str) -> None:
         if problem and problem != self.problem:

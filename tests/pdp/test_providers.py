@@ -216,7 +216,7 @@ class TestService:
             bus.expect = overhear
             await self.provider(bus, clock).look_up("subject", frozenset({"ann"}))
             bus.expect = expect
-        await bus.listen("af.attributes.hr", lambda s, reply, d, h: bus.send(reply, heard[0]))
+        await bus.listen("af.attributes.default.hr", lambda s, reply, d, h: bus.send(reply, heard[0]))
         with pytest.raises(ProviderFailed, match="no valid answer"):
             await self.provider(bus, clock, 0.2).look_up("subject", frozenset({"ann"}))
 
@@ -225,7 +225,7 @@ class TestService:
         ids = [f"u{n}" for n in range(PER_MESSAGE + 1)]
         async with hearing_changes(bus, "hr", SERVICE.public, lambda *said: heard.append(said)):
             announce_changes(bus, "hr", EVE, "subject", ["ann"])
-            bus.send("af.attributes.hr.changed", b"junk")
+            bus.send("af.attributes.default.hr.changed", b"junk")
             announce_changes(bus, "hr", SERVICE, "subject", ids)
             await bus.flush()
         assert heard == [("subject", ids[:PER_MESSAGE]), ("subject", ids[PER_MESSAGE:])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 from itertools import pairwise
 
 import pytest
@@ -90,6 +91,15 @@ class TestTheLoop:
     def test_nobody_is_called_by_a_key_that_it_did_not_prove(self):
         said = refusal(capability(SERVICE, CLIENT), signer=OTHER)
         assert not [key for key in (CLIENT, connection_key(CLIENT)) if str(key.public) in said]
+
+    @pytest.mark.parametrize(
+        "claimed", [str(OTHER.public), "U\nWARNING: `boss` is let in", ""], ids=["another's", "junk", "none"]
+    )
+    def test_a_key_that_is_claimed_and_not_proved_is_not_named(self, claimed):
+        """Whoever reads the log would blame its holder, or read there what a stranger wrote."""
+        with pytest.raises(NotAdmitted) as raised:
+            control().admit(dataclasses.replace(arrival(capability(SERVICE, CLIENT)), key=claimed), NOW)
+        assert str(raised.value) == "somebody who proves no key is refused: the signature is not valid"
 
     def test_a_proof_for_another_challenge_does_not_count(self):
         assert "signature is not valid" in refusal(capability(SERVICE, CLIENT), signed="another")

@@ -7,7 +7,7 @@ import contextlib
 import json
 
 import pytest
-from nats.js.errors import NotFoundError
+from nats.js.errors import APIError, NotFoundError
 
 from authz import Reason
 from bus import Connection, NotConnected, ReplyTimeout
@@ -15,8 +15,20 @@ from bus.permissions import RESPONSES
 from bus.record_store import RecordStore
 from bus.scopes import Scope
 from bus.state_store import StateStore
-from bus.store import ReleaseStore
-from bus.subjects import AUDIT, AUDIT_HEADS, CONTENT, CONTEXT, KEYS, RELEASES, ROLES, TYPES, inbox
+from bus.store import ReleaseStore, read_entry
+from bus.subjects import (
+    AUDIT,
+    AUDIT_HEADS,
+    CONTENT,
+    CONTEXT,
+    KEYS,
+    RELEASES,
+    ROLES,
+    TYPES,
+    attributes,
+    attributes_changed,
+    inbox,
+)
 from bus.system import Connected
 from pdp.service import Replica
 from pep import Enforcer
@@ -26,6 +38,7 @@ from tests.secured import PDP, PEP, secured
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+SHOP = "network: shop\naction: connect"
 
 
 class TestSubjects:
@@ -209,6 +222,38 @@ class TestStreams:
                     await streams.stream_info(stream)
             await thief.flush()
             assert heard == []
+
+    @pytest.mark.parametrize("right", [f"{SHOP}|provide", f"{SHOP}\nobject: *\naction: decide"])
+    async def test_who_provides_or_decides_in_one_domain_reaches_nothing_of_anothers_roles_and_attributes(
+        self, world, right
+    ):
+        async with world.connect(right) as shop:
+            for heard in (
+                attributes("bank", "hr"),
+                attributes_changed("bank", "hr"),
+                f"af.recorded.{ROLES}.bank.x",
+            ):
+                assert not await may_subscribe(shop, heard)
+            changed, record = attributes_changed("bank", "hr"), f"$KV.{ROLES}.bank.session"
+            for said in (attributes("bank", "hr"), changed, record, f"$JS.API.STREAM.PURGE.KV_{ROLES}"):
+                assert not await may_publish(shop, said)
+
+    @pytest.mark.parametrize(
+        ("right", "bucket", "own", "others"),
+        [("provide", ROLES, "shop.x", "bank.session"), ("install", RELEASES, "shop", "bank")],
+    )
+    async def test_who_writes_its_own_entries_purges_nobody_elses_by_a_header(
+        self, world, access, right, bucket, own, others
+    ):
+        store = f"$KV.{bucket}."
+        kept = await access.member.jetstream().publish(f"{store}{others}", b"theirs")
+        async with world.connect(f"network: shop\naction: connect|{right}") as shop:
+            purge = shop.jetstream().publish(f"{store}{own}", b"mine", headers={"Nats-Rollup": "all"})
+            with pytest.raises(APIError, match="rollup"):
+                await purge
+        found = await read_entry(access.member, bucket, others)
+        assert found is not None
+        assert (found.revision, found.data) == (kept.seq, b"theirs")
 
     async def test_what_is_kept_is_there_before_anybody_comes(self, world, access):
         async with world.connect("network: *\naction: *") as member:
