@@ -80,7 +80,7 @@ async def serve(serving: Serving) -> None:
     async with contextlib.AsyncExitStack() as stack:
         access = await stack.enter_async_context(serving.access())
         await stack.enter_async_context(serving.issuing(access))
-        in_background(stack, follow(serving.folder, access))
+        in_background(stack, partial(follow, serving.folder, access))
         _say_ready(serving, access.member.address)
         await stop.wait()
     err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)

@@ -87,6 +87,7 @@ async def serve(serving: Serving) -> None:
             max_queue=serving.max_queue,
             warrant=serving.held.warrant if serving.held is not None else None,
             observe=None if parts.teacher is None else parts.teacher.observe,
+            able=(lambda: answering.able) if isinstance(answering, Follower) else None,
         ) as replica:
             metrics = parts.metrics(answering)
             port = stack.enter_context(serve_health(replica, serving.health_port, more=metrics))
@@ -134,7 +135,7 @@ async def _teacher(bus: Connection, serving: Serving, stack: contextlib.AsyncExi
         err.print("answers are not authenticated: PEPs that trust somebody refuse them", highlight=False)
         return None
     warrant, enter = serving.held.warrant, stack.enter_async_context
-    in_background(stack, serving.held.keep_renewed())
+    in_background(stack, serving.held.keep_renewed)
     writer = await enter(auditing(bus, serving.domain, serving.name, serving.audit))
 
     def keep(statement: Statement, leaves: tuple[bytes, ...]) -> None:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authfabric.terminal import err, print_json
-from bus.connection import Connection
 from bus.link import connect
 from bus.roles import service_name
 from pdp.bundle_store import read_folder
-from pdp.follower_service import Following, ReleaseFollower
+from pdp.follower_service import Following, PolicyFollower
 from pdp.oasis.role_service import RoleService, RoleServing
 from pdp.policy_set import PolicySet
 
@@ -38,28 +37,31 @@ async def serve(setup: Setup) -> None:
     async with contextlib.AsyncExitStack() as stack:
         bus = await stack.enter_async_context(connect(setup.url, name=setup.name))
         policies = PolicySet.read(read_folder(setup.policies)) if isinstance(setup.policies, Path) else None
-        service = await stack.enter_async_context(RoleService(bus, setup.serving))
+        follower = (
+            PolicyFollower[PolicySet](bus, setup.policies, lambda policies, epoch: policies)
+            if isinstance(setup.policies, Following)
+            else None
+        )
+        service = await stack.enter_async_context(RoleService(bus, setup.serving, follower))
         if policies is not None:
             service.adopt(policies, 0)
-        elif isinstance(setup.policies, Following):
-            await _follow(bus, setup.policies, service, stack)
+        elif follower is not None:
+            await _follow(follower, service, stack)
         _say_ready(setup)
         await stop.wait()
     err.print(f"ended: {len(service.keeper)} sessions stay open", highlight=False)
 
 
 async def _follow(
-    bus: Connection, following: Following, service: RoleService, stack: contextlib.AsyncExitStack
+    follower: PolicyFollower[PolicySet], service: RoleService, stack: contextlib.AsyncExitStack
 ) -> None:
-    follower = ReleaseFollower(bus, following, lambda policies, epoch: policies)
-
     def adopt() -> None:
-        if follower.in_force is not None:
-            service.adopt(follower.in_force.made, follower.epoch)
+        if follower.made is not None:
+            service.adopt(follower.made, follower.epoch)
 
     follower.on_change.append(adopt)
     await stack.enter_async_context(follower)
-    if follower.in_force is None:
+    if follower.made is None:
         err.print(f"waiting for policies: {follower.problem}", highlight=False, soft_wrap=True)
 
 

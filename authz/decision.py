@@ -21,6 +21,7 @@ class Reason(enum.StrEnum):
     NO_PDP = "no-pdp"
     TIMEOUT = "timeout"
     BUSY = "busy"
+    STALE = "stale"
     NOT_CONNECTED = "not-connected"
 
 

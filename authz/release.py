@@ -1,7 +1,7 @@
 """Releases: the signed statements by which policies come into force in a domain, one after the other.
 
-The store gives each release its epoch. A release names the one before it by its hash (a hash chain), so that history
-cannot be altered unseen, and says what it may change, so that caches forget only that.
+A release is its hash: number, signer, content and the hash of the release before it (a hash chain), so that history
+cannot be altered unseen. Its number is the epoch. It says what it may change, so that caches forget only that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from authz.seal import Seal
 
 
 class ReleaseRefused(AuthFabricError):
-    """A release that must not come into force: `epoch` is its place in the store, `problem` says why."""
+    """A release that must not come into force: `epoch` is its number, 0 if unknown; `problem` says why."""
 
     def __init__(self, epoch: int, problem: str) -> None:
-        super().__init__(f"release {epoch} is refused: {problem}")
+        super().__init__(f"{f'release {epoch}' if epoch else 'a release'} is refused: {problem}")
         self.epoch = epoch
         self.problem = problem
 
@@ -33,7 +33,7 @@ class Release(msgspec.Struct, frozen=True):
 
     domain: str
     sequence: int
-    """Releases of a domain are numbered from 1, without gaps."""
+    """The epoch: releases of a domain are numbered from 1, without gaps."""
     bundle: str
     """The hash of the bundle, in hexadecimal."""
     chunks: tuple[str, ...]
@@ -42,8 +42,6 @@ class Release(msgspec.Struct, frozen=True):
     """Unix time, by the clock of whoever released it."""
     name: str = ""
     message: str = ""
-    previous: int = 0
-    """The epoch of the release before; 0 if this is the first."""
     before: str = ""
     """The hash of the release before, signature and all; empty if this is the first."""
     effects: tuple[Effect, ...] = ()
@@ -56,10 +54,11 @@ class Release(msgspec.Struct, frozen=True):
     forced: str = ""
     """Why policies that allow everything to everyone were released all the same; empty if these do not."""
 
-    def change(self, epoch: int) -> PolicyChange:
-        """What the release does, once the store has given it an epoch."""
+    @property
+    def change(self) -> PolicyChange:
+        """The step from the release before to this one."""
         juniors = self.hierarchy if self.rearranged or self.whole else None
-        return PolicyChange(epoch, self.previous, self.effects, self.whole, juniors)
+        return PolicyChange(self.sequence, self.sequence - 1, self.effects, self.whole, juniors)
 
 
 _SEAL = Seal("release", Release)
@@ -76,27 +75,34 @@ def release_hash(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A release as it stands in the store, its signature verified."""
+    """A release, its signature verified."""
 
-    epoch: int
     release: Release
     signer: PublicKey
     hash: str
 
     @classmethod
-    def open(cls, epoch: int, data: bytes, domain: str, trusted: Collection[PublicKey]) -> Self:
+    def open(cls, data: bytes, domain: str, trusted: Collection[PublicKey]) -> Self:
         """Raises ReleaseRefused unless a trusted key signed this for this domain."""
         try:
             release, signer = _SEAL.open(data, trusted)
         except AuthFabricError as error:
-            raise ReleaseRefused(epoch, str(error)) from None
+            raise ReleaseRefused(0, str(error)) from None
         if release.domain != domain:
-            raise ReleaseRefused(epoch, f"it was made for the domain `{release.domain}`, not `{domain}`")
-        return cls(epoch, release, signer, release_hash(data))
+            problem = f"it was made for the domain `{release.domain}`, not `{domain}`"
+            raise ReleaseRefused(release.sequence, problem)
+        return cls(release, signer, release_hash(data))
+
+    @property
+    def epoch(self) -> int:
+        return self.release.sequence
 
     @property
     def change(self) -> PolicyChange:
-        return self.release.change(self.epoch)
+        return self.release.change
+
+    def __str__(self) -> str:
+        return f"release {self.epoch} ({self.hash[:12]})"
 
     def follows(self, earlier: Released) -> bool:
         """Whether this is the very next release after the other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import secrets
 import ssl
 from collections.abc import Callable, Iterable
@@ -29,8 +30,12 @@ NEEDS_CREDENTIALS = (
     "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"
 )
 REBUILD_SECONDS = 0.2
+"""Pause after the first attempt to build a connection anew; doubled with each further one, with jitter."""
 MOST_REBUILD_SECONDS = 5.0
-"""Whoever is refused tries again ever less often, up to this."""
+"""Longest pause between two attempts."""
+UNREADY_SECONDS = 3.0
+"""Time after which a connection that has not come back by itself is built anew: the library may wait for ever in a
+handshake that the server has given up."""
 FINISH_SECONDS = 5.0
 """How long a connection that was replaced waits for the answers it still expects."""
 
@@ -85,6 +90,7 @@ class Connection:
         self._opening: GuardedClient | None = None
         self._closing = False
         self._rebuild: asyncio.Task[None] | None = None
+        self._watchdog: asyncio.TimerHandle | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._dropped_before = 0
         self.ready = False
@@ -336,6 +342,9 @@ class Connection:
         if ready == self.ready:
             return
         self.ready = ready
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
         if ready:
             self._ready_event.set()
             for action in self.on_ready:
@@ -343,6 +352,9 @@ class Connection:
         else:
             self._ready_event.clear()
             self.lost_at = monotonic()
+            if not self._closing:
+                loop = asyncio.get_running_loop()
+                self._watchdog = loop.call_later(UNREADY_SECONDS, self._build_anew)
 
     def _on_reply(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         handler = self._expected.get(subject)
@@ -371,19 +383,24 @@ class Connection:
 
     async def _on_closed(self, client: GuardedClient) -> None:
         """Begin again with a new client: the library gives up for good on some errors, such as expired credentials."""
-        if client is self._client and not self._closing and self._rebuild is None:
+        if client is self._client:
+            self._build_anew()
+
+    def _build_anew(self) -> None:
+        if not self._closing and self._rebuild is None:
             self._rebuild = asyncio.create_task(self._build_again())
 
     async def _build_again(self) -> None:
         pause = REBUILD_SECONDS
         while True:
-            self._dropped_before += self._client.dropped
-            self._client = self._new_client()
+            old, self._client = self._client, self._new_client()
+            self._dropped_before += old.dropped
+            await self._discard(old)
             try:
                 await self._open()
                 break
             except NotConnected:
-                await asyncio.sleep(pause)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, MOST_REBUILD_SECONDS)
         self._rebuild = None
         self.reconnects += 1

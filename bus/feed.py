@@ -6,24 +6,44 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
 from authz import PublicKey
 from authz.release import Released, ReleaseRefused
 from bus.connection import Connection, Subscription
+from bus.errors import StoreUnavailable
 from bus.store import ReleaseStore, Stored
+
+_LOOKS = 8
+"""Attempts to see the store at rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A release in the history of a domain."""
 
-    epoch: int
+    revision: int
+    """Its place in the store."""
     data: bytes
     released: Released | None
     """None if it is not verified: nobody acts on it."""
     problem: str = ""
+
+    @property
+    def epoch(self) -> int:
+        """Its number; 0 if it is not verified."""
+        return self.released.epoch if self.released is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was newest when the store was looked at."""
+
+    newest: Entry | None
+    at: float
+    """By the monotonic clock: whatever a majority of the store's servers took before this is in `newest`."""
 
 
 def verify_history(
@@ -34,14 +54,14 @@ def verify_history(
     last = after
     for each in stored:
         try:
-            released = Released.open(each.epoch, each.data, domain, trusted)
+            released = Released.open(each.data, domain, trusted)
             if last is not None and not released.follows(last):
-                raise ReleaseRefused(each.epoch, f"it does not follow release {last.epoch}")
+                raise ReleaseRefused(released.epoch, f"it does not follow {last}")
         except ReleaseRefused as error:
-            entries.append(Entry(each.epoch, each.data, None, error.problem))
+            entries.append(Entry(each.revision, each.data, None, error.problem))
         else:
             last = released
-            entries.append(Entry(each.epoch, each.data, released))
+            entries.append(Entry(each.revision, each.data, released))
     return entries
 
 
@@ -51,11 +71,13 @@ class Feed:
     def __init__(self, connection: Connection, domain: str, trusted: Collection[PublicKey]) -> None:
         self.domain = domain
         self.store = ReleaseStore(connection)
+        self._connection = connection
         self._trusted = trusted
         self._news = asyncio.Event()
         self._subscription: Subscription | None = None
         self._looked: Stored | None = None
         self._entry: Entry | None = None
+        self._mark: object = None
 
     async def __aenter__(self) -> Self:
         self._subscription = await self.store.listen(self.domain, self._news.set)
@@ -81,6 +103,18 @@ class Feed:
         """The releases that are kept, oldest first. Raises StoreUnavailable, as all of these do."""
         return verify_history(await self.store.history(self.domain), self.domain, self._trusted)
 
+    async def look(self) -> Look:
+        """What is newest, and from when on that is certain. The store is read only where something has changed."""
+        for _ in range(_LOOKS):
+            asked = monotonic()
+            position = await self.store.position()
+            mark = (position.revision, position.leader, self._connection.reconnects)
+            if mark == self._mark:
+                return Look(self._entry, asked - position.age)
+            await self.newest()
+            self._mark = mark  # it counts if the store stands there still, under the same leader
+        raise StoreUnavailable("it is changing too fast to be read")
+
     async def newest(self) -> Entry | None:
         """The newest release that is verified, with a word about a newer one that is not; None if there is none."""
         stored = await self.store.newest(self.domain)
@@ -91,9 +125,9 @@ class Feed:
 
     async def since(self, released: Released) -> list[Released]:
         """The verified releases after one, oldest first."""
-        later = await self.store.history(self.domain, released.epoch)
-        entries = verify_history(later, self.domain, self._trusted, released)
-        return [each.released for each in entries if each.released is not None]
+        found = [each.released for each in await self.history() if each.released is not None]
+        hashes = [each.hash for each in found]
+        return found[hashes.index(released.hash) + 1 :] if released.hash in hashes else []
 
     async def _verify(self, stored: Stored | None) -> Entry | None:
         if stored is None:
@@ -105,5 +139,5 @@ class Feed:
         good = [each for each in await self.history() if each.released is not None]
         if not good:
             return entry
-        problem = f"release {stored.epoch} is refused: {entry.problem}"
-        return Entry(good[-1].epoch, good[-1].data, good[-1].released, problem)
+        problem = f"the entry after {good[-1].released} is refused: {entry.problem}"
+        return Entry(good[-1].revision, good[-1].data, good[-1].released, problem)

@@ -10,10 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from authz import AuthFabricError
+from bus.tasks import background_work
 
 READ_SECONDS = 5.0
 """How long whoever connects may take to ask."""
@@ -53,14 +55,16 @@ class _Handler(BaseHTTPRequestHandler):
             case "/healthz":
                 self._answer(self._vitals.live())
             case "/readyz":
-                self._answer(self._vitals.ready())
+                down = [work.name for work in background_work() if work.down]
+                self._answer(self._vitals.ready() and not down, *(f"{name} has failed" for name in down))
             case "/metrics":
                 self._send(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
             case _:
                 self._send(404, b"ask for /healthz, /readyz or /metrics\n")
 
-    def _answer(self, good: bool) -> None:
-        self._send(200 if good else 503, b"ok\n" if good else b"not ok\n")
+    def _answer(self, good: bool, *problems: str) -> None:
+        lines = ["ok" if good else "not ok", *problems]
+        self._send(200 if good else 503, "".join(f"{line}\n" for line in lines).encode())
 
     def _send(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
         self.send_response(status)
@@ -73,13 +77,25 @@ class _Handler(BaseHTTPRequestHandler):
         """Probes every few seconds are not worth a line each."""
 
 
+class _WorkMetrics(Collector):
+    """The background work of the process, in the form Prometheus collects."""
+
+    def collect(self) -> Iterable[Metric]:
+        failures = CounterMetricFamily(
+            "authfabric_background_failures", "Failures of background work.", labels=["work"]
+        )
+        for work in background_work():
+            failures.add_metric([work.name], work.failures)
+        yield failures
+
+
 @contextlib.contextmanager
 def serve_vitals(
     vitals: Vitals, collectors: Iterable[Collector], port: int, host: str = "127.0.0.1"
 ) -> Iterator[int]:
     """Serve /healthz, /readyz and /metrics; yields the port, which may have been chosen by the system (0)."""
     registry = CollectorRegistry()
-    for each in collectors:
+    for each in (_WorkMetrics(), *collectors):
         registry.register(each)
     try:
         server = ThreadingHTTPServer((host, port), partial(_Handler, vitals, registry))

@@ -25,7 +25,7 @@ REPEAT_SECONDS = 1.0
 
 
 class Membership:
-    """`async with Membership(bus, MemberStatus("pdp-1", "pdp", domain, epoch)) as me`, then `me.say(epoch=7)`."""
+    """`async with Membership(bus, MemberStatus("pdp-1", "pdp", domain, 0)) as me`, then `me.say(7, hash)`."""
 
     def __init__(self, connection: Connection, status: MemberStatus) -> None:
         self.status = status
@@ -45,9 +45,9 @@ class Membership:
             self._task.cancel()
         self._send(replace(self.status, leaving=True))
 
-    def say(self, epoch: int, problem: str = "") -> None:
-        """Tell everyone where one stands now, at once if that is news. A problem says what is in the way."""
-        status = replace(self.status, epoch=epoch, ok=not problem, problem=problem)
+    def say(self, epoch: int, release: str, problem: str = "") -> None:
+        """Tell everyone which release is applied, at once if that is news. A problem says what is in the way."""
+        status = replace(self.status, epoch=epoch, release=release, ok=not problem, problem=problem)
         if status != self.status:
             self.status = status
             self._send(status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -120,12 +120,16 @@ class SearchPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Why nothing was searched, if that is so."""
 
 
+MemberKind: TypeAlias = Literal["pdp", "sdp", "roles", "broker"]
+"""What applies policies."""
+
+
 class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far someone who applies policies is: repeated every second, and said at once after each change."""
 
     member: str
     """A name that nobody else in the domain has."""
-    kind: Literal["pdp", "sdp", "roles", "broker"]
+    kind: MemberKind
     domain: str
     epoch: int
     """The epoch by which it decides; 0 if by none."""
@@ -133,7 +137,7 @@ class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     problem: str = ""
     """Why it is not at the newest release, if it knows."""
     lease: float | None = None
-    """Seconds after it last reached the policy feed for which it may go on; None if it sets itself no limit."""
+    """Seconds after a newer release was stored for which it may go on by an older one; None: without limit."""
     leaving: bool = False
     """Whether this is the last that will be heard of it: it has stopped."""
     at: float = 0.0
@@ -141,6 +145,8 @@ class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     signer: bytes = b""
     """The member's key: two with one name and different keys are two members."""
     signature: bytes = b""
+    release: str = ""
+    """The hash of the release by which it decides; empty if by none."""
 
     def sign(self, identity: Identity, at: float) -> MemberStatus:
         """The same, so that nobody else can say it in the member's name."""

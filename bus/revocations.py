@@ -75,7 +75,7 @@ class RevocationFeed:
         self._stack.push_async_callback(subscription.cancel)
         self._connection.on_ready.append(self._look_again)
         self._stack.callback(self._connection.on_ready.remove, self._look_again)
-        in_background(self._stack, self._follow())
+        in_background(self._stack, self._follow)
         return self
 
     async def __aexit__(

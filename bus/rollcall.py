@@ -1,14 +1,14 @@
-"""The members that apply a domain's policies, and the epoch each has reached. Soft state: silence is forgotten.
+"""The members that apply a domain's policies, and the release each has reached. Soft state: silence is forgotten.
 
-Invariant: a member's epoch, and that it has left, come from statuses signed by its own key; a status that is replayed
-after a later one changes nothing.
+Invariant: a member's release, and that it has left, come from statuses signed by its own key; a status that is replayed
+after a later one changes nothing. A release is known by its hash, never by its number.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,8 +17,8 @@ from bus.messages import MemberStatus, Roll
 
 SILENT_SECONDS = 3.5
 """Members speak every second: after so long without a word something is wrong."""
-FORGET_SECONDS = 30.0
-"""How long after its last word a member without a lease is taken to be gone."""
+FORGET_SECONDS = 3600.0
+"""How long after its last word a member without a lease is remembered: nothing bounds how long it goes on."""
 
 MOST = 65_536
 """More members than this are not remembered: a flood of made-up ones must not fill the memory."""
@@ -46,8 +46,9 @@ class Entry:
     status: MemberStatus
     heard: float
 
-    def standing(self, epoch: int, now: float) -> Standing:
-        if self.status.epoch >= epoch:
+    def standing(self, releases: Collection[str], now: float) -> Standing:
+        """How it stands to a release, given by its hash and those of the releases after it."""
+        if self.status.release in releases and self.status.ok:
             return Standing.APPLIED
         if now - self.heard > SILENT_SECONDS:
             return Standing.SILENT
@@ -92,10 +93,10 @@ class Rollcall:
         heard = [(each.status, now - each.heard) for each in self._entries.values()]
         return (Roll(heard[start : start + _PER_ROLL]) for start in range(0, len(heard), _PER_ROLL))
 
-    def standings(self, epoch: int, now: float) -> dict[str, Standing]:
-        """How each member stands to a release, by name."""
+    def standings(self, releases: Collection[str], now: float) -> dict[str, Standing]:
+        """How each member stands to a release, by name; it is given by its hash and those of the releases after it."""
         named = self._named()
-        return {name: named[name].standing(epoch, now) for name in sorted(named)}
+        return {name: named[name].standing(releases, now) for name in sorted(named)}
 
     def __getitem__(self, member: str) -> MemberStatus:
         return self._named()[member].status

@@ -78,7 +78,7 @@ class NatsServer:
         """
         self._port = port
         self._host = host
-        self._name = name
+        self.name = name
         self._jetstream = jetstream
         self._extra = extra
         self._folder: Path | None = None
@@ -160,7 +160,7 @@ class NatsServer:
             self._folder = None
 
     def _configure(self, folder: Path) -> str:
-        text = _CONFIGURATION.format(name=self._name, host=self._host, port=self._port, folder=folder)
+        text = _CONFIGURATION.format(name=self.name, host=self._host, port=self._port, folder=folder)
         if self._jetstream:
             store = self._jetstream if isinstance(self._jetstream, Path) else folder / "jetstream"
             text += f'jetstream {{ store_dir: "{store}", sync_interval: always }}\n'

@@ -1,11 +1,13 @@
 """The store of releases: one entry for each domain, written by compare-and-set, and the content they name.
 
-Content comes first, each piece under its own hash; then the release, whose revision is the epoch. So that entry is the
-one point at which anything changes, and whoever reads it finds everything it names.
+Content comes first, each piece under its own hash; then the release. So that entry is the one point at which anything
+changes, and whoever reads it finds everything it names.
 
-It is read from the stream's leader, never from a copy that may lag: leases rest on what was newest when the store was
-asked. And it is read entry by entry rather than watched: a consumer would have to survive everything that a reader does
-not notice. The server repeats each release on a subject as soon as it is stored; that tells readers when to look.
+It is read from the stream's leader, never from a copy that may lag. A leader that is cut off from the other servers
+goes on answering for about ten seconds; but it says how long ago a majority acknowledged it (`Position.age`), and
+leases are dated back by that. The store is read entry by entry rather than watched: a consumer would have to survive
+everything that a reader does not notice. The server repeats each release on a subject as soon as it is stored; that
+tells readers when to look.
 """
 
 from __future__ import annotations
@@ -43,8 +45,20 @@ DIFFERENT_CONFIGURATION = 10058
 class Stored:
     """A release as it stands in the store, not yet verified; without data if somebody has deleted it."""
 
-    epoch: int
+    revision: int
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the stream of releases stands, as its leader says."""
+
+    revision: int
+    """Of the newest entry of any domain."""
+    leader: str
+    """The leader's name and since when it leads; empty where there is one server only."""
+    age: float
+    """Seconds since a majority of the servers last acknowledged the leader: what it says was true then."""
 
 
 def chunk_hashes(content: bytes) -> tuple[str, ...]:
@@ -63,16 +77,29 @@ class ReleaseStore:
         """The domain's newest release; None if it has none. Raises StoreUnavailable, as all of these do."""
         return await self._read(domain)
 
+    async def position(self) -> Position:
+        """Where the store stands now, and how old that word may be."""
+        try:
+            info = await self._within(self._connection.jetstream().stream_info(f"KV_{RELEASES}"))
+        except NotFoundError:
+            return Position(0, "", 0.0)
+        cluster, revision = info.cluster, info.state.last_seq
+        if cluster is None or not cluster.replicas:
+            return Position(revision, "", 0.0)
+        ages = sorted((each.active or 0) / 1e9 for each in cluster.replicas)
+        others = (len(ages) + 1) // 2  # with the leader itself these make a majority
+        return Position(revision, f"{cluster.leader} {cluster.leader_since}", ages[others - 1])
+
     async def history(self, domain: str, after: int = 0) -> list[Stored]:
-        """The releases kept, oldest first, beginning after an epoch."""
+        """The releases kept, oldest first, beginning after a revision."""
         found: list[Stored] = []
         while (stored := await self._read(domain, after + 1)) is not None:
             found.append(stored)
-            after = stored.epoch
+            after = stored.revision
         return found
 
     async def commit(self, domain: str, data: bytes, previous: int) -> int:
-        """Store a release after the one at `previous`, 0 for none; returns its epoch. Raises Overtaken."""
+        """Store a release after the revision `previous`, 0 for none; returns its own. Raises Overtaken."""
         bucket = await self._bucket(RELEASES, HISTORY)
         try:
             return int(await self._within(bucket.update(token(domain), data, last=previous)))
@@ -80,10 +107,10 @@ class ReleaseStore:
             # The acknowledgement may have been lost and not the release: then ours is what stands there.
             newest = await self.newest(domain)
             if newest is not None and newest.data == data:
-                return newest.epoch
+                return newest.revision
             if isinstance(error, StoreUnavailable):
                 raise
-            raise Overtaken(domain, previous, newest.epoch if newest else 0) from None
+            raise Overtaken(domain, previous, newest.revision if newest else 0) from None
 
     async def put(self, content: bytes) -> tuple[str, ...]:
         """Store the pieces of some content, unless they are there; returns their hashes, in order."""
@@ -135,7 +162,8 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
         raise
     except APIError as error:
         raise StoreUnavailable(error.description or "no server that keeps it is there") from None
-    except (nats.errors.Error, NotConnected, OSError, TimeoutError) as error:
+    except (nats.errors.Error, NotConnected, OSError, RuntimeError, TimeoutError) as error:
+        # RuntimeError is uvloop's word for a transport that is going away.
         problem = str(error).removeprefix("nats: ")
         raise StoreUnavailable(problem or f"no answer within {seconds:g} s") from None
 

@@ -1,20 +1,74 @@
-"""Background tasks of services: each ends with its service, and one that fails says so in the log."""
+"""Background work of services: it ends with its service, and is started again whenever it fails."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
+from time import monotonic
+
+_FIRST_PAUSE = 0.1
+"""Seconds before failed work is started again, doubled with each failure in a row."""
+_LONGEST_PAUSE = 5.0
+"""Most seconds before failed work is started again."""
+_SETTLED_SECONDS = 1.0
+"""Seconds after which work that was started again counts as running."""
 
 _log = logging.getLogger("authfabric.tasks")
 
 
-def in_background(stack: AsyncExitStack, work: Coroutine[object, object, None]) -> None:
-    """Run some work until the stack is closed. Nobody awaits it, so an error that ends it is logged."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(_report)
+class Work:
+    """One piece of background work, supervised."""
+
+    def __init__(self, run: Callable[[], Coroutine[object, object, None]]) -> None:
+        named = run.func if isinstance(run, partial) else run
+        self.name: str = getattr(named, "__qualname__", type(named).__name__)
+        self.failures = 0
+        """How often it has failed."""
+        self._run = run
+        self._started = 0.0
+
+    @property
+    def down(self) -> bool:
+        """Whether it has failed, and has not run for a second since."""
+        return bool(self.failures) and monotonic() - self._started < _SETTLED_SECONDS
+
+    async def supervise(self) -> None:
+        """Run it; start it again with backoff whenever it fails. Work that returns is done."""
+        pause = _FIRST_PAUSE
+        while True:
+            started = self._started = monotonic()
+            try:
+                await self._run()
+                return
+            except Exception:
+                _log.exception("`%s` failed and is started again in %g s", self.name, pause)
+            self.failures += 1
+            self._started = float("inf")
+            await asyncio.sleep(pause)
+            lasted = monotonic() - started > 2 * _LONGEST_PAUSE
+            pause = _FIRST_PAUSE if lasted else min(2 * pause, _LONGEST_PAUSE)
+
+
+_works: list[Work] = []
+"""All background work of this process."""
+
+
+def background_work() -> list[Work]:
+    """All background work of this process, for its health page."""
+    return list(_works)
+
+
+def in_background(stack: AsyncExitStack, run: Callable[[], Coroutine[object, object, None]]) -> Work:
+    """Run some work until the stack is closed, and start it again whenever it fails."""
+    work = Work(run)
+    _works.append(work)
+    task = asyncio.create_task(work.supervise())
+    stack.callback(lambda: _works.remove(work))
     stack.callback(task.cancel)
+    return work
 
 
 async def end_task(task: asyncio.Task[None]) -> None:
@@ -22,8 +76,3 @@ async def end_task(task: asyncio.Task[None]) -> None:
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=0.05)
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("background work of a service ended: %s", error, exc_info=error)

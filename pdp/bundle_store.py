@@ -63,7 +63,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    epoch: int
+    revision: int
     release: bytes
     packed: bytes
 
@@ -74,8 +74,8 @@ class BundleCache:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def save(self, epoch: int, release: bytes, packed: bytes) -> None:
-        write_whole(self.path, msgspec.msgpack.encode(_Kept(epoch, release, packed)))
+    def save(self, revision: int, release: bytes, packed: bytes) -> None:
+        write_whole(self.path, msgspec.msgpack.encode(_Kept(revision, release, packed)))
 
     def load(self, domain: str, trusted: Collection[PublicKey]) -> tuple[Entry, Released, bytes] | None:
         """A release and its packed bundle, verified anew; None if there is none. Raises ReleaseRefused."""
@@ -85,8 +85,8 @@ class BundleCache:
             return None
         except (OSError, msgspec.DecodeError) as error:
             raise ReleaseRefused(0, f"`{self.path}` cannot be read: {error}") from None
-        released = Released.open(kept.epoch, kept.release, domain, trusted)
-        return Entry(kept.epoch, kept.release, released), released, kept.packed
+        released = Released.open(kept.release, domain, trusted)
+        return Entry(kept.revision, kept.release, released), released, kept.packed
 
 
 def _files(folder: Path) -> Iterator[File]:

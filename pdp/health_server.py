@@ -23,7 +23,7 @@ def is_live(replica: Replica, now: float) -> bool:
 
 def is_ready(replica: Replica, now: float) -> bool:
     """Whether the replica should be given work."""
-    return is_live(replica, now) and replica.connection.ready and not replica.draining
+    return is_live(replica, now) and replica.connection.ready and replica.able and not replica.draining
 
 
 class ReplicaMetrics(Collector):

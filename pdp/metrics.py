@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pdp.follower_service import Follower
@@ -28,6 +28,16 @@ class PolicyMetrics(Collector):
             bool(follower.problem),
         )
         yield CounterMetricFamily("authfabric_policy_refused", "Releases refused.", follower.refusals)
+        released = follower.applied
+        info = InfoMetricFamily("authfabric_policy_release", "The release in force, by hash and signer.")
+        if released is not None:
+            info.add_metric([], {"hash": released.hash, "signer": str(released.signer)})
+        yield info
+        yield GaugeMetricFamily(
+            "authfabric_policy_lease_seconds",
+            "Seconds left of the lease on the release in force; negative when it has ended.",
+            -follower.stale_for,
+        )
 
 
 class ProviderMetrics(Collector):

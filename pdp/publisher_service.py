@@ -30,8 +30,8 @@ class NoSuchRelease(AuthFabricError):
 class ReleaseOvertaken(AuthFabricError):
     """Two released at once, and the other was first: `winner` is theirs."""
 
-    def __init__(self, expected: int, winner: Released | None, found: int) -> None:
-        theirs = f"release {found}"
+    def __init__(self, expected: int, winner: Released | None) -> None:
+        theirs = "another entry" if winner is None else f"release {winner.epoch}"
         if winner is not None:
             theirs += f" by `{winner.signer}`" + (
                 f" ({winner.release.message})" if winner.release.message else ""
@@ -42,7 +42,6 @@ class ReleaseOvertaken(AuthFabricError):
         )
         self.expected = expected
         self.winner = winner
-        self.found = found
 
 
 class ReasonNeeded(AuthFabricError):
@@ -104,9 +103,9 @@ class Publisher:
             raise ReasonNeeded(lavish)
         history = await self.history()
         if history and history[-1].released is None and not override:
-            raise ReleaseRefused(history[-1].epoch, history[-1].problem)
+            raise ReleaseRefused(0, history[-1].problem)
         last = next((each.released for each in reversed(history) if each.released), None)
-        if last is not None and last.release.bundle == bundle.hash and last.epoch == history[-1].epoch:
+        if last is not None and last.release.bundle == bundle.hash and last == history[-1].released:
             return Published(last, Difference(), new=False)
         difference = await asyncio.to_thread(Difference.between, await self._policies(last), policies)
         chunks = await self._store.put(await asyncio.to_thread(bundle.pack))
@@ -118,7 +117,6 @@ class Publisher:
             self._clock(),
             policies.manifest.name,
             message,
-            last.epoch if last else 0,
             last.hash if last else "",
             difference.effects,
             difference.whole,
@@ -126,7 +124,9 @@ class Publisher:
             difference.rearranged,
             force.strip() if lavish else "",
         )
-        return Published(await self._commit(release, history[-1].epoch if history else 0), difference)
+        return Published(
+            await self._commit(release, last, history[-1].revision if history else 0), difference
+        )
 
     async def rollback(self, epoch: int, message: str = "", force: str = "") -> Published:
         """Bring the bundle of an earlier release into force again, as a new release.
@@ -152,14 +152,14 @@ class Publisher:
         except (ContentMissing, BundleRefused, InvalidPolicies):
             return None
 
-    async def _commit(self, release: Release, newest: int) -> Released:
+    async def _commit(self, release: Release, last: Released | None, revision: int) -> Released:
         data = sign_release(release, self._identity)
         try:
-            epoch = await self._store.commit(self._domain, data, newest)
-        except Overtaken as error:
-            entry = (await self.history())[-1]
-            raise ReleaseOvertaken(newest, entry.released, error.found) from None
-        return Released.open(epoch, data, self._domain, self._trusted)
+            await self._store.commit(self._domain, data, revision)
+        except Overtaken:
+            winner = (await self.history())[-1].released
+            raise ReleaseOvertaken(last.epoch if last is not None else 0, winner) from None
+        return Released.open(data, self._domain, self._trusted)
 
 
 def _compiled(bundle: Bundle) -> PolicySet:

@@ -48,6 +48,10 @@ _log = logging.getLogger("authfabric.pdp")
 class CannotDecide(AuthFabricError):
     """Not now, and not here: others should be asked. It says nothing about the request."""
 
+    def __init__(self, problem: str, reason: Reason = Reason.BUSY) -> None:
+        super().__init__(problem)
+        self.reason = reason
+
 
 class Decider(Protocol):
     """What decides: an engine over policies, or anything that wraps one."""
@@ -85,10 +89,12 @@ class Replica:
         workers: int = 16,
         warrant: Warrant | None = None,
         observe: Observe | None = None,
+        able: Callable[[], bool] | None = None,
     ) -> None:
         """`max_queue` bounds the questions taken and not yet answered; `workers` the messages decided at once.
 
         With a warrant, askers that want to can tell that answers are from here. `observe` is told what was decided.
+        While it is not `able` to decide, it announces nothing and is not ready.
         """
         self.connection = connection
         self.decider = decider
@@ -102,6 +108,7 @@ class Replica:
         """How many questions were not decided, since their asker had stopped waiting."""
         self.draining = False
         self._observe = observe
+        self._able = able
         self._max_queue = max_queue
         self._workers = workers
         self._queue: asyncio.Queue[_Work] = asyncio.Queue()
@@ -149,6 +156,11 @@ class Replica:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def able(self) -> bool:
+        """Whether it has something to decide by."""
+        return self._able is None or self._able()
 
     @property
     def queued(self) -> int:
@@ -217,7 +229,8 @@ class Replica:
         except CannotDecide as error:
             _log.debug("%s; %d questions are left to others", error, len(requests))
             self.shed += len(requests)
-            return [None] * len(requests)
+            left = None if error.reason is Reason.BUSY else Decision(False, error.reason, detail=str(error))
+            return [left] * len(requests)
         except Exception:
             decisions = await asyncio.gather(*map(self._decide_alone, readable))
         if self._observe is not None:
@@ -267,7 +280,7 @@ class Replica:
             await asyncio.sleep(ANNOUNCE_SECONDS)
 
     def _announce(self, to: str = ANNOUNCE) -> None:
-        if self.draining:
+        if self.draining or not self.able:
             return
         with contextlib.suppress(NotConnected):
             self.connection.send(to, pack(self._announcement()))

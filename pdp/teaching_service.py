@@ -71,7 +71,7 @@ class Teacher:
     async def __aenter__(self) -> Self:
         wished = await self._connection.listen(wishes(self._domain), lambda s, r, data, h: self._hear(data))
         self._stack.push_async_callback(self._forget, wished)
-        in_background(self._stack, self._work())
+        in_background(self._stack, self._work)
         return self
 
     async def __aexit__(

@@ -153,6 +153,7 @@ class Asker:
         words = {
             Reason.NO_PDP: f"no PDP{trusted} serves `{thing}`",
             Reason.TIMEOUT: f"no PDP{trusted} answered for `{thing}` within {seconds:g} s",
+            Reason.STALE: f"no PDP that serves `{thing}` has a lease on its policies",
             Reason.BUSY: f"every PDP that serves `{thing}` was too busy for {seconds:g} s",
             Reason.NOT_CONNECTED: f"not connected to `{self.connection.address}`",
         }

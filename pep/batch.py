@@ -200,14 +200,16 @@ class Batch:
 
     def _settle(self, asked: list[Answer], decisions: Sequence[Decision | None], otherwise: Reason) -> None:
         """Pass decisions on. Where there is none, others are asked, and what is never answered is denied so."""
-        lacking = False
+        lacking, problem = False, ""
         for answer, decision in zip(asked, decisions, strict=True):
             if decision is None:
                 lacking = True
+            elif decision.reason is Reason.STALE:
+                lacking, otherwise, problem = True, Reason.STALE, decision.detail
             elif not answer.done():
                 answer.set_result(decision)
         if lacking:
-            self._reason = otherwise
+            self._reason, self._problem = otherwise, problem
             self._ask_the_others()
         elif asked is self.answers or all(answer.done() for answer in self.answers):
             self._finish()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TypeAlias
 
 from authz import Decision, Entity, InvalidRequest, Reason, Request
@@ -181,16 +182,17 @@ class Enforcer:
         return await asyncio.gather(*[self._ask(self._decide, r, terms, at_least) for r in requests])
 
     async def _ask(self, ask: Ask, request: Request, terms: Terms | None, at_least: int) -> Decision:
-        """Ask the PDPs, and learn from the answer."""
+        """Ask the PDPs, and learn from the answer. None counts that is older than the releases known here."""
         secondary = self.secondary
+        strategy, seconds = terms or self.asker.usual
+        deadline = monotonic() + seconds
         stamp = secondary.epoch if secondary is not None else 0
-        if at_least:
-            strategy, seconds = terms or self.asker.usual
+        decision = await ask(request, terms)
+        at_least = max(at_least, secondary.epoch if secondary is not None else 0)
+        if decision.decided and decision.epoch < at_least:
             decision = await ask_at_least(
-                lambda r, left: ask(r, (strategy, left)), request, seconds, at_least
+                lambda r, left: ask(r, (strategy, left)), request, deadline - monotonic(), at_least
             )
-        else:
-            decision = await ask(request, terms)
         return decision if secondary is None else secondary.settle(request, decision, stamp, at_least)
 
     def _decide(self, request: Request, terms: Terms | None) -> asyncio.Future[Decision]:

@@ -24,7 +24,7 @@ from sdp_cache.learning_service import Learning
 from sdp_cache.store import open_snapshot
 
 _log = logging.getLogger("authfabric.pep")
-_FAILURES = frozenset({Reason.NO_PDP, Reason.TIMEOUT, Reason.BUSY, Reason.NOT_CONNECTED})
+_FAILURES = frozenset({Reason.NO_PDP, Reason.TIMEOUT, Reason.BUSY, Reason.STALE, Reason.NOT_CONNECTED})
 
 
 class Secondary:

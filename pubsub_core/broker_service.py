@@ -156,7 +156,7 @@ class BrokerService:
         await self._door.open(stack)
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
-        for work in (self._tick(), self._keep_pace(), self._follow_types(), self._follow_revocations()):
+        for work in (self._tick, self._keep_pace, self._follow_types, self._follow_revocations):
             in_background(stack, work)
         stack.callback(self.links.leave)
         self.probed_at = monotonic()

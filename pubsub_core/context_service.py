@@ -39,7 +39,7 @@ class ContextTables:
             await self._store.refresh()
         self._home.on_ready.append(self._news.set)
         stack.callback(self._home.on_ready.remove, self._news.set)
-        in_background(stack, self._follow())
+        in_background(stack, self._follow)
 
     async def _follow(self) -> None:
         while True:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import monotonic, time
 
 from authz import AuthFabricError, Identity
@@ -68,7 +69,7 @@ class Sealing:
     async def start(self, stack: contextlib.AsyncExitStack, on_change: Callable[[], Awaitable[None]]) -> None:
         """Join, for as long as the stack is open; calls `on_change` when what can be read is something else."""
         await stack.enter_async_context(self.keys.running())
-        for work in (self._follow_groups(on_change), self._join_groups(), self._find_plans()):
+        for work in (partial(self._follow_groups, on_change), self._join_groups, self._find_plans):
             in_background(stack, work)
 
     def _mark_sealed(self, definition: EventType) -> None:

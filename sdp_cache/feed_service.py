@@ -1,7 +1,7 @@
 """An SDP's place in the policy feed: it follows the releases, asks the store how new they are, and says how far it is.
 
-Invariants: what is applied was released by a trusted key, step by step without a gap, or everything was forgotten; the
-lease runs from when this process itself asked the store, by its own clock; whatever is in the way, nothing is served.
+Invariants: those of `bus.follower_service`; what is applied was applied step by step without a gap, or everything was
+forgotten; whatever is in the way, nothing is served.
 """
 
 from __future__ import annotations
@@ -11,24 +11,16 @@ import contextlib
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
-from time import time
-from types import TracebackType
-from typing import Self
+from time import monotonic, time
 
 from authz import PublicKey
 from authz.change import Heartbeat
 from authz.release import Released
 from bus.connection import Connection
-from bus.errors import BusError
-from bus.feed import Feed
-from bus.membership import REPEAT_SECONDS, Membership
-from bus.messages import MemberStatus
-from bus.tasks import in_background
+from bus.feed import Entry
+from bus.follower_service import Member, ReleaseFollower
 from sdp_cache.lease import LeaseRules
 from sdp_cache.point import SecondaryPoint
-
-LOOK_SECONDS = 1.0
-"""How often the store is asked at least, besides whenever there is news; more often under a short lease."""
 
 _log = logging.getLogger("authfabric.sdp")
 
@@ -44,97 +36,73 @@ class Following:
     rules: LeaseRules
 
 
-class FeedFollower:
+class FeedFollower(ReleaseFollower):
     """Keeps a secondary point at the newest release: `async with FeedFollower(bus, point, following) as feed`."""
 
     def __init__(self, connection: Connection, point: SecondaryPoint, following: Following) -> None:
         rules = following.rules
-        # Others take us for gone when this is over: by then the last look, which may follow the last word, is over too.
-        lease = rules.seconds + rules.stale_for + REPEAT_SECONDS
-        status = MemberStatus(following.member, "sdp", following.domain, 0, lease=lease)
+        super().__init__(
+            connection,
+            Member(
+                following.member,
+                "sdp",
+                following.domain,
+                following.trusted,
+                rules.seconds,
+                overtime=rules.stale_for,
+            ),
+        )
         self._point = point
-        self._domain = following.domain
-        self._feed = Feed(connection, following.domain, following.trusted)
-        self._membership = Membership(connection, status)
-        self._look_seconds = min(LOOK_SECONDS, rules.seconds / 4)
-        self._asked = float("-inf")
-        self._stack = contextlib.AsyncExitStack()
-        self.applied: Released | None = None
-        """The release that the point stands at."""
+        self._clock = float("-inf")
         self.ready = asyncio.Event()
-        """Whether the point has found its place in the feed."""
-        self.problem = ""
-        """What is in the way of serving from cache, if anything is."""
+        """Whether the newest release is known."""
 
-    async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._feed)
-        await self._stack.enter_async_context(self._membership)
-        in_background(self._stack, self._follow())
-        return self
+    async def start(self, stack: contextlib.AsyncExitStack) -> None:
+        """Nothing: connecting does not wait for the store."""
+        self.feed.look_again()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
-
-    async def _follow(self) -> None:
-        while True:
-            self._say(await self._look())
-            await self._feed.news(self._look_seconds)
-
-    async def _look(self) -> str:
-        """Ask the store what is newest, and get there; returns what is in the way."""
-        asked, before = time(), self._asked
-        self._asked = asked
-        if asked < before and self.applied is not None:
+    async def step(self) -> bool:
+        now, before = time(), self._clock
+        self._clock = now
+        if now < before and self.applied is not None:
             # The clock was set back, so that leases taken before would last too long.
             self._restart(self.applied)
-        try:
-            newest = await self._feed.newest()
-            if newest is None or newest.released is None:
-                return newest.problem if newest else f"`{self._domain}` has no release yet"
-            beat = Heartbeat(newest.epoch, newest.released.release.sequence, asked)
-            return await self._catch_up(newest.released, beat) or newest.problem
-        except BusError as error:
-            return str(error)
-
-    async def _catch_up(self, newest: Released, beat: Heartbeat) -> str:
-        applied = self.applied
-        if applied is not None and applied.hash != newest.hash and beat.sequence <= applied.release.sequence:
-            self._restart(applied)  # there is no telling what the PDPs go by now
-            return (
-                f"the store says that release {newest.epoch}, number {beat.sequence}, is the newest, but number"
-                f" {applied.release.sequence} was applied here already; if it was set up anew, start this anew"
+        said = self.problem
+        done = await super().step()
+        if self.contradiction and self.applied is not None:
+            self._restart(self.applied)
+        if self.problem != said:
+            _log.log(
+                logging.WARNING if self.problem else logging.INFO,
+                "recycling of decisions in `%s`: %s",
+                self.member.domain,
+                self.problem or f"at {self.applied}",
             )
-        # If this is ahead, nothing is served from here on until what is missing has been applied.
-        self._point.hear(beat, time())
-        if applied is None or not await self._walk(applied, newest):
-            self._restart(newest)
-            self._point.hear(beat, time())
+        return done
+
+    async def apply(self, entry: Entry, released: Released, at: float) -> None:
+        # From here on nothing is served until what is missing has been applied.
+        self._point.hear(_beat(released, at), time())
+        if self.applied is None or not await self._walk(self.applied, released):
+            self._restart(released)
+
+    def confirm(self, released: Released, at: float) -> None:
+        super().confirm(released, at)
+        self._point.hear(_beat(released, at), time())
         self.ready.set()
-        return ""
 
     async def _walk(self, applied: Released, newest: Released) -> bool:
         """Apply what lies between, one after the other; False if it does not lead to the newest."""
-        if applied.hash == newest.hash:
-            return True
-        for each in [newest] if newest.follows(applied) else await self._feed.since(applied):
-            self._point.receive(each.release.sequence, each.change, time())
+        for each in [newest] if newest.follows(applied) else await self.feed.since(applied):
+            self._point.receive(each.epoch, each.change, time())
             self.applied = applied = each
         return applied.hash == newest.hash
 
     def _restart(self, released: Released) -> None:
-        self._point.restart(released.release.sequence, released.epoch, released.release.hierarchy)
+        self._point.restart(released.epoch, released.epoch, released.release.hierarchy)
         self.applied = released
 
-    def _say(self, problem: str) -> None:
-        """Acknowledge what is applied, and tell whoever waits for it what is in the way."""
-        if problem != self.problem:
-            self.problem = problem
-            _log.log(
-                logging.WARNING if problem else logging.INFO,
-                "recycling of decisions in `%s`: %s",
-                self._domain,
-                problem or f"at release {self._point.epoch}",
-            )
-        self._membership.say(self._point.epoch, problem)
+
+def _beat(released: Released, at: float) -> Heartbeat:
+    """The word of the store, by the clock that leases run by."""
+    return Heartbeat(released.epoch, released.epoch, time() - (monotonic() - at))

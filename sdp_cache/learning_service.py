@@ -49,7 +49,7 @@ class Learning:
             for subject in {lessons(topic) for topic in self._topics}
         ]
         self._stack.push_async_callback(self._forget, subscriptions)
-        in_background(self._stack, self._keep_wishing())
+        in_background(self._stack, self._keep_wishing)
         return self
 
     async def __aexit__(

@@ -17,6 +17,7 @@ from authfabric.settings import cache_folder, find_url
 from authfabric.terminal import Exit, Url, fail, run
 from authfabric.warrants import Chain, Key, find_warrant
 from authz import AuthFabricError
+from bus.follower_service import DEFAULT_LEASE
 from bus.scopes import DEFAULT_DOMAIN, Scope
 from bus.subjects import token
 from pdp.bundle_store import BundleCache, read_entities
@@ -52,12 +53,14 @@ def serve(
     domain: Annotated[
         str, typer.Option(help="Whose releases to follow; and where prefixes, objects and tuples lie.")
     ] = DEFAULT_DOMAIN,
-    max_age: Annotated[
-        float | None,
+    lease: Annotated[
+        float,
         typer.Option(
-            help="Stop answering when the policy store was not heard for so many seconds. Default: never."
+            min=0.0,
+            help="Seconds to answer for after the policy store last confirmed that the policies are the newest;"
+            " 0: without limit, so that a revocation may never reach this replica.",
         ),
-    ] = None,
+    ] = DEFAULT_LEASE,
     cache: Annotated[
         Path | None,
         typer.Option(
@@ -121,7 +124,7 @@ def serve(
             trusted_keys(trust),
             member,
             BundleCache(cache or cache_file(where, domain)),
-            max_age,
+            lease or None,
         )
         known = read_entities(entities or [])
         providers = read_provider_file(attributes) if attributes else ()

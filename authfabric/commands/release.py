@@ -17,7 +17,8 @@ from authfabric.settings import CONNECT_SECONDS, find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say_table
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
-from bus.feed import Entry
+from authz.release import Released
+from bus.feed import Entry, Feed
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.publisher_service import Published, Publisher
@@ -28,7 +29,7 @@ Key = Annotated[
 ]
 Message = Annotated[str, typer.Option("--message", "-m", help="Why: shown in the history.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until everyone who applies policies has this.")]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for them.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for them; leases of 15 s end within.")]
 
 Force = Annotated[
     str | None,
@@ -46,7 +47,7 @@ def push(
     policies: Annotated[Path, typer.Argument(help="A folder of policies, or a bundle that `build` made.")],
     message: Message = "",
     wait: Wait = False,
-    timeout: Timeout = 20.0,
+    timeout: Timeout = 30.0,
     override: Annotated[
         bool, typer.Option("--override", help="Push even if the newest release cannot be verified.")
     ] = False,
@@ -61,8 +62,8 @@ def push(
 
     They are checked, packed, signed and stored; every replica verifies them, compiles them and changes over at once.
     Refused are errors that `policy check` reports, and a folder in which a case of `policy test` fails.
-    Exit code 0: released, and with --wait applied by everyone. 1: released, but not everyone has applied it. 3: not
-    released.
+    Exit code 0: released, and with --wait in force: everyone has applied it, or can decide no more by an older one. 1:
+    released, and not in force everywhere yet. 3: not released.
     """
     identity, trusted = _keys(key, trust)
     reason = reason_of(force)
@@ -79,7 +80,7 @@ def rollback(
     epoch: Annotated[int, typer.Argument(help="The release to go back to, as `policy list` shows it.")],
     message: Message = "",
     wait: Wait = False,
-    timeout: Timeout = 20.0,
+    timeout: Timeout = 30.0,
     force: Force = None,
     domain: Domain = DEFAULT_DOMAIN,
     key: Key = None,
@@ -119,17 +120,17 @@ async def _release(publisher: _Publisher, work: Work, timeout: float | None, jso
     url, domain, identity, trusted = publisher
     async with (
         connect(url, name="policy", connect_seconds=CONNECT_SECONDS) as bus,
-        watching(bus, domain) as watch,
+        watching(bus, Feed(bus, domain, trusted)) as watch,
     ):
         published = await work(Publisher(bus, domain, identity, trusted, time))
         if not json:
             _say(published)
-        epoch = published.released.epoch
-        rollout = await watch.wait(epoch, timeout, quiet=json) if timeout is not None else None
+        released = published.released
+        rollout = await watch.wait(released, timeout, quiet=json) if timeout is not None else None
     if json:
         print_json(_release_document(published, rollout))
     elif rollout is not None:
-        _say_rollout(rollout, domain, epoch)
+        _say_rollout(rollout, domain, released)
     if rollout is not None and not rollout.complete:
         raise typer.Exit(Exit.DENIED)
 
@@ -170,22 +171,29 @@ def _say(published: Published) -> None:
         out.print(f"in force already, as release [bold]{released.epoch}[/]", highlight=False)
 
 
-def _say_rollout(rollout: Rollout, domain: str, epoch: int) -> None:
+def _say_rollout(rollout: Rollout, domain: str, released: Released) -> None:
+    for name in rollout.lapsed:
+        out.print(f"[yellow]silent[/]: {name}; its lease has ended, so it decides nothing", highlight=False)
     if rollout.complete:
         out.print(f"[green]complete[/]: applied by {', '.join(rollout.applied)}", highlight=False)
     elif not rollout.applied and not rollout.stragglers:
         out.print(f"[red]not complete[/]: nobody who applies policies of `{domain}` was heard")
     else:
-        out.print(f"[red]not complete[/]: release {epoch} is not applied by", highlight=False)
+        out.print(f"[red]not complete[/]: {released} is not applied by", highlight=False)
         for name, why in rollout.stragglers.items():
             out.print(f"  [bold]{name}[/]: {why}", highlight=False)
+        if rollout.bound is None:
+            out.print("someone of them has no lease, and may go on by an older release for good")
+        else:
+            out.print(f"their leases end within {rollout.bound:.0f} s: from then on no older release counts")
 
 
 def _release_document(published: Published, rollout: Rollout | None) -> dict[str, object]:
     difference = published.difference
     return {
         "epoch": published.released.epoch,
-        "sequence": published.released.release.sequence,
+        "hash": published.released.hash,
+        "signer": str(published.released.signer),
         "bundle": published.released.release.bundle,
         "new": published.new,
         "added": difference.added,
@@ -197,12 +205,13 @@ def _release_document(published: Published, rollout: Rollout | None) -> dict[str
 
 def _document(entry: Entry) -> dict[str, object]:
     if entry.released is None:
-        return {"epoch": entry.epoch, "verified": False, "problem": entry.problem}
+        return {"epoch": None, "revision": entry.revision, "verified": False, "problem": entry.problem}
     release = entry.released.release
     return {
         "epoch": entry.epoch,
+        "revision": entry.revision,
         "verified": True,
-        "sequence": release.sequence,
+        "hash": entry.released.hash,
         "at": release.at,
         "name": release.name,
         "message": release.message,
@@ -214,7 +223,7 @@ def _document(entry: Entry) -> dict[str, object]:
 
 def _row(entry: Entry) -> tuple[str, ...]:
     if entry.released is None:
-        return str(entry.epoch), "", "", "[red]not verified[/]", f"[red]{printable(entry.problem)}[/]"
+        return "?", "", "", "[red]not verified[/]", f"[red]{printable(entry.problem)}[/]"
     release = entry.released.release
     when = datetime.fromtimestamp(release.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     signer = str(entry.released.signer)

@@ -119,7 +119,7 @@ async def _serve(
         contextlib.AsyncExitStack() as stack,
     ):
         if held is not None:
-            in_background(stack, held.keep_renewed())
+            in_background(stack, held.keep_renewed)
         port = stack.enter_context(serve_health(replica, health_port, more=[EnforcerMetrics(pep)]))
         _say_ready(url, scope, port, json)
         await stop.wait()

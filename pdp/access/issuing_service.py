@@ -81,7 +81,7 @@ class IssuingService:
         await enter(responding(self._bus, [RENEW], self._answer, busy=busy, queue="access"))
         if self._roles is not None:
             await enter(self._roles.hearing_changes(self._on_change))
-            for work in (self._look_at_all(), self._look_again()):
+            for work in (self._look_at_all, self._look_again):
                 in_background(self._stack, work)
         await self._bus.flush()
         return self

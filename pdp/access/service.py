@@ -98,7 +98,7 @@ class AccessService:
             )
             await self._callout.listen(_CALLOUT, self._on_arrival, _QUEUE)
             await self._callout.flush()
-            in_background(stack, self._watch())
+            in_background(stack, self._watch)
             self._stack = stack.pop_all()
         return self
 

@@ -24,6 +24,7 @@ from bus.attributes import EntityAttributes, announce_changes, serve_attributes
 from bus.connection import Connection
 from bus.envelope import pack
 from bus.errors import BusError
+from bus.follower_service import ReleaseFollower
 from bus.record_store import RecordChanged, RecordStore
 from bus.responder import responding
 from bus.role_messages import Command, Outcome, command_seal, unpack_said
@@ -62,8 +63,12 @@ class RoleServing:
 class RoleService:
     """`async with RoleService(bus, serving) as service`, and `service.adopt(policies, epoch)` whenever they change."""
 
-    def __init__(self, bus: Connection, serving: RoleServing) -> None:
+    def __init__(
+        self, bus: Connection, serving: RoleServing, releases: ReleaseFollower | None = None
+    ) -> None:
+        """With `releases`, it serves only under their lease."""
         self._bus = bus
+        self._releases = releases
         self._serving = serving
         self._name = service_name(serving.domain)
         self._below = token(serving.domain)
@@ -91,7 +96,7 @@ class RoleService:
         listening = await self._store.listen(self._news.set, self._below)
         self._stack.push_async_callback(listening.cancel)
         await self._look()
-        in_background(self._stack, self._follow())
+        in_background(self._stack, self._follow)
         busy = pack(Outcome(problem="too many questions at once"))
         await enter(
             responding(
@@ -124,6 +129,8 @@ class RoleService:
         left = self._heard + self._serving.lease - monotonic()
         if not self._adopted:
             raise RolesUnavailable("there are no policies yet")
+        if self._releases is not None and self._releases.stale_for > 0:
+            raise RolesUnavailable(f"the lease on the policies has ended: {self._releases.problem}")
         if left <= 0:
             raise RolesUnavailable(self.problem or f"the store was not heard for {self._serving.lease:g} s")
         self.keeper.advance(time())

@@ -12,14 +12,15 @@ from authz.release import Release, Released, ReleaseRefused, sign_release
 ANN, EVE = Identity.generate(), Identity.generate()
 
 
-def released(sequence: int = 1, epoch: int = 7, domain: str = "shop", by: Identity = ANN, **more) -> Released:
+def released(sequence: int = 1, domain: str = "shop", by: Identity = ANN, **more) -> Released:
     data = sign_release(Release(domain, sequence, "b" * 64, (), 0.0, **more), by)
-    return Released.open(epoch, data, "shop", {ANN.public})
+    return Released.open(data, "shop", {ANN.public})
 
 
-def test_a_release_says_what_it_changes_under_the_epoch_the_store_gave_it():
+def test_a_release_says_what_it_changes_and_its_number_is_the_epoch():
     effect = Touched(Equal(Path("object"), "/a"))
-    assert released(2, 9, previous=7, effects=(effect,)).change == PolicyChange(9, 7, (effect,))
+    assert released(2, effects=(effect,)).change == PolicyChange(2, 1, (effect,))
+    assert released(2).epoch == 2
 
 
 @pytest.mark.parametrize("how", [{"by": EVE}, {"domain": "bank"}])
@@ -30,6 +31,6 @@ def test_a_release_by_a_stranger_or_for_another_domain_is_refused(how):
 
 def test_a_release_follows_only_the_one_it_names():
     first = released(1)
-    assert released(2, 9, before=first.hash).follows(first)
-    assert not released(3, 9, before=first.hash).follows(first)
-    assert not released(2, 9, before="0" * 64).follows(first)
+    assert released(2, before=first.hash).follows(first)
+    assert not released(3, before=first.hash).follows(first)
+    assert not released(2, before="0" * 64).follows(first)

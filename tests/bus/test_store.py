@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from time import monotonic
 
 import pytest
 
@@ -137,3 +138,27 @@ async def test_in_a_cluster_releases_survive_the_loss_of_a_node():
 
 async def _once_there_is_a_leader(work):
     return await once_it_works(work, StoreUnavailable)
+
+
+async def test_a_leader_that_is_cut_off_tells_how_old_its_word_is():
+    async with cluster(3, jetstream=True) as nodes, Connection(nodes[0].url) as first:
+        await _once_there_is_a_leader(lambda: ReleaseStore(first).commit("shop", b"one", 0))
+        named = (await ReleaseStore(first).position()).leader
+        (leader,) = [node for node in nodes if named.startswith(f"{node.name} ")]
+        async with Connection(leader.url) as bus:
+            store = ReleaseStore(bus)
+            assert (await store.position()).age < 3.0
+            for node in nodes:
+                if node is not leader:
+                    node.freeze()
+            cut = monotonic()
+
+            async def told() -> float:
+                age = (await store.position()).age
+                assert age > 4.0
+                return age
+
+            assert await once_it_works(told, AssertionError) >= monotonic() - cut - 1.0
+            for node in nodes:
+                if node is not leader:
+                    node.thaw()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, suppress
 
-from bus.tasks import end_task, in_background
-from tests.waiting import eventually
+from bus.tasks import background_work, end_task, in_background
+from tests.waiting import PATIENCE, eventually
 
 
 async def test_background_work_ends_with_its_stack():
@@ -17,7 +17,7 @@ async def test_background_work_ends_with_its_stack():
             ended.set()
 
     async with AsyncExitStack() as stack:
-        in_background(stack, work())
+        in_background(stack, work)
         await asyncio.sleep(0)
         assert not ended.is_set()
     await eventually(ended.is_set)
@@ -28,13 +28,13 @@ async def test_an_error_that_ends_background_work_is_logged(caplog):
         raise RuntimeError("out of luck")
 
     async with AsyncExitStack() as stack:
-        in_background(stack, work())
+        in_background(stack, work)
         await eventually(lambda: "out of luck" in caplog.text)
 
 
 async def test_work_that_is_merely_cancelled_is_not_reported(caplog):
     async with AsyncExitStack() as stack:
-        in_background(stack, asyncio.sleep(3600))
+        in_background(stack, lambda: asyncio.sleep(3600))
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert caplog.text == ""
@@ -50,3 +50,23 @@ async def test_a_task_that_takes_a_cancellation_for_its_own_is_cancelled_again()
     await asyncio.sleep(0)
     await end_task(task)
     assert task.cancelled()
+
+
+async def test_work_that_fails_is_started_again_and_counts_as_down_meanwhile():
+    failing, again = [True], asyncio.Event()
+
+    async def work() -> None:
+        if failing:
+            raise RuntimeError("the handler is closed")
+        again.set()
+        await asyncio.Event().wait()
+
+    async with AsyncExitStack() as stack:
+        running = in_background(stack, work)
+        await eventually(lambda: running.failures > 1)
+        assert running.down
+        assert running in background_work()
+        failing.clear()
+        await asyncio.wait_for(again.wait(), PATIENCE)
+        await eventually(lambda: not running.down)
+    assert running not in background_work()

@@ -20,6 +20,35 @@ _ANY_TIME = Edit("authz/spki/use.py", "if not capability.validity.covers(use.at)
 
 MEMBERS = [
     without(
+        "tests/authfabric/test_restored_store.py"
+        "::test_a_push_into_a_store_that_was_emptied_is_not_complete_and_the_old_policies_end",
+        "bus/follower_service.py",
+        "if newest.epoch < latest.epoch:",
+        "if newest.epoch < latest.epoch and False:",
+        Edit("bus/follower_service.py", "if newest.follows(latest):", "if newest.follows(latest) or True:"),
+    ),
+    without(
+        "tests/authfabric/test_restored_store.py"
+        "::test_another_release_of_the_same_number_after_a_restore_is_never_called_complete",
+        "bus/follower_service.py",
+        "if newest.epoch == latest.epoch:",
+        "if False:",
+        Edit("bus/follower_service.py", "if newest.follows(latest):", "if True:"),
+    ),
+    without(
+        "tests/bus/test_store.py::test_a_leader_that_is_cut_off_tells_how_old_its_word_is",
+        "bus/store.py",
+        "ages[others - 1])",
+        "0.0)",
+    ),
+    without(
+        "tests/bus/test_rollcall.py"
+        "::test_the_number_of_a_release_does_not_count_without_its_hash_nor_where_something_is_wrong",
+        "bus/rollcall.py",
+        "self.status.release in releases and self.status.ok",
+        'f"hash of {self.status.epoch}" in releases',
+    ),
+    without(
         "tests/bus/test_rollcall.py::test_nobody_says_in_anothers_name_how_far_that_one_is",
         "bus/rollcall.py",
         " or not status.authentic:",
@@ -423,8 +452,8 @@ ENTITLEMENT = [
     without(
         f"{_ISSUING}test_a_replica_that_starts_later_revokes_what_should_have_been",
         "pdp/access/issuing_service.py",
-        "for work in (self._look_at_all(), self._look_again()):",
-        "for work in (self._look_again(),):",
+        "for work in (self._look_at_all, self._look_again):",
+        "for work in (self._look_again,):",
     ),
     without(
         f"{_ISSUING}test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_lost",

@@ -10,7 +10,8 @@ from time import monotonic
 
 import pytest
 
-import pdp.follower_service
+import bus.feed
+import bus.follower_service
 from authz import Entity, Identity, Request
 from authz.release import Release, sign_release
 from bus import Connection, NatsServer
@@ -46,8 +47,8 @@ class World:
         return Publisher(self.bus, "shop", identity, {ANN.public, EVE.public}, lambda: 0.0)
 
     @contextlib.asynccontextmanager
-    async def follower(self, max_age: float | None = None) -> AsyncIterator[Follower]:
-        following = Following("shop", {ANN.public}, "pdp-1", self.cache, max_age)
+    async def follower(self, lease: float | None = None) -> AsyncIterator[Follower]:
+        following = Following("shop", {ANN.public}, "pdp-1", self.cache, lease)
         async with (
             Connection(self.server.url) as bus,
             Follower(bus, following, lambda *given: self.build(*given)) as follower,
@@ -128,9 +129,7 @@ async def release_unchecked(world: World, bad: Bundle) -> None:
     publisher = world.publisher()
     last = (await publisher.history())[-1].released
     chunks = await publisher._store.put(bad.pack())
-    release = Release(
-        "shop", last.release.sequence + 1, bad.hash, chunks, 0.0, previous=last.epoch, before=last.hash
-    )
+    release = Release("shop", last.release.sequence + 1, bad.hash, chunks, 0.0, before=last.hash)
     await publisher._store.commit("shop", sign_release(release, ANN), last.epoch)
 
 
@@ -157,7 +156,7 @@ async def test_content_that_arrives_late_is_waited_for(world):
         last = (await publisher.history())[-1].released
         chunks = await publisher._store.put(late.pack())
         await world.bus.jetstream().purge_stream("KV_authfabric-content")
-        release = Release("shop", 2, late.hash, chunks, 0.0, previous=last.epoch, before=last.hash)
+        release = Release("shop", 2, late.hash, chunks, 0.0, before=last.hash)
         await publisher._store.commit("shop", sign_release(release, ANN), last.epoch)
         await eventually(lambda: "does not have the content" in follower.problem)
         await publisher._store.put(late.pack())
@@ -180,14 +179,14 @@ async def test_while_the_store_is_away_the_last_verified_release_is_taken_from_d
 async def test_what_lies_on_disk_is_verified_like_everything_else(world):
     await world.publisher(EVE).push(bundle("bob"))
     entry = (await world.publisher().history())[-1]
-    world.cache.save(entry.epoch, entry.data, bundle("bob").pack())
+    world.cache.save(entry.revision, entry.data, bundle("bob").pack())
     async with NatsServer() as without_store:
         world.server = without_store
         async with world.follower() as follower:
-            assert follower.in_force is None
+            assert follower.made is None
         world.cache.path.write_bytes(b"junk")
         async with world.follower() as follower:
-            assert follower.in_force is None
+            assert follower.made is None
 
 
 async def test_a_store_that_went_back_in_time_is_not_followed(world):
@@ -201,18 +200,19 @@ async def test_a_store_that_went_back_in_time_is_not_followed(world):
         world.server = anew
         async with world.follower() as follower:
             assert await decide(follower) == (False, newest.released.epoch)
-            await eventually(lambda: "number 2 was verified here already" in follower.problem)
+            await eventually(lambda: "gone back to release 1" in follower.problem)
 
 
-async def test_with_a_maximum_age_nothing_is_decided_while_the_store_is_away(world, monkeypatch):
+async def test_under_a_lease_nothing_is_decided_while_the_store_is_away(world, monkeypatch):
     later = 0.0
-    monkeypatch.setattr(pdp.follower_service, "monotonic", lambda: monotonic() + later)
+    for module in (bus.follower_service, bus.feed):
+        monkeypatch.setattr(module, "monotonic", lambda: monotonic() + later)
     published = await world.publisher().push(bundle("bob"))
-    async with world.follower(max_age=60.0) as follower:
+    async with world.follower(lease=60.0) as follower:
         assert await decide(follower) == (True, published.released.epoch)
         await world.server.stop()
         later = 100.0
-        with pytest.raises(CannotDecide, match="was not heard"):
+        with pytest.raises(CannotDecide, match="the lease on release 1"):
             await decide(follower)
         await world.server.start()
         answer = await once_it_works(lambda: decide(follower), CannotDecide)
@@ -268,7 +268,7 @@ class TestPublishing:
             await world.publisher().push(bundle("ann"))
         second = await world.publisher().push(bundle("ann"), override=True)
         assert second.released.release.sequence == 2
-        assert second.released.release.previous == first.released.epoch
+        assert second.released.release.before == first.released.hash
 
     async def test_only_a_verified_release_can_be_gone_back_to(self, world):
         await world.publisher().push(bundle("bob"))

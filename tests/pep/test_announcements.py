@@ -27,7 +27,7 @@ class OnlyOnce(Gated):
 
     async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
         if self.entered.is_set():
-            raise CannotDecide
+            raise CannotDecide("not here")
         return await super().decide_many(requests)
 
 

@@ -251,15 +251,15 @@ async def test_a_broker_cut_off_from_the_policy_feed_delivers_nothing_until_it_h
     north = await place.broker("north", lease=1.5)
     writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
     subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
-    newest = Feed.newest
+    look = Feed.look
 
     async def away(self):
         raise StoreUnavailable("it is away")
 
-    monkeypatch.setattr(Feed, "newest", away)
+    monkeypatch.setattr(Feed, "look", away)
     await eventually(lambda: north.broker.held)
     await publisher.publish(score=1)
     await asyncio.sleep(0)
     assert subscriber.unread == 0
-    monkeypatch.setattr(Feed, "newest", newest)
+    monkeypatch.setattr(Feed, "look", look)
     assert await take(subscriber, 1) == [{"score": 1}]

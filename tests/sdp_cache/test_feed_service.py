@@ -14,9 +14,11 @@ from authz.change import Touched
 from authz.predicate import Equal, Path
 from authz.release import Release, Released, sign_release
 from bus import Connection, NatsServer
+from bus.errors import StoreUnavailable
+from bus.feed import Look
 from bus.messages import unpack_member_status
 from bus.store import ReleaseStore
-from bus.subjects import members
+from bus.subjects import RELEASES, members
 from sdp_cache import LeaseRules, SecondaryPoint, feed_service
 from sdp_cache.feed_service import FeedFollower, Following
 from tests.waiting import eventually
@@ -51,15 +53,14 @@ class World:
             "",
             (),
             0.0,
-            previous=last.epoch if last else 0,
             before=last.hash if last else "",
             effects=(Touched(Equal(Path("subject"), about)),),
             hierarchy={"boss": ("clerk",)},
         )
         newest = await self.store.newest("shop")
         data = sign_release(release, by)
-        epoch = await self.store.commit("shop", data, newest.epoch if newest else 0)
-        return Released.open(epoch, data, "shop", {by.public})
+        await self.store.commit("shop", data, newest.revision if newest else 0)
+        return Released.open(data, "shop", {by.public})
 
     @contextlib.asynccontextmanager
     async def sdp(self, rules: LeaseRules = LeaseRules(60.0)) -> AsyncIterator[Sdp]:
@@ -118,20 +119,25 @@ async def test_what_it_missed_while_cut_off_it_applies_in_order(world):
     async with world.sdp() as sdp:
         await eventually(lambda: sdp.feed.applied == first)
         sdp.learn()
-        await sdp.feed._feed._subscription.cancel()
-        follow, sdp.feed._look_seconds = sdp.feed._look, 0.01
-        gate = []
-
-        async def closed() -> str:
-            return await follow() if gate else "cut off"
-
-        sdp.feed._look = closed
-        await eventually(lambda: sdp.feed.problem == "cut off")
-        second = await world.release(first, about="cal")
-        third = await world.release(second, about="nobody")
-        gate.append(True)
+        async with cut_off(sdp):
+            second = await world.release(first, about="cal")
+            third = await world.release(second, about="nobody")
         await eventually(lambda: sdp.feed.applied == third)
         assert (sdp.serves(BOB), sdp.serves(CAL)) == (True, False)
+
+
+@contextlib.asynccontextmanager
+async def cut_off(sdp: Sdp) -> AsyncIterator[None]:
+    """The store does not answer the SDP meanwhile."""
+    look, sdp.feed._look_seconds = sdp.feed.feed.look, 0.01
+
+    async def unanswered() -> Look:
+        raise StoreUnavailable("cut off")
+
+    sdp.feed.feed.look = unanswered
+    await eventually(lambda: "cut off" in sdp.feed.problem)
+    yield
+    sdp.feed.feed.look = look
 
 
 async def test_where_history_does_not_reach_back_everything_is_forgotten(world):
@@ -139,8 +145,11 @@ async def test_where_history_does_not_reach_back_everything_is_forgotten(world):
     async with world.sdp() as sdp:
         await eventually(lambda: sdp.feed.applied == first)
         sdp.learn()
-        forked = await world.release(Released(first.epoch, first.release, first.signer, "another"), about="x")
-        await eventually(lambda: sdp.feed.applied == forked)
+        async with cut_off(sdp):
+            second = await world.release(first, about="x")
+            third = await world.release(second, about="x")
+            await world.bus.jetstream().purge_stream(f"KV_{RELEASES}", keep=1)
+        await eventually(lambda: sdp.feed.applied == third)
         assert not sdp.serves()
         sdp.learn()
         assert sdp.serves()
@@ -153,9 +162,19 @@ async def test_a_store_that_goes_back_ends_the_lease(world):
         await eventually(lambda: sdp.feed.applied == second)
         sdp.learn()
         await world.release(first, about="x")  # number 2 again, and another one
-        await eventually(lambda: "applied here already" in sdp.feed.problem)
+        await eventually(lambda: "in place of release 2" in sdp.feed.problem)
         assert not sdp.serves()
         sdp.learn()
+        assert not sdp.serves()
+
+
+async def test_a_release_that_does_not_descend_from_what_is_applied_ends_the_lease(world):
+    first = await world.release(None)
+    async with world.sdp() as sdp:
+        await eventually(lambda: sdp.feed.applied == first)
+        sdp.learn()
+        await world.release(Released(first.release, first.signer, "another"), about="x")
+        await eventually(lambda: "does not descend" in sdp.feed.problem)
         assert not sdp.serves()
 
 
@@ -198,7 +217,7 @@ async def test_a_clock_that_is_set_back_does_not_prolong_the_lease(world, monkey
         sdp.learn()
         assert sdp.serves()
         monkeypatch.setattr(feed_service, "time", lambda: time() - 3600.0)
-        sdp.feed._feed.look_again()
+        sdp.feed.feed.look_again()
         await eventually(lambda: sdp.point.answer(BOB, time() - 3600.0) is None)
         sdp.learn()
         await eventually(lambda: sdp.point.answer(BOB, time() - 3600.0) is not None)

@@ -10,7 +10,7 @@ from pdp.bundle_store import read_folder
 
 
 def released(bundle: str) -> Released:
-    return Released(2, Release("default", 2, bundle, (), at=1.0), Identity.generate().public, "")
+    return Released(Release("default", 2, bundle, (), at=1.0), Identity.generate().public, "")
 
 
 def test_questions_are_about_the_examples_only_where_they_are_in_force():
