@@ -1,4 +1,8 @@
-"""Principals are Ed25519 keys, written in the text form NATS uses (nkeys), so one key serves both."""
+"""Principals are Ed25519 keys, written in the text form NATS uses (nkeys).
+
+What an identity signs begins with a prefix that says what it is, and nothing else begins with. Nothing is signed that
+another party chose as a whole, and no secret comes of a signature: for another purpose there is `derive`.
+"""
 
 from __future__ import annotations
 

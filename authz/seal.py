@@ -45,6 +45,8 @@ class Seal(Generic[T]):
 
     def __init__(self, purpose: str, kind: type[T]) -> None:
         self._purpose = purpose
+        if "\0" in purpose:  # it would end the prefix early, where that of another purpose ends
+            raise ValueError(f"a purpose must have no NUL: {purpose!r}")
         self._domain = f"authfabric {purpose} 1\0".encode()
         self._decode = msgspec.msgpack.Decoder(kind).decode
 

@@ -48,3 +48,8 @@ def test_a_signed_value_of_another_type_is_refused():
     with pytest.raises(InvalidSignature):
         SEAL.open(Seal("test", str).sign("a", ANN), {ANN.public})
     assert msgspec.msgpack.decode(SEAL.sign({}, ANN))[1] == str(ANN.public)
+
+
+def test_no_purpose_can_be_made_to_begin_as_another():
+    with pytest.raises(ValueError, match="no NUL"):
+        Seal("test 1\0 and more", str)
