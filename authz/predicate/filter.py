@@ -18,6 +18,7 @@ from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import (
     TRUE,
     And,
+    AnyComparison,
     Contains,
     Equal,
     Exists,
@@ -33,6 +34,7 @@ from authz.predicate import (
     Relate,
     Scalar,
     Suffix,
+    strict,
 )
 from authz.predicate.terms import OrderName
 from authz.syntax import Language, constant, place
@@ -61,7 +63,12 @@ def parse_filter(text: str, source: str = "") -> Predicate:
 
 
 def _parse(text: str, source: str) -> Predicate:
-    return _LANGUAGE.parse(text, source)
+    return opening(_LANGUAGE.parse(text, source))
+
+
+def opening(predicate: Predicate) -> Predicate:
+    """A condition by which something is let through: `NOT` of a comparison with what is missing is false too."""
+    return strict(predicate, _there)
 
 
 _read = lru_cache(maxsize=4096)(_parse)
@@ -168,8 +175,16 @@ def _unlike(predicate: Predicate) -> tuple[Path, Operand] | None:
 
 def _unequal(path: Path, operand: Operand) -> Predicate:
     """It is another value: so there must be one, on both sides."""
-    other = (Exists(operand),) if isinstance(operand, Path) and operand.root == EVENT else ()
+    other = (Exists(operand),) if isinstance(operand, Path) and operand.root != PARAMETER else ()
     return And((Exists(path), *other, Not(_equal(path, operand))))
+
+
+def _there(test: AnyComparison) -> tuple[Predicate, ...]:
+    """That what is compared is there; types of events see to the rest. Terms that are asked for alone are facts."""
+    if isinstance(test, Equal) and not test.path.root and test.value is True:
+        return ()
+    sides = (test.path, test.other) if isinstance(test, Relate) else (test.path,)
+    return tuple(Exists(each) for each in sides if each.root != PARAMETER)
 
 
 def _equal(path: Path, operand: Operand) -> Predicate:

@@ -2,6 +2,9 @@
 
 What can be said in two ways is read as one: `prescribe.drug_id` in a rule about `prescribe` is its `drug_id`,
 `fluent(treating, x)` is `treating(x)`, and `subject.x` is `user.x`.
+
+What is missing opens nothing: in a condition that lets something through (ALLOW, AUTO REPLAY, FILTER) `NOT` of a
+comparison with it is false; in one that withholds or alters (RESTRICT, TRANSFORM) it is true.
 """
 
 from __future__ import annotations
@@ -16,7 +19,16 @@ from lark.visitors import merge_transformers
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, Path, Predicate, Scalar, depth, map_paths
-from authz.predicate.filter import EVENT, MAX_FILTER, ROOTS, USER, WORDS, FilterReader, read_constant
+from authz.predicate.filter import (
+    EVENT,
+    MAX_FILTER,
+    ROOTS,
+    USER,
+    WORDS,
+    FilterReader,
+    opening,
+    read_constant,
+)
 from authz.rules.syntax import (
     Allow,
     AllowDuring,
@@ -83,10 +95,10 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         kind = Asking(" ".join(asking.lower().split()))
         if rate is not None and kind is not Asking.REPLAY:
             raise InvalidSyntax("`AT MOST` limits replay only: write `ALLOW REPLAY OF`", *place(asking))
-        return Allow(type_, kind, _within(type_, where), rate)
+        return Allow(type_, kind, opening(_within(type_, where)), rate)
 
     def allow_during(self, fluent: Token, where: Predicate | None) -> AllowDuring:
-        return AllowDuring(str(fluent), where or TRUE)
+        return AllowDuring(str(fluent), opening(where or TRUE))
 
     def rate(self, count: Token, span: Token) -> Rate:
         number = read_constant(count)
@@ -97,7 +109,7 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
     def restrict(
         self, type_: str, where: Predicate | None, filter_: Predicate, overrides: Names | None
     ) -> Restrict:
-        return Restrict(type_, _within(type_, filter_), _within(type_, where), overrides or ())
+        return Restrict(type_, opening(_within(type_, filter_)), _within(type_, where), overrides or ())
 
     def transformation(
         self,
@@ -123,7 +135,7 @@ class _Reader(Transformer[Token, tuple[Rule, ...]]):
         trigger_where: Predicate | None,
     ) -> AutoReplay:
         own = (_within(type_, where), _within(type_, filter_), _within(trigger, trigger_where))
-        return AutoReplay(type_, trigger, start, end, during, *own)
+        return AutoReplay(type_, trigger, start, end, during, *map(opening, own))
 
     @v_args(inline=True, meta=True)
     def fluent(

@@ -52,6 +52,29 @@ async def test_what_is_not_permitted_is_refused_and_what_is_restricted_is_restri
     assert 'attributes headline, place; where exists headline and not headline == "secret"' in said
 
 
+async def test_an_event_without_the_attribute_passes_no_negated_comparison(place):
+    kind = await place.define("News", *NEWS)
+    await place.release(
+        rule("ann", subject_id="ann") + rule("bob", "[{filter: \"NOT place = 'Vault'\"}]", subject_id="bob")
+    )
+    await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    theirs = await reader.subscriber(kind.name)
+    chosen = await reader.subscriber(kind.name, "NOT score > 3")
+    publisher = await writer.publisher(kind.name)
+    await wanted(publisher)
+    for event in (
+        {"headline": "kept", "place": "Vault", "score": 1},
+        {"headline": "nowhere", "score": 1},
+        {"headline": "unrated", "place": "Soho"},
+        {"headline": "open", "place": "Soho", "score": 1},
+    ):
+        await publisher.publish(**event)
+    await publisher.flush()
+    assert [each["headline"] for each in await take(theirs, 2)] == ["unrated", "open"]
+    assert [each["headline"] for each in await take(chosen, 1)] == ["open"]
+
+
 async def test_generic_predicates_are_looked_at_by_the_clients_own_broker(place):
     kind = await place.define("News", *NEWS)
     even = "{predicate: multiple-of, with: {value: event.score, factor: 2}, filter: 'score >= 1 and score <= 10'}"

@@ -50,7 +50,7 @@ def test_rules_with_a_piece_changed_are_rules_or_wrong_syntax(data):
     [
         "(" * 5000 + "x = 1",
         "NOT " * 5000 + "x = 1",
-        "NOT " * 40 + "x = 1",
+        "(x = 1 OR (y = 2 AND " * 20 + "z = 3" + "))" * 20,
         "f(" * 5000 + ")" * 5000,
         "f(" * 20 + ")" * 20,
         "x = 1" + " AND y = 2" * (MOST_TEXT // 10),

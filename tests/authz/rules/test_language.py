@@ -23,7 +23,7 @@ from authz.predicate import (
     Prefix,
     Relate,
 )
-from authz.predicate.filter import parse_filter, write_filter
+from authz.predicate.filter import opening, parse_filter, write_filter
 from authz.rules import (
     Allow,
     AllowDuring,
@@ -165,6 +165,8 @@ conditions: st.SearchStrategy[Predicate] = st.recursive(
     ),
     max_leaves=6,
 )
+opened = conditions.map(opening)
+"""Conditions by which something is let through."""
 types = st.lists(names, max_size=2).map(lambda more: ".".join(["t", *more]))
 labels = st.lists(names, max_size=2).map(tuple)
 whens = st.none() | moments | st.integers(0, 4 * 10**9).map(float)
@@ -172,20 +174,20 @@ triggers = st.lists(
     st.builds(Trigger, types, st.just(("a", "b")), st.just(TRUE) | conditions), min_size=1, max_size=2
 )
 bodies = st.one_of(
-    st.builds(AllowDuring, names, st.just(TRUE) | conditions),
-    st.builds(Allow, types, st.sampled_from(Asking), st.just(TRUE) | conditions),
+    st.builds(AllowDuring, names, st.just(TRUE) | opened),
+    st.builds(Allow, types, st.sampled_from(Asking), st.just(TRUE) | opened),
     st.builds(
-        Allow, types, st.just(Asking.REPLAY), conditions,
+        Allow, types, st.just(Asking.REPLAY), opened,
         st.builds(Rate, st.integers(1, 10**6), st.integers(1, 10**6)),
     ),
-    st.builds(Restrict, types, conditions, st.just(TRUE) | conditions, labels),
+    st.builds(Restrict, types, opened, st.just(TRUE) | conditions, labels),
     st.builds(
         Transform, types, types, st.sampled_from(Point), st.lists(calls, min_size=1, max_size=3).map(tuple),
         st.just(TRUE) | conditions, labels,
     ),
     st.builds(
         AutoReplay, types, types, whens, whens, st.none() | st.builds(During, calls, st.booleans()),
-        st.just(TRUE) | conditions, st.just(TRUE) | conditions, st.just(TRUE) | conditions,
+        st.just(TRUE) | opened, st.just(TRUE) | opened, st.just(TRUE) | opened,
     ),
     st.builds(
         FluentRule, names, st.just(("p", "q")), triggers.map(tuple), triggers.map(tuple), st.sampled_from(Scope)
@@ -198,7 +200,7 @@ def test_every_rule_is_read_back_as_it_was(rule):
     assert parse_rules(write_rule(rule)) == (rule,)
 
 
-@given(conditions)
+@given(opened)
 def test_a_filter_is_read_back_as_it_was(condition):
     rule = Rule(Allow("t", Asking.REPLAY, condition))
     assert parse_rules(f"ALLOW REPLAY OF t WHERE {write_filter(condition)}") == (rule,)
@@ -219,3 +221,16 @@ def test_what_was_expected_is_said_in_words_wherever_a_text_breaks_off():
         with pytest.raises(InvalidSyntax) as caught:
             parse_rules(text[: word.start()] + "§", "x.rules")
         assert "\\" not in str(caught.value)
+
+
+def test_what_is_missing_opens_nothing_and_escapes_no_restriction():
+    allow, restrict, transform = parse_rules(
+        "ALLOW SUBSCRIPTION TO t WHERE NOT (ward = 'a' AND NOT ward = user.ward)\n"
+        "RESTRICT DELIVERY OF t WHERE NOT ward = 'a' FILTER NOT grade IN (1, 2)\n"
+        "TRANSFORM EVENT t TO u ON notify EXECUTE drop(name) WHERE NOT ward = 'a'"
+    )
+    ward, of_user, grade = Path("event", ("ward",)), Path("user", ("ward",)), Path("event", ("grade",))
+    missing = Not(Equal(ward, "a"))
+    assert allow.body.where == Or((And((Exists(ward), missing)), Relate(ward, "==", of_user)))
+    assert restrict.body.where == transform.body.where == missing
+    assert restrict.body.filter == And((Exists(grade), Not(In(grade, (1, 2)))))
