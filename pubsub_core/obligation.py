@@ -22,7 +22,7 @@ from msgspec import structs
 
 from authz.errors import InvalidSyntax
 from authz.predicate import TRUE, And, Equal, Predicate
-from authz.predicate.filter import EVENT, parse_filter
+from authz.predicate.filter import EVENT, opening, parse_filter
 from authz.rules import Point
 from authz.spki import Authority, Capability, Grant, Right
 from pubsub_core.binding import bind_filter
@@ -86,7 +86,7 @@ class Reader:
         alone = structs.replace(capability, authority=Authority.of(grant))
         forced: dict[str, object] = {}
         terms: list[Predicate] = []
-        for term in map(self._bound, grant.where):
+        for term in map(self._bound, map(opening, grant.where)):
             if self._right is Right.PUBLISH and isinstance(term, Equal) and len(term.path.keys) == 1:
                 forced[str(term.path.keys[0])] = term.value
             else:

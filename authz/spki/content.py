@@ -45,6 +45,7 @@ from authz.predicate import (
     map_paths,
     paths,
     satisfiable,
+    strict,
 )
 from authz.spki.errors import InvalidCapability
 from authz.spki.resource import Kind as ResourceKind
@@ -116,8 +117,11 @@ def measure(terms: tuple[Predicate, ...], grants: int = 1) -> None:
 
 @lru_cache(maxsize=4096)
 def holds(kind: ResourceKind, where: tuple[Predicate, ...]) -> Callable[[Content], bool]:
-    """The function that says whether all terms hold of a piece of content."""
-    return compile_predicate(And(where), _LAYOUTS.get(kind, EVENT))
+    """The function that says whether all terms hold of a piece of content.
+
+    What is missing opens nothing: `not` of a comparison with it is false too. The terms stay as they were signed.
+    """
+    return compile_predicate(strict(And(where)), _LAYOUTS.get(kind, EVENT))
 
 
 def about_events(term: Predicate) -> Predicate:
@@ -134,9 +138,14 @@ _LAYOUTS: dict[ResourceKind, Layout[Any]] = {ResourceKind.TYPE: EVENT, ResourceK
 
 def _supersedes(other: Predicate, term: Predicate) -> bool:
     """Whether `term` says nothing beside `other`; of two that say the same, the first in order is kept."""
-    if other == term or not covers(term, other):
+    if other == term or not _covers(term, other):
         return False
-    return not covers(other, term) or _encode(other) < _encode(term)
+    return not _covers(other, term) or _encode(other) < _encode(term)
+
+
+def _covers(wide: Predicate, narrow: Predicate) -> bool:
+    """As the terms are written, and as they are meant."""
+    return covers(wide, narrow) and covers(strict(wide), strict(narrow))
 
 
 def _comparisons(term: Predicate, depth: int) -> Iterator[AnyComparison]:

@@ -39,6 +39,15 @@ def test_content_that_is_not_granted_is_refused():
     assert fault(camera, Use(Right.PUBLISH, "a.B", 0, {})) is Fault.CONTENT
 
 
+def test_content_without_the_attribute_passes_no_negated_condition():
+    text = 'type: a.B\naction: publish\nwhere: not (event.numberplate starts with "DIPL")'
+    camera = holding(text)
+    assert fault(camera, Use(Right.PUBLISH, "a.B", 0, {"numberplate": "AE05 XYZ"})) is None
+    for content in ({"numberplate": "DIPL 1"}, {}, {"numberplate": 7}):
+        assert fault(camera, Use(Right.PUBLISH, "a.B", 0, content)) is Fault.CONTENT
+    assert str(camera.authority.grants[0].where[0]) == 'not event.numberplate starts with "DIPL"'
+
+
 def test_without_content_the_conditions_come_back_to_be_enforced():
     tracker = holding('type: a.B\naction: subscribe\nattributes: numberplate = "AE05 XYZ"')
     granted = permit(tracker, Use(Right.SUBSCRIBE, "a.B", 0), {}).grant
