@@ -206,17 +206,17 @@ async def fabric(
     async with contextlib.AsyncExitStack() as stack:
         folder = keys or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-")))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        url, local = configured_url(), None
+        url, local, root = configured_url(), None, root or Identity.generate()
         if url is None and secure:
             local = LocalDomain.find(folder / "domain")
             extra = local.configuration()
             server = NatsServer(port=port, jetstream=jetstream or True, extra=extra)
             url = (await stack.enter_async_context(server)).url
-            local = local.at_url(url)
+            local = local.at_url(url).trusting(root.public)
             await stack.enter_async_context(local.serving(audit=bool(jetstream)))
         elif url is None:
             url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
-        running = Fabric(url, root or Identity.generate(), folder, policies, local)
+        running = Fabric(url, root, folder, policies, local)
         stack.push_async_callback(running.stop)
         await running.add_all([f"pdp-{n}" for n in range(1, replicas + 1)])
         yield running

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time
 
 from authfabric import passphrase
-from authz import Identity
+from authz import Identity, PublicKey
 from authz.spki import parse_authority
 from bus.certificates import Lifetime
 from bus.credentials_store import write_credentials
@@ -55,6 +55,10 @@ class LocalDomain:
 
     def at_url(self, url: str) -> LocalDomain:
         return LocalDomain(self.folder.at_url(url), self.domain)
+
+    def trusting(self, root: PublicKey) -> LocalDomain:
+        """The same domain, in which the word of this key counts too: credentials name it."""
+        return LocalDomain(self.folder.trusting([root]), self.domain)
 
     @contextlib.asynccontextmanager
     async def serving(self, audit: bool = False) -> AsyncIterator[AccessService]:

@@ -11,7 +11,8 @@ import msgspec
 from authz import PublicKey
 from bus.address import DEFAULT_URL, configured_url
 from bus.credentials_store import VARIABLE, find_credentials
-from pep.trust_store import TRUST_VARIABLE, Keys, configured_keys
+from pep import NobodyTrusted
+from pep.trust_store import configured_keys, read_keys
 
 DEFAULT_POLICIES = Path(__file__).parent / "defaults" / "policies"
 CONNECT_SECONDS = 2.0
@@ -81,9 +82,18 @@ def find_url(given: str | None = None) -> str:
     return named or (running.url if running else DEFAULT_URL)
 
 
-def find_trust(given: Iterable[str] | None, url: str) -> Keys:
-    """Whose word counts at a server: the keys given, the environment's, or the running `up`'s; otherwise nobody's."""
+def find_trust(given: Iterable[str] | None, url: str) -> frozenset[PublicKey]:
+    """Whose word counts at a server: the keys given, the environment's, the running `up`'s, or the credentials'.
+
+    Raises InvalidKey, CredentialsRefused, or NobodyTrusted if there are none.
+    """
+    if given:
+        return read_keys(given)
     running = find_running()
-    if given or TRUST_VARIABLE in os.environ or running is None or running.url != url or not running.root:
-        return list(given) if given else configured_keys()
-    return [running.root]
+    if not (keys := configured_keys()) and running is not None and running.url == url and running.root:
+        keys = read_keys([running.root])
+    if not keys and (found := find_credentials(url)) is not None:
+        keys = found.credentials.trust
+    if not keys:
+        raise NobodyTrusted(url)
+    return keys

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -16,7 +18,18 @@ from authfabric.capability_files import read, replace
 from authfabric.keys import load_or_make, own_identity, policy_key_file
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey
-from authz.spki import Capability, Certificate, Validity, parse_authority, parse_chain, unparse_chain
+from authz.spki import (
+    Capability,
+    Certificate,
+    Right,
+    Validity,
+    decode_chain,
+    parse_authority,
+    parse_chain,
+    unparse_chain,
+)
+from bus.credentials import Credentials
+from bus.credentials_store import VARIABLE, find_credentials, read_credentials
 from bus.keystore import load_key
 from pdp.warrant import Warrant
 
@@ -52,6 +65,8 @@ class Held:
     chain: Path | None = None
     written: tuple[int, int] | None = None
     """How the file was when it was read."""
+    read: Callable[[Path, Identity], tuple[Certificate, ...]] = lambda path, holder: _read_chain(path, holder)
+    """Reads the capabilities in the file anew."""
 
     async def keep_renewed(self) -> None:
         """Show what the file says whenever it is replaced: so a right is renewed while its holder answers."""
@@ -61,20 +76,22 @@ class Held:
             if (written := _written(self.chain)) == seen:
                 continue
             try:
-                self.warrant.renew(_read_chain(self.chain, self.warrant.identity), time())
+                self.warrant.renew(self.read(self.chain, self.warrant.identity), time())
             except AuthFabricError as error:
                 _log.warning("the right to decide is not renewed: %s", error)
             seen = written
 
 
 def find_warrant(key: Path | None, chain: Path | None) -> Held | None:
-    """The right that files give, or this user's own key for the occasion; None if there is neither.
+    """The right that files or credentials give, or this user's own key for the occasion; None if there is none.
 
-    Raises KeyFileRefused, InvalidKey, FileRefused, InvalidSyntax or MalformedCertificate.
+    Raises KeyFileRefused, InvalidKey, FileRefused, InvalidSyntax, MalformedCertificate or CredentialsRefused.
     """
     if key is None:
         if chain is not None:
             raise InvalidKey("`--chain` needs `--key`: the key that the capabilities were issued to")
+        if (held := _by_credentials()) is not None:
+            return held
         if not policy_key_file().exists():
             return None
         holder = Identity.generate()
@@ -82,6 +99,29 @@ def find_warrant(key: Path | None, chain: Path | None) -> Held | None:
     file, identity = chain or key.with_suffix(".cap"), load_key(key, passphrase.known)
     written = _written(file)
     return Held(Warrant(identity, _read_chain(file, identity), time()), file, written)
+
+
+def _by_credentials() -> Held | None:
+    """The right that the credentials give which the environment names, if they give one."""
+    if VARIABLE not in os.environ or (found := find_credentials()) is None:
+        return None
+    given, file = found.credentials, found.credentials.file
+    written = None if file is None else _written(file)
+    chain = _whole_chain(given)
+    if not chain or not any(each.allows(Right.DECIDE) for each in chain[-1].unverified().authority.grants):
+        return None
+    return Held(
+        Warrant(given.identity, chain, time()),
+        file,
+        written,
+        lambda path, holder: _whole_chain(read_credentials(path).credentials),
+    )
+
+
+def _whole_chain(given: Credentials) -> tuple[Certificate, ...]:
+    """The capabilities in credentials, after the links by which their issuer holds what it grants."""
+    chains = (given.holding, given.chain)
+    return tuple(link for each in chains if each for link in decode_chain(each))
 
 
 def give_warrant(folder: Path, name: str, root: Identity) -> list[str]:

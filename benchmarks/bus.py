@@ -19,7 +19,7 @@ from nats.aio.client import Client
 
 from benchmarks.harness import at_least, at_most, main
 from bus.server import NatsServer
-from pep import Enforcer, Strategy
+from pep import UNVERIFIED, Enforcer, Strategy
 
 PROMISES = {
     "rtt_ratio": at_most(1.1),
@@ -161,14 +161,17 @@ async def against_raw(url: str) -> dict[str, float]:
     """Round trip and throughput, fabric and plain request/reply in turn, so that a slow moment strikes both."""
     raw_rtt, rtt = [], []
     client = await nats.connect(url)
-    async with replicas(url, 1, "domain:default"), Enforcer.connect(url, deadline=5.0) as pep:
+    async with (
+        replicas(url, 1, "domain:default"),
+        Enforcer.connect(url, deadline=5.0, trust=UNVERIFIED) as pep,
+    ):
         await checked(pep, 0)
         for _ in range(ROUNDS):
             raw_rtt.append(await median(lambda: client.request("raw", PAYLOAD), 800))
             rtt.append(await median(lambda: checked(pep, 7), 800))
         raw, one_scope = await rates(client, pep)
     scopes = [f"prefix:/{area}" for area in AREAS]
-    async with replicas(url, 1, *scopes), Enforcer.connect(url, deadline=5.0) as pep:
+    async with replicas(url, 1, *scopes), Enforcer.connect(url, deadline=5.0, trust=UNVERIFIED) as pep:
         raw_beside, four_scopes = await rates(client, pep)
     await client.close()
     return {
@@ -199,7 +202,7 @@ async def under_hedging(url: str) -> dict[str, float]:
     """What hedging costs when nothing is wrong, and what it saves when a replica is frozen."""
     async with (
         replicas(url, 3, "domain:default") as running,
-        Enforcer.connect(url, strategy=Strategy.HEDGE) as pep,
+        Enforcer.connect(url, strategy=Strategy.HEDGE, trust=UNVERIFIED) as pep,
     ):
         await failures(pep, 2_000)  # learn how long answers take
         before = sum([await replica.evaluations() for replica in running])
@@ -215,7 +218,7 @@ async def by_subscriptions(url: str) -> dict[str, float]:
     """The round trip on the object's own subject, with 100 and with 10,000 objects subscribed by the PDP."""
     few, many = [f"object:/few/{n}" for n in range(100)], [f"object:/many/{n}" for n in range(10_000)]
     times: dict[int, list[float]] = {100: [], 10_000: []}
-    async with Enforcer.connect(url, deadline=5.0) as pep:
+    async with Enforcer.connect(url, deadline=5.0, trust=UNVERIFIED) as pep:
         for _ in range(3):
             for count, scopes in ((100, few), (10_000, many)):
                 thing = scopes[50].removeprefix("object:")

@@ -26,7 +26,7 @@ from benchmarks.admission import admission
 from benchmarks.bus import OBJECTS, checked, median, rate, replicas
 from benchmarks.harness import at_least, at_most, best, best_of_each, main
 from bus.server import NatsServer
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 
 PROMISES = {"auth_rtt_ratio": at_most(1.1), "auth_throughput_ratio": at_least(0.85)}
 
@@ -62,7 +62,7 @@ async def authentication() -> dict[str, float]:
     async with (
         NatsServer() as server,
         replicas(server.url, 1, "domain:default", root=seed),
-        connect(server.url) as plain,
+        connect(server.url, trust=UNVERIFIED) as plain,
         connect(server.url, trust=[Identity.from_seed(seed).public]) as authenticated,
     ):
         peps = {"plain": plain, "authenticated": authenticated}

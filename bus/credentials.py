@@ -40,6 +40,10 @@ class Credentials:
     """When its TLS certificate ends, in Unix time; None if that is not known."""
     file: Path | None = None
     """Where they came from: what is renewed is kept there."""
+    trust: frozenset[PublicKey] = frozenset()
+    """Whose word counts at the servers they are for: about releases, and about who may decide."""
+    holding: bytes = b""
+    """The links before the chain, by which its issuer holds what it grants."""
 
     @property
     def token(self) -> str:

@@ -1,8 +1,8 @@
 """Credentials in a file: everything a principal needs to connect, for its own eyes only.
 
 One file holds the servers' address, the private key (encrypted or not), the capability chain, the TLS certificates
-of the holder and those of the authorities that certify servers. It is found by what the environment says, or in the
-place where `authfabric up` leaves one.
+of the holder, those of the authorities that certify servers, and the keys whose word counts there. It is found by what
+the environment says, or in the place where `authfabric up` leaves one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from authz import AuthFabricError, Identity
+from authz import AuthFabricError, Identity, PublicKey
 from authz.spki import (
     Certificate,
     MalformedCertificate,
@@ -57,6 +57,10 @@ class CredentialsFile(msgspec.Struct, frozen=True):
     """The holder's TLS certificate, then those between it and the authorities; PEM."""
     authorities: str = ""
     """Who certifies servers; PEM. Without it, links are not encrypted."""
+    trust: tuple[str, ...] = ()
+    """The public keys whose word counts there: about releases, and about who may decide."""
+    holding: str = ""
+    """The links before the capability, by which its issuer holds what it grants; a chain in its text form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +87,16 @@ def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) ->
     try:
         file = msgspec.json.decode(read_private(path), type=CredentialsFile)
         identity = unlock(path, file.key.encode(), passphrase or _configured_passphrase)
-        chain = encode_chain(parse_chain(file.capability, str(path))) if file.capability else b""
+        chain, holding = (
+            encode_chain(parse_chain(each, str(path))) if each else b""
+            for each in (file.capability, file.holding)
+        )
         tls = client_context(identity, file.certificate, file.authorities) if file.authorities else None
         until = certificate_end(file.certificate) if tls is not None else None
+        trust = frozenset(map(PublicKey.parse, file.trust))
     except (msgspec.DecodeError, ssl.SSLError, AuthFabricError, MalformedCertificate) as error:
         raise CredentialsRefused(path, str(error)) from None
-    return Found(file.url, Credentials(identity, chain, tls, until, path))
+    return Found(file.url, Credentials(identity, chain, tls, until, path, trust, holding))
 
 
 def keep_renewed(credentials: Credentials, certificate: str) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from authz import Identity
 from authz.predicate import Path
+from authz.spki import Capability, parse_authority
 from bus import Connection, NatsServer, Scope
 from bus.attributes import hearing_changes
 from bus.roles import RoleClient, service_name
@@ -20,6 +21,7 @@ from pdp.policy_set import PolicySet
 from pdp.provider_service import BusProvider
 from pdp.providers import Remembering
 from pdp.service import Replica
+from pdp.warrant import Warrant
 from pep import Enforcer
 
 surgery, ann, hospital = Identity.generate(), Identity.generate(), Identity.generate()
@@ -32,6 +34,9 @@ doctor(d)*, [treats(d, p)]* |- treating(d, p)
 treating(d, p) |- privilege(read, "/patients/{{p}}/record")
 """
 PEOPLE = f"subjects: {{ann: {{key: {ann.public}}}}}"
+PDP = Identity.generate()
+MAY_DECIDE = Capability(surgery.public, PDP.public, False, parse_authority("object: *\naction: decide"))
+WARRANT = Warrant(PDP, [MAY_DECIDE.sign(surgery)], time.time())
 POLICIES = PolicySet.read(Bundle.of([File("surgery.oasis", RULES), File("people.entities.yaml", PEOPLE)]))
 
 
@@ -51,7 +56,7 @@ async def start(stack: AsyncExitStack, url: str) -> Connection:
     known = Remembering(asks, time.time, 2.0, lifetime=60.0)
     await stack.enter_async_context(hearing_changes(bus, asks.name, surgery.public, known.forget))
     point = PolicyPoint(POLICIES, providers=[known])
-    await stack.enter_async_context(Replica(bus, point, [Scope.parse("domain:default")]))
+    await stack.enter_async_context(Replica(bus, point, [Scope.parse("domain:default")], warrant=WARRANT))
     return bus
 
 
@@ -62,7 +67,7 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(NatsServer(jetstream=True))
         bus = await start(stack, server.url)
-        pep = await stack.enter_async_context(Enforcer.connect(server.url))
+        pep = await stack.enter_async_context(Enforcer.connect(server.url, trust=[surgery.public]))
 
         async def may_read() -> str:
             return "may" if (await pep.check("ann", "/patients/p7/record", "read")).allowed else "may not"

@@ -1,9 +1,19 @@
 """The policy enforcement point: what a service embeds."""
 
 from pep.enforcer import Enforcer
-from pep.errors import AccessDenied
+from pep.errors import AccessDenied, NobodyTrusted
 from pep.strategy import Strategy
 from pep.sync import SyncEnforcer
+from pep.trust_store import UNVERIFIED
 from sdp_cache import LeaseRules, Recycling
 
-__all__ = ["AccessDenied", "Enforcer", "LeaseRules", "Recycling", "Strategy", "SyncEnforcer"]
+__all__ = [
+    "UNVERIFIED",
+    "AccessDenied",
+    "Enforcer",
+    "LeaseRules",
+    "NobodyTrusted",
+    "Recycling",
+    "Strategy",
+    "SyncEnforcer",
+]

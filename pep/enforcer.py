@@ -23,7 +23,7 @@ from pep.errors import AccessDenied
 from pep.revocation_watch import RevocationWatch
 from pep.secondary import Secondary, learning, secondary_point
 from pep.strategy import Strategy
-from pep.trust_store import Keys, configured_keys, read_keys
+from pep.trust_store import Trust, trusted_roots
 from sdp_cache import LeaseRules, Recycling
 
 Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
@@ -64,7 +64,7 @@ class Enforcer:
         credentials: Credentials | None = None,
         name: str = "pep",
         connect_seconds: float = 5.0,
-        trust: Keys | None = None,
+        trust: Trust = None,
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | None = None,
@@ -78,20 +78,20 @@ class Enforcer:
         `authfabric up` left for its server. `deadline` is how many seconds a check may take, unless a call says
         otherwise.
 
-        `trust` says whose word counts in the domain, as keys or files of keys; otherwise AUTHFABRIC_TRUST does. With
-        it only PDPs that one of those keys empowered to decide are believed, whatever else arrives; and answers are
-        recycled under the lease while the domain's releases can be followed. `recycling=None` always asks. A snapshot
-        that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
+        `trust` says whose word counts in the domain, as keys or files of keys; otherwise AUTHFABRIC_TRUST does, or the
+        credentials. Only PDPs that one of those keys empowered to decide are believed, whatever else arrives; and
+        answers are recycled under the lease while the domain's releases can be followed. Raises NobodyTrusted if
+        nothing says whom to believe; `trust=UNVERIFIED` believes whoever answers. `recycling=None` always asks. A
+        snapshot that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
 
         `learn` names topics, such as `prefix:/sales` or `roles:clerk,nurse`: what PDPs answer others about those is
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
         """
-        trusted = configured_keys() if trust is None else read_keys(trust)
+        connection = connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
+        trusted = trusted_roots(trust, connection.credentials, connection.address)
         async with contextlib.AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            bus = await enter(
-                connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
-            )
+            bus = await enter(connection)
             asker = Asker(bus, domain=domain, strategy=strategy, seconds=deadline, roots=trusted)
             if asker.authenticity is not None:
                 watch = await enter(RevocationWatch(bus, asker.authenticity, trusted))

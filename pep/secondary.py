@@ -82,10 +82,10 @@ class Secondary:
 
 @cache
 def _warn_of_no_trust() -> None:
-    """Say what a service misses, once in its life."""
+    """Say what a service does without, once in its life."""
     _log.warning(
-        "every decision is asked for, and whoever answers is believed: no key is trusted. Name whose word counts by"
-        " %s or `trust=`, such as the key that `authfabric up` prints; `recycling=None` says that this is meant",
+        "whoever answers is believed, and every decision is asked for: `trust=UNVERIFIED` says so. Name whose word"
+        " counts by %s or `trust=`, such as the key that `authfabric up` prints",
         TRUST_VARIABLE,
     )
 
@@ -99,9 +99,9 @@ async def secondary_point(
     rules: LeaseRules,
 ) -> AsyncIterator[Secondary | None]:
     """An SDP for the length of a block; None if it may answer nothing, since there is nobody whose releases count."""
+    if not trusted:
+        _warn_of_no_trust()
     if recycling is None or not trusted:
-        if recycling is not None:
-            _warn_of_no_trust()
         yield None
         return
     point = SecondaryPoint(recycling, rules)

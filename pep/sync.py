@@ -15,7 +15,7 @@ from bus.credentials import Credentials
 from bus.scopes import DEFAULT_DOMAIN
 from pep.enforcer import DEFAULT_LEASE, DEFAULT_RECYCLING, DEFAULT_SECONDS, Enforcer
 from pep.strategy import Strategy
-from pep.trust_store import Keys
+from pep.trust_store import Trust
 from sdp_cache import LeaseRules, Recycling
 
 Result = TypeVar("Result")
@@ -79,7 +79,7 @@ class SyncEnforcer:
         credentials: Credentials | None = None,
         name: str = "pep",
         connect_seconds: float = 5.0,
-        trust: Keys | None = None,
+        trust: Trust = None,
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | None = None,

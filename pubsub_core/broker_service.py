@@ -17,7 +17,7 @@ from bus.errors import BadMessage, BusError, NotConnected
 from bus.link import connect
 from bus.revocations import RevocationFeed
 from bus.tasks import in_background
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from pubsub_core.broker import Broker
 from pubsub_core.calls import Calls
 from pubsub_core.catalogue import Catalogue
@@ -294,7 +294,7 @@ async def serve_broker(serving: Serving) -> AsyncIterator[BrokerService]:
             home,
             domain=serving.domain,
             name=serving.name,
-            trust=tuple(map(str, serving.policies)),
+            trust=UNVERIFIED if serving.unverified else tuple(serving.policies),
             credentials=serving.home_access,
             deadline=PDP_SECONDS,
         ) as pep,

@@ -28,7 +28,7 @@ class Serving:
     clients: Mapping[str, Collection[PublicKey]]
     """The domains whose credentials count, each with the keys that sign them."""
     policies: Collection[PublicKey] = ()
-    """Whose releases of policies are followed; with none, decisions are asked for and never revisited."""
+    """Whose PDPs are believed, and whose releases of policies are followed."""
     roots: Collection[PublicKey] = ()
     """Those who may vouch for brokers for any type, besides the owners of types."""
     vouches: tuple[bytes, ...] = ()
@@ -62,3 +62,5 @@ class Serving:
     """The server of its own domain, where PDPs are asked and policies followed, if it is another than `url`."""
     home_access: BusCredentials | None = None
     """What lets it connect there, if that is another than what lets it connect to the network."""
+    unverified: bool = False
+    """Whether it believes whichever PDP answers: only where nobody else can speak."""

@@ -10,16 +10,17 @@ from rich.markup import escape
 
 from authfabric.settings import CONNECT_SECONDS, find_trust, find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say
-from authz import AuthFabricError, Decision, Entity, InvalidRequest, PublicKey, Reason, Request
+from authz import AuthFabricError, Decision, Entity, InvalidRequest, Reason, Request
 from authz.errors import InvalidKey
 from authz.request import Attributes
 from bus.errors import NotConnected
+from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.explain import Explanation
 from pdp.explain_service import ask_why
-from pep import Enforcer, Strategy
+from pep import UNVERIFIED, Enforcer, NobodyTrusted, Strategy
 from pep.asker import check_encodable
-from pep.trust_store import read_keys
+from pep.trust_store import Trust
 
 
 def ask(
@@ -48,9 +49,12 @@ def ask(
         typer.Option(
             metavar="KEY|FILE",
             help="A public key, or a file of them: only PDPs that it empowered are believed. Default: AUTHFABRIC_TRUST,"
-            " or the key of the `up` that runs here.",
+            " the key of the `up` that runs here, or those in your credentials.",
         ),
     ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Believe whoever answers, whatever is trusted.")
+    ] = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -71,10 +75,13 @@ def ask(
     except InvalidRequest as error:
         fail(error, Exit.USAGE)
     where = find_url(url)
+    keys: Trust = None
     try:
-        keys = read_keys(find_trust(trust, where))
+        keys = UNVERIFIED if insecure else find_trust(trust, where)
     except InvalidKey as error:
         fail(error, Exit.USAGE)
+    except NobodyTrusted:
+        pass  # whether there is a server at all is said first
     run(_ask(request, explain, domain, deadline, strategy, where, keys, json))
 
 
@@ -85,11 +92,14 @@ async def _ask(
     deadline: float,
     strategy: Strategy,
     url: str,
-    trust: frozenset[PublicKey],
+    trust: Trust,
     json: bool,
 ) -> None:
     explanation = None
     try:
+        if trust is None:
+            async with connect(url, name="ask", connect_seconds=CONNECT_SECONDS):
+                fail(NobodyTrusted(url), Exit.USAGE)
         async with Enforcer.connect(
             url,
             trust=trust,

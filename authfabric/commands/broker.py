@@ -34,6 +34,7 @@ from bus.keystore import load_key, load_public_key
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import link_all
+from pep import NobodyTrusted
 from pep.trust_store import read_keys
 from pubsub_core.broker_service import BrokerService, serve_broker
 from pubsub_core.credential import Credential, issue
@@ -76,9 +77,13 @@ def serve(
             "--trust",
             metavar="KEY|FILE",
             help="Whose releases of policies and tables of context count, and whose PDPs. Repeatable."
-            " Default: AUTHFABRIC_TRUST, or the key of the `up` that runs here.",
+            " Default: AUTHFABRIC_TRUST, the key of the `up` that runs here, or those in its credentials.",
         ),
     ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Believe whichever PDP answers, and follow nobody's releases."),
+    ] = False,
     roots: Annotated[
         list[str] | None,
         typer.Option(
@@ -178,7 +183,7 @@ def serve(
             domain,
             identity,
             _clients(clients),
-            read_keys(find_trust(trust, home or where)),
+            frozenset() if insecure else find_trust(trust, home or where),
             read_keys(roots or []),
             tuple(read_signed(path) for path in vouches or []),
             tuple(load_key(path, passphrase.known) for path in owner_keys or []),
@@ -194,6 +199,7 @@ def serve(
             home_access=read_credentials(home_credentials).credentials if home_credentials else None,
             functions=functions,
             disclosures=disclosures,
+            unverified=insecure,
             limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
         )
     run(_serve(serving, health_port, json))
@@ -352,7 +358,7 @@ def _pair(text: str) -> tuple[str, object]:
 def _errors() -> Iterator[None]:
     try:
         yield
-    except (InvalidKey, WordTooLong) as error:
+    except (InvalidKey, NobodyTrusted, WordTooLong) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)

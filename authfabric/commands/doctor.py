@@ -14,17 +14,17 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from authfabric.settings import CONNECT_SECONDS, find_running, find_url
+from authfabric.settings import CONNECT_SECONDS, find_running, find_trust, find_url
 from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, Reason
-from authz.errors import InvalidKey
 from bus.address import URL_VARIABLE
 from bus.connection import Connection
+from bus.credentials_store import find_credentials
 from bus.errors import ReplyTimeout
 from bus.link import connect
 from bus.server import find_binary
-from pep import Enforcer
-from pep.trust_store import TRUST_VARIABLE, configured_keys
+from pep import UNVERIFIED, Enforcer, NobodyTrusted
+from pep.trust_store import TRUST_VARIABLE, Trust, configured_keys
 
 SLOW_MS = 20.0
 PROBE_SECONDS = 2.0
@@ -45,7 +45,7 @@ def doctor(
     probes: Annotated[int, typer.Option(min=1, help="Round trips to time.")] = 50,
 ) -> None:
     """Check this machine, the server and the replicas; say what is wrong and what to do."""
-    findings = [_python(), _nats_server(), _which_url(url), _whom_to_trust()]
+    findings = [_python(), _nats_server(), _which_url(url), _whom_to_trust(find_url(url))]
     findings += run(_bus(find_url(url), probes))
     if json:
         print_json({"well": all(f.well for f in findings), "findings": findings})
@@ -81,28 +81,34 @@ def _which_url(given: str | None) -> Finding:
     return Finding("server to use", True, f"{find_url()} (the usual port: nothing else is configured)")
 
 
-def _whom_to_trust() -> Finding:
-    """Whether services started from here believe only some PDPs, and so may recycle what those answer."""
+def _whom_to_trust(url: str) -> Finding:
+    """Whose PDPs services started from here believe."""
     running = find_running()
     set_it = f"export {TRUST_VARIABLE}={running.root if running is not None and running.root else 'KEY'}"
     try:
-        keys = sorted(map(str, configured_keys()))
-    except InvalidKey as error:
-        return Finding("trust", False, f"{TRUST_VARIABLE}: {error}", set_it)
-    if keys:
-        return Finding("trust", True, f"{', '.join(keys)} (from {TRUST_VARIABLE})")
-    unset = (
-        f"{TRUST_VARIABLE} is not set: services that name no key believe whoever answers, and recycle nothing"
-    )
-    return Finding("trust", True, unset, set_it)
+        if configured := sorted(map(str, configured_keys())):
+            return Finding("trust", True, f"{', '.join(configured)} (from {TRUST_VARIABLE})")
+        found = find_credentials(url)
+        if found is not None and found.credentials.trust:
+            return Finding(
+                "trust", True, f"{', '.join(sorted(map(str, found.credentials.trust)))} (from credentials)"
+            )
+    except AuthFabricError as error:
+        return Finding("trust", False, str(error), set_it)
+    unset = f"neither {TRUST_VARIABLE} nor credentials name a key: services that name none refuse to start"
+    return Finding("trust", False, unset, set_it)
 
 
 async def _bus(url: str, probes: int) -> list[Finding]:
     try:
         async with connect(url, name="doctor", connect_seconds=CONNECT_SECONDS) as bus:
             findings = [await _round_trip(bus, probes), await _jetstream(bus)]
+        try:
+            trust: Trust = find_trust(None, url)
+        except NobodyTrusted:  # which is said already: what else is wrong is looked for all the same
+            trust = UNVERIFIED
         async with Enforcer.connect(
-            url, name="doctor", connect_seconds=CONNECT_SECONDS, recycling=None
+            url, name="doctor", connect_seconds=CONNECT_SECONDS, trust=trust, recycling=None
         ) as pep:
             return [*findings, await _replicas(pep), await _decision(pep)]
     except AuthFabricError as error:

@@ -30,6 +30,7 @@ from pdp.access.census import Share
 from pdp.access.domain import JOIN_REQUEST, JoinRequest, Membership
 from pdp.access.domain_store import DomainFolder
 from pdp.access.server_store import LOCALHOST
+from pep.trust_store import read_keys
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 
@@ -68,6 +69,13 @@ def init(
             help="Where members reach its servers. Default: port 4222 of the hosts, or of this machine."
         ),
     ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY|FILE",
+            help="A key that signs its policies and says who may decide, besides its own. Repeatable.",
+        ),
+    ] = None,
     unencrypted: Annotated[
         bool, typer.Option("--unencrypted", help="Leave the keys without a passphrase.")
     ] = False,
@@ -78,8 +86,10 @@ def init(
     The passphrase of the keys is read from $AUTHFABRIC_PASSPHRASE, from the file $AUTHFABRIC_PASSPHRASE_FILE, or typed.
     """
     with _errors():
+        keys = read_keys(trust or [])
         secret = None if unencrypted else passphrase.chosen()
         made = DomainFolder.create(folder, name, time(), secret, hosts or [], url or _servers(hosts))
+        made = made.trusting(keys)
     if json:
         print_json({"name": name, "owner": made.file.owner, "service": made.file.service})
         return

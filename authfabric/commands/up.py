@@ -130,6 +130,12 @@ def _security(running: Fabric) -> str:
     return "" if running.local is None else ", for those with credentials only"
 
 
+def _environment(running: Fabric) -> str:
+    """What a service needs besides what it finds by itself: credentials name the key that is trusted."""
+    needed = f", with this in its environment:\n  [bold]AUTHFABRIC_TRUST={running.root.public}[/]\nthen"
+    return needed if running.local is None else ""
+
+
 def questions(released: Released | None) -> list[str]:
     """What could be asked: about what the examples are about, where they are in force."""
     if released is not None and released.release.bundle != read_folder(DEFAULT_POLICIES).hash:
@@ -154,8 +160,7 @@ def _say_ready(running: Fabric, released: Released | None, json: bool) -> None:
             f"{asking}\n"
             "Change the policies:\n"
             f"  [bold]{program()} policy push DIR --wait[/]\n\n"
-            "Or ask from a service, with this in its environment:\n"
-            f"  [bold]AUTHFABRIC_TRUST={running.root.public}[/]\n"
+            f"Or ask from a service{_environment(running)}:\n"
             "  async with Enforcer.connect() as pep:\n"
             '      await pep.require("alice", "/sales/q1", "read")\n\n'
             "Ctrl-C ends it.",

@@ -49,6 +49,8 @@ class Membership(msgspec.Struct, frozen=True):
     """The new domain's TLS certificate as an authority for members, and those above it; PEM."""
     authority: str
     """The root that certifies the network's servers; PEM."""
+    trust: tuple[str, ...] = ()
+    """The public keys whose word counts in the network: about releases, and about who may decide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class DomainFile(msgspec.Struct, frozen=True):
     """Where its servers are, as its members reach them."""
     links: int = 1
     """As of `Domain`."""
+    trust: tuple[str, ...] = ()
+    """The keys that sign its policies and say who may decide, besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,11 @@ class DomainFolder:
 
     def at_url(self, url: str) -> DomainFolder:
         """The same domain, with its servers there."""
-        file = msgspec.structs.replace(self.file, url=url)
-        if file != self.file:
-            self._save(file)
-        return DomainFolder(self.path, file)
+        return self._changed(url=url)
+
+    def trusting(self, keys: Iterable[PublicKey]) -> DomainFolder:
+        """The same domain, in which the word of these keys counts too, about releases and about who may decide."""
+        return self._changed(trust=tuple(sorted(map(str, keys))))
 
     def issuer(self, passphrase: Passphrase) -> Issuer:
         return Issuer(self.file.name, load_key(self.path / "service.key", passphrase))
@@ -219,6 +222,8 @@ class DomainFolder:
             unparse_chain((*before, certificate)),
             own + joined.certificate if joined else own,
             joined.authority if joined else self.server_authority,
+            joined.trust if joined else (self.file.owner, *self.file.trust),
+            "" if joined else self._read("holdings/own.cap"),
         )
 
     def in_network(self, issuer: Issuer, at: float, network: str) -> Found:
@@ -248,6 +253,7 @@ class DomainFolder:
             unparse_chain([capability]),
             certificate,
             self.server_authority,
+            (self.file.owner, *self.file.trust),
         )
 
     def join(self, membership: Membership) -> None:
@@ -270,6 +276,12 @@ class DomainFolder:
     def servers_until(self) -> float:
         """When the servers' certificates end, in Unix time."""
         return certificate_end(self._read("tls/server.pem"))
+
+    def _changed(self, **fields: object) -> DomainFolder:
+        file = msgspec.structs.replace(self.file, **fields)
+        if file != self.file:
+            self._save(file)
+        return DomainFolder(self.path, file)
 
     def _save(self, file: DomainFile) -> None:
         self._write("domain.json", msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n")

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from authz import Decision
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.fabric_service import make_request, object_name, role_policies, run_fabric
@@ -147,7 +147,7 @@ class _Run:
         async with contextlib.AsyncExitStack() as stack:
             peps = {
                 (place, variant): await stack.enter_async_context(
-                    Enforcer.connect(url, domain=domain, recycling=None)
+                    Enforcer.connect(url, domain=domain, recycling=None, trust=UNVERIFIED)
                 )
                 for place in places
                 for variant, domain in place.domains.items()

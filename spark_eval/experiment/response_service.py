@@ -24,7 +24,7 @@ from bus.envelope import pack
 from bus.messages import Questions, unpack_answers
 from bus.scopes import DEFAULT_DOMAIN, own_scope
 from bus.subjects import Mode, question, response
-from pep import Enforcer, Strategy
+from pep import UNVERIFIED, Enforcer, Strategy
 from sdp_cache import Recycler, Recycling
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cell, Population
@@ -183,7 +183,9 @@ class Fabrics(AsyncExitStack):
 
     async def pep(self, url: str, strategy: Strategy = Strategy.FLOOD) -> Variant:
         """Asks as services do."""
-        connecting = Enforcer.connect(url, strategy=strategy, deadline=DEADLINE, recycling=None)
+        connecting = Enforcer.connect(
+            url, strategy=strategy, deadline=DEADLINE, recycling=None, trust=UNVERIFIED
+        )
         pep = await self.enter_async_context(connecting)
         return await _warmed(Variant(pep.check))
 

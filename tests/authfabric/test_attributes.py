@@ -31,7 +31,7 @@ async def test_a_replica_looks_up_what_the_page_shows(tmp_path):
     write_files(tmp_path)
     async with fabric(0, policies=tmp_path / "news") as running:
         await running.add("pdp-1", extra=["--attributes", str(tmp_path / "attributes.yaml")])
-        async with Enforcer.connect(running.url) as pep:
+        async with Enforcer.connect(running.url, trust=[running.root.public]) as pep:
             claims = Entity("bob", {"department": "editorial"})
             assert (await pep.check("ann", "/articles/7", "publish")).allowed
             denied = await pep.check(claims, "/articles/7", "publish")
@@ -71,7 +71,7 @@ async def test_a_replica_asks_the_service_of_the_page(tmp_path):
     )
     async with fabric(0, policies=tmp_path / "news") as running:
         await running.add("pdp-1", extra=["--attributes", str(tmp_path / "attributes.yaml")])
-        async with Enforcer.connect(running.url, deadline=5.0) as pep:
+        async with Enforcer.connect(running.url, deadline=5.0, trust=[running.root.public]) as pep:
             async with service_of_the_page(running.url, service):
                 allowed = await pep.check("ann", "/articles/7", "publish")
                 assert allowed.allowed

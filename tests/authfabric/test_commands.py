@@ -219,7 +219,7 @@ class TestDoctor:
         monkeypatch.setattr("authfabric.commands.doctor.CONNECT_SECONDS", 0.05)  # there is no server
         monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
         unset = said()
-        assert "recycle nothing" in unset["found"]
+        assert (unset["well"], "refuse to start" in unset["found"]) == (False, True)
         assert unset["do"].startswith("export AUTHFABRIC_TRUST=")
         key = str(Identity.generate().public)
         monkeypatch.setenv("AUTHFABRIC_TRUST", key)

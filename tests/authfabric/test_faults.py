@@ -13,7 +13,7 @@ import pytest
 from authfabric.fabric import Fabric, ReplicaFailed, ReplicaProcess, fabric
 from authz import Identity
 from bus import NatsServer, cluster
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.authfabric.load import Load, load
 from tests.waiting import eventually
 
@@ -26,7 +26,9 @@ async def busy(url: str, count: int = 2) -> AsyncIterator[tuple[Load, list[Enfor
     """Some PEPs with callers who ask all the time."""
     async with contextlib.AsyncExitStack() as stack:
         peps = [
-            await stack.enter_async_context(Enforcer.connect(url, deadline=DEADLINE, recycling=None))
+            await stack.enter_async_context(
+                Enforcer.connect(url, deadline=DEADLINE, recycling=None, trust=UNVERIFIED)
+            )
             for _ in range(count)
         ]
         yield await stack.enter_async_context(load(*peps)), peps

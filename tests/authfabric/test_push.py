@@ -14,7 +14,7 @@ from bus.envelope import pack
 from bus.messages import Questions, unpack_answers
 from bus.scopes import Scope
 from bus.subjects import Mode, question
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released, write
 
 SUBJECTS = ["ann", "bob", "eve"]
@@ -71,7 +71,7 @@ async def test_a_push_under_load_changes_every_replica_and_no_answer_fails_or_mi
         load = Load()
         async with (
             Connection(running.url) as bus,
-            Enforcer.connect(running.url, deadline=10.0) as pep,
+            Enforcer.connect(running.url, deadline=10.0, trust=[running.root.public]) as pep,
             asyncio.TaskGroup() as group,
         ):
             for _ in range(8):
@@ -145,7 +145,7 @@ async def test_a_bundle_is_built_pushed_listed_and_rolled_back(tmp_path):
         _, history = await authfabric("policy", "list", "--url", running.url)
         said = [(each["epoch"], each["message"], each["verified"]) for each in history]
         assert said == [(3, "back to release 1", True), (2, "bob's turn", True), (1, "", True)]
-        async with Enforcer.connect(running.url) as pep:
+        async with Enforcer.connect(running.url, trust=[running.root.public]) as pep:
             assert (await pep.check("ann", "/x", "read")).allowed
 
 
@@ -158,7 +158,7 @@ async def test_a_key_of_somebody_else_changes_nothing_until_it_is_trusted(tmp_pa
         code, done = await authfabric(*push, "--override", "--wait", "--timeout", "3")
         assert code == 1
         assert "is not trusted here" in done["rollout"]["stragglers"]["pdp-1"]
-        async with Enforcer.connect(running.url) as pep:
+        async with Enforcer.connect(running.url, trust=[running.root.public]) as pep:
             assert (await pep.check("ann", "/x", "read")).allowed
         _, eve = await authfabric("policy", "key")
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -168,7 +168,7 @@ async def test_a_key_of_somebody_else_changes_nothing_until_it_is_trusted(tmp_pa
             "pdp-2", extra=["--trust", str(tmp_path / "trusted"), "--cache", str(tmp_path / "c")]
         )
         await running.replicas.pop("pdp-1").stop()
-        async with Enforcer.connect(running.url) as pep:
+        async with Enforcer.connect(running.url, trust=[running.root.public]) as pep:
             assert (await pep.check("eve", "/x", "read")).allowed
 
 
@@ -183,11 +183,11 @@ async def test_up_can_be_pushed_to_at_once_and_remembers_what_was_pushed(tmp_pat
             while not text.endswith(b"\n}\n"):
                 text += await asyncio.wait_for(up.stdout.readline(), 60.0)
             url = msgspec.json.decode(text)["url"]
-            async with Enforcer.connect(url) as pep:
+            async with Enforcer.connect(url, trust=UNVERIFIED) as pep:
                 assert (await pep.check("ann", "/anything", "delete")).allowed is known
             code, _ = await authfabric("policy", "push", str(write(tmp_path / "policies", subject)), "--wait")
             assert code == 0
-            async with Enforcer.connect(url) as pep:
+            async with Enforcer.connect(url, trust=UNVERIFIED) as pep:
                 assert (await pep.check(subject, "/anything", "delete")).allowed
         finally:
             up.send_signal(signal.SIGTERM)

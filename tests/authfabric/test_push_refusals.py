@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from authfabric.fabric import Fabric
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released
 
 EVERYTHING = "- {uid: all, effect: allow, targets: {}, rules: {}}\n"
@@ -30,7 +30,7 @@ def folder(path: Path, **texts: str) -> str:
 
 
 async def still_only_ann(url: str) -> bool:
-    async with Enforcer.connect(url) as pep:
+    async with Enforcer.connect(url, trust=UNVERIFIED) as pep:
         answers = [(await pep.check(name, "/x", "read")).allowed for name in ("ann", "eve")]
     _, history = await authfabric("policy", "list", "--url", url)
     return answers == [True, False] and len(history) == 1
@@ -71,7 +71,7 @@ async def test_everything_to_everyone_is_released_for_a_reason_only_which_the_hi
     assert (await authfabric(*push, "--force", " "))[0] == 2
     assert await still_only_ann(running.url)
     assert (await authfabric(*push, "--force", "a demo for one day"))[0] == 0
-    async with Enforcer.connect(running.url) as pep:
+    async with Enforcer.connect(running.url, trust=UNVERIFIED) as pep:
         assert (await pep.check("eve", "/x", "delete")).allowed
     _, history = await authfabric("policy", "list", "--url", running.url)
     assert [each["forced"] for each in history] == ["a demo for one day", ""]

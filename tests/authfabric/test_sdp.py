@@ -11,7 +11,7 @@ import msgspec
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.pep.recycling_world import ANN, QUESTION, only, world
 from tests.waiting import eventually
 
@@ -33,8 +33,8 @@ async def test_several_services_share_what_one_of_them_asked(tmp_path):
             ready = msgspec.json.decode(text)
             assert ready["serves"] == ["domain:host-1"]
             async with (
-                Enforcer.connect(url, domain="host-1", deadline=20.0) as shop,
-                Enforcer.connect(url, domain="host-1", deadline=20.0) as bank,
+                Enforcer.connect(url, domain="host-1", deadline=20.0, trust=UNVERIFIED) as shop,
+                Enforcer.connect(url, domain="host-1", deadline=20.0, trust=UNVERIFIED) as bank,
             ):
                 asked = await until_recycled(shop)
                 assert asked.allowed

@@ -13,7 +13,7 @@ from tests.waiting import eventually
 async def test_a_replica_counts_what_its_shadow_compared():
     async with fabric(0) as running:
         replica = await running.add("pdp-1", extra=["--shadow", "1"])
-        async with Enforcer.connect(running.url) as pep:
+        async with Enforcer.connect(running.url, trust=[running.root.public]) as pep:
             await pep.check_many([(name, "/sales/q1", "read") for name in ("alice", "bob", "carol")])
 
         def compared() -> bool:

@@ -8,6 +8,13 @@ _PEP = "tests/pep/test_authenticity.py::"
 _ANNOUNCEMENTS = "tests/pep/test_announcements.py::"
 _AUTHORITY = "tests/pep/test_authority.py::"
 _WATCH = "tests/pep/test_revocation_watch.py::"
+_TRUST = "tests/pep/test_trust_store.py::"
+_NOBODY = (
+    "pep/trust_store.py",
+    "    if not keys:\n        raise NobodyTrusted(address)\n",
+    "",
+)
+"""Where nothing says whom to believe, everybody is."""
 _DECIDERS = "tests/authz/test_deciders.py::"
 _LEARNING = "tests/sdp_cache/test_learning.py::"
 _VOUCHERS = "tests/bus/audit/test_vouchers.py::"
@@ -148,6 +155,23 @@ AUTHORITY = [
         "pep/revocation_watch.py",
         "RevocationFeed(connection, authenticity.revoke, issuer)",
         "RevocationFeed(connection, lambda notice: None, issuer)",
+    ),
+    without(
+        f"{_TRUST}test_a_pep_that_was_told_of_nobody_to_trust_does_not_start",
+        *_NOBODY,
+    ),
+    without(
+        f"{_TRUST}test_a_trust_file_that_names_nobody_is_refused",
+        "pep/trust_store.py",
+        '    if not keys:\n        raise InvalidKey(f"`{path}`',
+        '    if False:\n        raise InvalidKey(f"`{path}`',
+        Edit(*_NOBODY),
+    ),
+    without(
+        f"{_TRUST}test_on_a_fabric_with_credentials_those_are_believed_whom_they_name",
+        "pep/trust_store.py",
+        "        keys = credentials.trust\n",
+        "        return frozenset()\n",
     ),
     without(
         f"{_WATCH}test_a_flood_of_strangers_notices_hides_no_revocation",

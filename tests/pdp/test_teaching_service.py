@@ -20,7 +20,7 @@ from pdp.bundle_store import BundleCache
 from pdp.follower_service import Follower, Following
 from pdp.service import Replica
 from pdp.teaching_service import Teacher
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from sdp_cache.learning import Refusal
 from tests.pep.recycling_world import ANN, World, only, world
 from tests.waiting import eventually
@@ -165,7 +165,7 @@ async def test_one_pep_learns_from_what_another_was_answered_and_not_from_what_t
 
 async def test_learning_needs_somebody_to_trust(server):
     with pytest.raises(InvalidRequest, match="`learn` needs `trust`"):
-        async with Enforcer.connect(server.url, learn=["all"]):
+        async with Enforcer.connect(server.url, trust=UNVERIFIED, learn=["all"]):
             pass
     with pytest.raises(InvalidTopic):
         async with Enforcer.connect(server.url, trust=[ANN.public], learn=["nonsense"]):

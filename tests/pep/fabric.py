@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bus import Connection, Scope
 from bus.messages import Questions, unpack_questions
 from pdp.service import Decider, Replica
-from pep import Enforcer, Strategy
+from pep import UNVERIFIED, Enforcer, Strategy
 from tests.waiting import eventually
 
 
@@ -31,7 +31,9 @@ async def asking(
     patient: bool = False,
 ) -> AsyncIterator[Enforcer]:
     """A PEP that has heard these scopes announced. A patient one hedges nothing, however slow the machine is."""
-    async with Enforcer.connect(url, strategy=strategy, deadline=deadline, domain=domain) as pep:
+    async with Enforcer.connect(
+        url, strategy=strategy, deadline=deadline, domain=domain, trust=UNVERIFIED
+    ) as pep:
         await eventually(lambda: all(Scope.parse(text) in pep.asker.scopes for text in announced))
         if patient:
             pep.asker.hedge.seconds = 30.0

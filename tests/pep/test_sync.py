@@ -15,7 +15,7 @@ from authz import Decision, Identity, InvalidRequest, Reason, Request
 from bus import NatsServer, NotConnected
 from bus.credentials import Credentials, connection_key
 from bus.server import free_ports
-from pep import AccessDenied, Strategy, SyncEnforcer
+from pep import UNVERIFIED, AccessDenied, Strategy, SyncEnforcer
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import serving
 
@@ -30,7 +30,7 @@ async def url(server) -> Iterator[str]:
 
 async def test_it_asks_like_the_enforcer(url):
     def work() -> None:
-        with SyncEnforcer.connect(url, deadline=10.0) as pep:
+        with SyncEnforcer.connect(url, deadline=10.0, trust=UNVERIFIED) as pep:
             assert pep.check("alice", "/x", "read") == YES
             assert pep.check(Request.of("alice", "/x", "write"), deadline=5.0).reason is Reason.NO_POLICY
             assert pep.require("alice", "/x", "read", strategy=Strategy.FLOOD) == YES
@@ -45,7 +45,10 @@ async def test_it_asks_like_the_enforcer(url):
 
 async def test_many_threads_share_one(url):
     def work() -> list[bool]:
-        with SyncEnforcer.connect(url, deadline=30.0) as pep, ThreadPoolExecutor(16) as threads:
+        with (
+            SyncEnforcer.connect(url, deadline=30.0, trust=UNVERIFIED) as pep,
+            ThreadPoolExecutor(16) as threads,
+        ):
             return list(threads.map(lambda n: pep.check("alice", f"/{n}", "read").allowed, range(800)))
 
     assert await asyncio.to_thread(work) == [True] * 800
@@ -56,7 +59,7 @@ async def test_closing_leaves_no_thread_waiting(server):
 
     def work() -> None:
         with ThreadPoolExecutor(1) as threads, contextlib.ExitStack() as stack:
-            pep = stack.enter_context(SyncEnforcer.connect(server.url, deadline=3600.0))
+            pep = stack.enter_context(SyncEnforcer.connect(server.url, deadline=3600.0, trust=UNVERIFIED))
             waiting = threads.submit(pep.check, "alice", "/x", "read")
             asyncio.run_coroutine_threadsafe(decider.entered.wait(), loop).result()
             stack.close()
@@ -71,7 +74,7 @@ async def test_closing_leaves_no_thread_waiting(server):
 
 async def test_inside_its_own_event_loop_it_refuses_to_wait_for_itself(url):
     def work() -> None:
-        with SyncEnforcer.connect(url, deadline=10.0) as pep:
+        with SyncEnforcer.connect(url, deadline=10.0, trust=UNVERIFIED) as pep:
 
             async def inside() -> None:
                 pep.check("alice", "/x", "read")
@@ -85,7 +88,10 @@ async def test_inside_its_own_event_loop_it_refuses_to_wait_for_itself(url):
 def test_without_a_server_it_says_so_and_leaves_no_thread():
     (port,) = free_ports(1)
     before = threading.active_count()
-    with pytest.raises(NotConnected), SyncEnforcer.connect(f"nats://127.0.0.1:{port}", connect_seconds=0.2):
+    with (
+        pytest.raises(NotConnected),
+        SyncEnforcer.connect(f"nats://127.0.0.1:{port}", connect_seconds=0.2, trust=UNVERIFIED),
+    ):
         pass
     assert threading.active_count() == before
 
@@ -95,7 +101,7 @@ async def test_it_has_an_identity_too():
     extra = f"authorization {{ users: [ {{ nkey: {connection_key(identity).public} }} ] }}\n"
 
     def work(url: str) -> Decision:
-        with SyncEnforcer.connect(url, credentials=Credentials(identity)) as pep:
+        with SyncEnforcer.connect(url, credentials=Credentials(identity), trust=UNVERIFIED) as pep:
             return pep.check("alice", "/x", "read")
 
     async with NatsServer(extra=extra) as server:
@@ -106,8 +112,8 @@ async def test_in_a_child_of_its_process_it_says_so_instead_of_waiting_for_ever(
     """A service that forks its workers must connect in each of them: threads do not survive a fork."""
     program = (
         "import os, sys\n"
-        "from pep import SyncEnforcer\n"
-        "with SyncEnforcer.connect(sys.argv[1], deadline=30.0) as pep:\n"
+        "from pep import UNVERIFIED, SyncEnforcer\n"
+        "with SyncEnforcer.connect(sys.argv[1], deadline=30.0, trust=UNVERIFIED) as pep:\n"
         "    assert pep.check('alice', '/x', 'read').allowed\n"
         "    child = os.fork()\n"
         "    if not child:\n"

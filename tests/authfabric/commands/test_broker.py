@@ -51,12 +51,14 @@ def test_a_broker_trusts_whom_the_fabric_that_runs_here_trusts(monkeypatch, tmp_
     monkeypatch.setattr("authfabric.commands.broker._serve", lambda serving, *_: serving)
     monkeypatch.setattr("authfabric.commands.broker.run", served.append)
     words = ("broker", "serve", "--key", "broker.key", "--clients", "met=met.pub")
-    run(*words, "--url", "nats://127.0.0.1:1")
+    assert "nobody is trusted to decide" in run(*words, "--url", "nats://127.0.0.1:1", code=2)
+    run(*words, "--url", "nats://127.0.0.1:1", "--insecure")
     note_running("nats://127.0.0.1:1", key("met"))
     run(*words, "--url", "nats://127.0.0.1:1")
-    run(*words, "--url", "nats://127.0.0.1:2")
+    assert "nobody is trusted to decide" in run(*words, "--url", "nats://127.0.0.1:2", code=2)
     run(*words, "--url", "nats://127.0.0.1:1", "--trust", "camera.pub")
-    assert [each.policies for each in served] == [set(), {key("met")}, set(), {key("camera")}]
+    assert [each.policies for each in served] == [set(), {key("met")}, {key("camera")}]
+    assert [each.unverified for each in served] == [True, False, False]
 
 
 def test_a_credential_says_who_its_holder_is_in_the_word_of_the_domain():
@@ -113,7 +115,7 @@ async def test_a_broker_that_is_distrusted_is_left_out_by_those_that_run(jetstre
         run("broker", "vouch", f"{name}.pub", "--key", "met.key", "--out", f"{name}.vouch")
     serving = Serving(
         jetstream_server.url, "b-1", "distrust", load_key(Path("broker.key"), str), {"distrust": {key("met")}},
-        vouches=tuple(read_signed(Path(each)) for each in words[1::2]),
+        vouches=tuple(read_signed(Path(each)) for each in words[1::2]), unverified=True,
     )  # fmt: skip
     async with serve_broker(serving) as service:
 
@@ -132,7 +134,7 @@ async def test_a_broker_that_is_distrusted_is_left_out_by_those_that_run(jetstre
 
 
 def test_what_cannot_be_is_refused_with_what_would_be_right(jetstream_server):
-    serve = ("broker", "serve", "--url", jetstream_server.url, "--key", "broker.key")
+    serve = ("broker", "serve", "--url", jetstream_server.url, "--key", "broker.key", "--insecure")
     assert "is not a public key" in run(*serve, "--clients", "met=nobody", code=2)
     assert "must be DOMAIN=KEY" in run(*serve, "--clients", "met.pub", code=2)
     Path("junk").write_text("?!")
@@ -150,6 +152,7 @@ async def test_a_broker_without_a_server_says_so():
         "broker.key",
         "--clients",
         "met=met.pub",
+        "--insecure",
     ]
     with pytest.raises(ReplicaFailed, match="not connected to"):
         await ReplicaProcess.launch("b", words)

@@ -31,7 +31,7 @@ from bus.subjects import (
 )
 from bus.system import Connected
 from pdp.service import Replica
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.deciders import Readers
 from tests.pdp.access.attempts import ASK, answering, may_publish, may_subscribe, refused
 from tests.secured import PDP, PEP, secured
@@ -176,7 +176,9 @@ class TestLimits:
         async with (
             world.connect(PDP) as own,
             Replica(own, Readers(), [Scope.parse("domain:default")]) as replica,
-            Enforcer.connect(world.url, credentials=world.credentials(PEP), deadline=30.0) as pep,
+            Enforcer.connect(
+                world.url, credentials=world.credentials(PEP), deadline=30.0, trust=UNVERIFIED
+            ) as pep,
             world.connect(flooder) as flood,
         ):
             pouring = asyncio.create_task(pour(flood))
