@@ -50,10 +50,9 @@ recycletest: $(VENV)/full ## compare what caches infer with the reference, N tim
 mutations: $(VENV)/full ## take each defence of docs/security.md away, and see that its test fails; WORDS chooses some
 	$(BIN)/python -m tests.mutations $(WORDS)
 
-fuzz: $(VENV)/full ## send strangers' bytes to whatever reads certificates, for SECONDS (Linux)
+fuzz: $(VENV)/full ## send strangers' bytes to whatever reads them, each target for SECONDS (Linux); TARGETS chooses some
 	$(UV) -e '.[fuzz]'
-	$(BIN)/python -m tests.fuzz.seeds .cache/fuzz
-	$(BIN)/python -m tests.fuzz.certificates .cache/fuzz -max_total_time=$(SECONDS) -timeout=5 -print_final_stats=1
+	$(BIN)/python -m tests.fuzz $(SECONDS) $(TARGETS)
 
 lock: $(BIN)/uv ## choose the newest versions that pyproject.toml admits
 	UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade \

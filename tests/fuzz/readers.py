@@ -44,16 +44,3 @@ def token(data: bytes) -> None:
 
 def arrival(data: bytes) -> None:
     read_arrival(b"x." + base64.urlsafe_b64encode(data) + b".y")
-
-
-READERS = (chain, certificate, notice, text, token, arrival)
-
-
-def one_input(data: bytes) -> None:
-    """The first byte chooses who reads the rest, so that each is guided by what it does itself."""
-    if not data:
-        return
-    try:
-        READERS[data[0] % len(READERS)](data[1:])
-    except AuthFabricError:
-        return

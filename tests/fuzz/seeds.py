@@ -1,49 +1,131 @@
-"""Well-formed inputs to begin fuzzing from: `python -m tests.fuzz.seeds FOLDER`."""
+"""Well-formed inputs to begin fuzzing from: `python -m tests.fuzz.seeds` writes them into the corpus."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-from authz import Identity
+import msgspec
+
+from authz import Entity, Identity, Request
+from authz.introduction import Introduction
+from authz.predicate.text import parse_predicate
+from authz.release import Release, sign_release
+from authz.seal import _decode_signed
 from authz.spki import Capability, Notice, Validity, encode_chain, parse_authority, unparse_chain
 from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
 from bus.credentials import Presented
+from bus.envelope import pack
+from bus.messages import Questions
+from pdp.bundle import Bundle, File
+from pubsub_core.credential import Credential, issue
+from pubsub_core.event import Event
+from pubsub_core.event import encode as encode_event
+from pubsub_core.messages import CALL, Note, SignedCall, Subscribe, Wants
+from pubsub_core.notes import NOTE
+from pubsub_core.trust import ALL, vouch
+from pubsub_core.type_signature import SignedType
+from sdp_cache.snapshot import SIGNATURE_BYTES
+from sdp_cache.snapshot_writer import write_snapshot
+from tests.fuzz.__main__ import CORPUS
+from tests.fuzz.targets import _NET, KEY, NOW, TARGETS
+from tests.pubsub_core.kinds import PITO
+from tests.pubsub_core.net import KIND, SPEED
+from tests.sdp_cache.test_snapshot import small
 
 OWNER, HOLDER = Identity.from_seed(bytes(32)), Identity.from_seed(b"h" * 32)
 GRANTS = 'network: shop\naction: connect\ntype: a.*\naction: publish\nattributes: x = "y", z\nrate: 9 per 5 seconds'
+ROLES = "a(x), [x != subject.id and context.mode != 3] |- b(x)"
+POLICIES = """
+- {uid: open, effect: allow, targets: {subject_id: "*"}, rules: {subject: {"$.role": {condition: Equals, value: "a"}}}}
+"""
+FILTERS = (
+    r"speed > 30 AND (numberplate MATCHES '^A\w+' OR numberplate LIKE 'B*') AND NOT numberplate IN ('x', 'y')",
+    "speed BETWEEN 1 AND 2 OR numberplate STARTS WITH 'A' AND speed IS NOT NULL",
+)
+RULE = "RESTRICT DELIVERY OF ward.reading WHERE treats(user, patient) FILTER pulse > 3 AND nurse != 'x'"
+PREDICATE = 'event.a == "x" and not (event.b in [1, 2] or exists event.c.d) and event.e starts with "y"'
 
 
-def seeds() -> dict[str, bytes]:
-    """By the reader they are for: see `READERS` in certificates.py."""
-    authority = parse_authority(GRANTS)
-    link = Capability(OWNER.public, HOLDER.public, True, authority, Validity(0, 4_000_000_000)).sign(OWNER)
-    notice = Notice.event(OWNER, link, 1)
-    chain = encode_chain([link])
+def _content(data: bytes) -> bytes:
+    """What is signed, without the signature."""
+    return _decode_signed(data).content
+
+
+def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
+    """For each target, inputs with the name of the reader that they are for."""
+    link = Capability(
+        OWNER.public, HOLDER.public, True, parse_authority(GRANTS), Validity(0, 4_000_000_000)
+    ).sign(OWNER)
+    notice, chain = Notice.event(OWNER, link, 1), encode_chain([link])
     body = {
         "server_id": {"id": "N"},
         "user_nkey": "U",
         "client_info": {"id": 1},
         "connect_opts": {"nkey": "U"},
     }
+    event = Event(KIND.id, KIND.version, KEY.public.raw, 1000.0, 1, {SPEED: 5.0})
+    request = Request.of(Entity("ann", {"role": "a"}), Entity("/o"), "read", {"at": [1, {"b": None}]})
+    bundle = Bundle.of([File("a.yaml", POLICIES)])
+    _NET.log.clear()
+    _NET.pass_()
+    said = {subject.rsplit(".", 1)[-1]: data for sender, subject, data in _NET.log if sender == "b"}
+    call = SignedCall(Subscribe(1, "x", FILTERS[0]), "north", NOW, b"n" * 16)
+    wants = Wants(99, {KIND.id: (parse_predicate(PREDICATE),)})
+    note = Note("b", "met", _NET.now, wants, (SignedType.sign(KIND, PITO).encode(),), True)
+    release = Release("shop", 1, bundle.hash, (bundle.hash,), NOW)
+    credential = Credential(str(KEY.public), "ann", "met", NOW + 9, {"a": 1})
     return {
-        "0-chain": chain,
-        "1-certificate": chain,
-        "2-notice": encode(notice),
-        "3-text": unparse_chain([link]).encode(),
-        "3-notice": unparse_notice(notice).encode(),
-        "4-token": Presented.of(HOLDER, chain).encode().encode(),
-        "5-arrival": json.dumps({"nats": body}).encode(),
+        "certificates": (
+            ("chain", chain),
+            ("certificate", chain),
+            ("notice", encode(notice)),
+            ("text", unparse_chain([link]).encode()),
+            ("text", unparse_notice(notice).encode()),
+            ("token", Presented.of(HOLDER, chain).encode().encode()),
+            ("arrival", json.dumps({"nats": body}).encode()),
+        ),
+        "envelopes": (
+            ("unpack_questions", pack(Questions([request]))[1:]),
+            ("unpack_request", pack(request)[1:]),
+            ("introduction", Introduction.of(KEY, (link,), NOW).encode()),
+            ("release", _content(sign_release(release, KEY))),
+        ),
+        "calls": (("call", _content(CALL.sign(call, KEY))), ("credential", issue(credential, KEY))),
+        "events": (("publication", encode_event(event)), ("event", encode_event(event))),
+        "hellos": (
+            ("hello", _content(said["hello"])),
+            ("note", _content(NOTE.sign(note, KEY))),
+            ("vouch", vouch(KEY.public, [ALL], NOW, OWNER)),
+        ),
+        "types": (("type", SignedType.sign(KIND, PITO).encode()),),
+        "filters": (*(("filter", each.encode()) for each in FILTERS), ("fluent", b"treats('ann', 3)")),
+        "rules": (
+            ("rules", RULE.encode()),
+            ("term", b"lookup('staff', user, 'ward')"),
+            ("predicate", PREDICATE.encode()),
+            ("roles", ROLES.encode()),
+        ),
+        "policies": (("policies", POLICIES.encode()),),
+        "bundles": (("bundle", bundle.pack()), ("file", msgspec.msgpack.encode(bundle.pack()))),
+        "snapshots": (("snapshot", write_snapshot(small(), KEY)[:-SIGNATURE_BYTES]),),
     }
 
 
-def write(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in seeds().items():
-        (folder / name).write_bytes(bytes([int(name[0])]) + data)
+def inputs() -> Iterator[tuple[str, str, bytes]]:
+    """For each seed its target, its name, and the input: the byte that chooses the reader, and the rest."""
+    for target, several in seeds().items():
+        names = list(TARGETS[target])
+        for number, (name, data) in enumerate(several):
+            yield target, f"{number}-{name}", bytes([names.index(name)]) + data
+
+
+def write() -> None:
+    for target, name, data in inputs():
+        (CORPUS / target).mkdir(parents=True, exist_ok=True)
+        (CORPUS / target / name).write_bytes(data)
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write()

@@ -1,0 +1,140 @@
+"""Everything that reads what strangers send, by the name of its fuzz target.
+
+Where something is read only if it is signed, whatever arrives is signed first: any member has a key. An exception that
+is not one of the fabric's own is a find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from authz import AuthFabricError, Identity
+from authz.introduction import Introduction
+from authz.predicate.text import parse_predicate
+from authz.release import _SEAL as RELEASE
+from authz.release import Released
+from authz.rules import parse_rules, parse_term
+from authz.seal import Seal, _Signed
+from bus import messages, role_messages
+from bus.envelope import VERSION, Unpack
+from pdp.abac.reader import read_policies
+from pdp.bundle import _SEAL as BUNDLE
+from pdp.bundle import MAGIC, Bundle
+from pdp.oasis.parser import parse as parse_roles
+from pubsub_core import messages as events
+from pubsub_core import past
+from pubsub_core.binding import check_filter
+from pubsub_core.credential import Credentials
+from pubsub_core.event import decode
+from pubsub_core.keys import messages as keys
+from pubsub_core.links import HELLO
+from pubsub_core.messages import CALL
+from pubsub_core.notes import NOTE
+from pubsub_core.periods import read_fluent
+from pubsub_core.trust import Web
+from pubsub_core.type_signature import SignedType
+from sdp_cache.snapshot import PREAMBLE, Snapshot, message
+from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
+from tests.pubsub_core.net import NAMES, net
+from tests.pubsub_core.pair import Pair
+
+Reader: TypeAlias = Callable[[bytes], object]
+
+KEY = Identity.from_seed(b"f" * 32)
+COMMAND = role_messages.command_seal("shop")
+NOW = 1_800_000_000.0
+_NET = net("a", "b")
+_PAIR = Pair()
+_PREFIX = bytes([VERSION])
+
+
+def sealed(seal: Seal[Any], content: bytes, by: Identity = KEY) -> bytes:
+    """What a member signs, whatever it is."""
+    return msgspec.msgpack.encode(_Signed(content, str(by.public), by.sign(seal._domain + content)))
+
+
+def _unpacking(*modules: object) -> dict[str, Reader]:
+    """Every reader of messages in these modules, with the version in front of what it reads."""
+    found = [each for module in modules for each in vars(module).items() if isinstance(each[1], Unpack)]
+    return {name: lambda data, read=read: read(_PREFIX + data) for name, read in found}  # type: ignore[misc]
+
+
+def _text(read: Callable[[str], object]) -> Reader:
+    return lambda data: read(data.decode("utf-8", "replace"))
+
+
+def _hello(data: bytes) -> None:
+    _NET.links["a"].hear_hello(sealed(HELLO, data))
+    _NET.log.clear()
+
+
+def _note(data: bytes) -> None:
+    """From a broker that is known and trusted."""
+    _NET.links["a"].hear_note(sealed(NOTE, data, _NET.brokers["b"].setting.identity))
+    _NET.log.clear()
+
+
+def _publication(data: bytes) -> None:
+    """An event among those that a client has signed."""
+    _PAIR.publish(_PAIR.signed([msgspec.Raw(data)]))
+    _PAIR.sent.clear()
+
+
+def _call(data: bytes) -> None:
+    call = CALL.read(sealed(CALL, data)).value.call
+    if isinstance(call, events.Subscribe):
+        check_filter(call.filter, NAMES)
+
+
+def _type(data: bytes) -> None:
+    SignedType.decode(data).verify(None, None, NOW)
+
+
+def _bundle_file(data: bytes) -> None:
+    Bundle.open(MAGIC + sealed(BUNDLE, data), {KEY.public})
+
+
+def _snapshot(data: bytes) -> None:
+    """Everything but the key and the signature, which are put right."""
+    head, _, length = PREAMBLE.unpack_from(data.ljust(PREAMBLE.size, b"\0"))
+    signed = PREAMBLE.pack(head, KEY.public.raw, length) + data[PREAMBLE.size :]
+    found = Snapshot.open(signed + KEY.sign(message(memoryview(signed))), {KEY.public}, 7)
+    found.lookup("alice", "/o", "read")
+
+
+TARGETS: Mapping[str, Mapping[str, Reader]] = {
+    "certificates": {
+        "chain": chain, "certificate": certificate, "notice": notice, "text": text, "token": token, "arrival": arrival,
+    },
+    "envelopes": {
+        **_unpacking(messages, role_messages, keys),
+        "introduction": Introduction.read,
+        "release": lambda data: Released.open(1, sealed(RELEASE, data), "shop", {KEY.public}),
+        "command": lambda data: COMMAND.read(sealed(COMMAND, data)),
+    },
+    "calls": {"call": _call, "credential": lambda data: Credentials({"met": {KEY.public}}).open(data, NOW)},
+    "events": {"publication": _publication, "event": decode, **_unpacking(events, past)},
+    "hellos": {"hello": _hello, "note": _note, "vouch": lambda data: Web().learn(data)},
+    "types": {"type": _type},
+    "filters": {"filter": _text(lambda text: check_filter(text, NAMES)), "fluent": _text(read_fluent)},
+    "rules": {
+        "rules": _text(parse_rules), "term": _text(parse_term), "predicate": _text(parse_predicate),
+        "roles": _text(parse_roles),
+    },
+    "policies": {"policies": _text(read_policies)},
+    "bundles": {"bundle": Bundle.unpack, "file": _bundle_file},
+    "snapshots": {"snapshot": _snapshot},
+}  # fmt: skip
+"""The readers of each target, by name: the first byte of an input chooses one."""
+
+
+def one_input(target: str, data: bytes) -> None:
+    """Read an input. What is refused in the fabric's own words is well."""
+    if data:
+        readers = list(TARGETS[target].values())
+        with contextlib.suppress(AuthFabricError):
+            readers[data[0] % len(readers)](data[1:])
