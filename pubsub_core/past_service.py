@@ -86,7 +86,7 @@ class Pages:
         try:
             opened = self._opened(name, wanted, found)
             return found, opened if own else list(self._dated(opened))
-        except (CannotOpen, AuthFabricError, msgspec.DecodeError):
+        except (CannotOpen, AuthFabricError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise PastUnknown(name, "has sent what cannot be opened") from None
 
     async def ask_marks(self, name: str, wanted: MarksWanted) -> MarksFound:

@@ -276,7 +276,7 @@ def _verify(data: memoryview, trusted: Collection[PublicKey]) -> tuple[PublicKey
     try:
         signer.verify(bytes(signature), message(signed))
         header = msgspec.msgpack.decode(signed[PREAMBLE.size : PREAMBLE.size + length], type=Header)
-    except (InvalidSignature, msgspec.DecodeError) as error:
+    except (InvalidSignature, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotRefused("it is damaged, or was altered after it was signed") from error
     return signer, header, signed[padded(PREAMBLE.size + length) :]
 

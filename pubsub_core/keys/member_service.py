@@ -274,7 +274,7 @@ class KeyClient:
         reply = await self._bus.ask(subject, pack(question), self._seconds)
         try:
             answer = decode_answer(exchanged.open(unpack_told(reply).data))
-        except (CannotOpen, msgspec.DecodeError):
+        except (CannotOpen, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ReplyTimeout(subject, self._seconds) from None
         if answer.problem:
             raise AdmissionRefused(answer.problem)

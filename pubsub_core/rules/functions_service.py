@@ -35,6 +35,7 @@ ENVIRONMENT = {"LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREAD
 PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """What some installations of Python need to start, and to find modules."""
 _PYTHON = (sys.executable, "-P", "-s", "-B")
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _UNABLE = "CannotConfine"
 _RESULTS = (str, int, float, bool, bytes, dict, type(None))
 _decode = msgspec.msgpack.Decoder(tuple[bool, object]).decode
@@ -89,7 +90,7 @@ class Functions:
         self._start()
         try:
             well, found = _decode_names(self._read(START_SECONDS))
-        except (_Ended, msgspec.DecodeError):
+        except (_Ended, *_UNREADABLE):
             self.close()
             raise FunctionsRefused(
                 self._module, "the process did not start: does it need more memory?"
@@ -133,7 +134,7 @@ class Functions:
         try:
             self._write(question)
             well, result = _decode(self._read(self._limits.seconds))
-        except msgspec.DecodeError:
+        except _UNREADABLE:
             raise self._bar(name, "gave what cannot be read") from None
         except _Ended as ended:
             raise self._bar(name, str(ended)) from None
@@ -155,7 +156,7 @@ class Functions:
             raise Unknowable(name, "cannot be asked yet: its process is being started")
         try:
             self._ready = _decode_names(self._read(self._limits.seconds))[0]
-        except (_Ended, msgspec.DecodeError):
+        except (_Ended, *_UNREADABLE):
             self._ready = False
         if not self._ready:
             self._end()

@@ -73,7 +73,13 @@ _DOWN = "brought its process down, or needed more than|took longer than"  # whic
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("loops", "took longer than [0-9.]+ s"), ("hoards", _DOWN), ("crashes", _DOWN), ("leaves", _DOWN)],
+    [
+        ("loops", "took longer than [0-9.]+ s"),
+        ("garbles", "gave what cannot be read"),
+        ("hoards", _DOWN),
+        ("crashes", _DOWN),
+        ("leaves", _DOWN),
+    ],
 )
 async def test_one_that_exceeds_its_limits_is_ended_and_not_asked_for_a_while(strict, name, problem):
     before = strict.call("process_id", [0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import socket
@@ -65,6 +66,14 @@ def prints(text: str) -> bool:
 
 def floods(_: object) -> str:
     return "x" * (2 << 20)
+
+
+def garbles(_: object) -> bool:
+    """Write to the broker what is no answer: a text that is none."""
+    for descriptor in range(3, 20):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"\0\0\0\x04\x92\xc3\xa1\xff")
+    return True
 
 
 def odd(_: object) -> object:
