@@ -72,8 +72,7 @@ def init(
     trust: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY|FILE",
-            help="A key that signs its policies and says who may decide, besides its own. Repeatable.",
+            metavar="KEY|FILE", help="A key that signs its policies, or lets PDPs decide. Repeatable."
         ),
     ] = None,
     unencrypted: Annotated[

@@ -9,7 +9,7 @@ import pytest
 
 from authfabric.fabric import Fabric
 from authz import Entity
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released
 
 FOUR_EYES = """
@@ -76,7 +76,7 @@ async def test_the_author_of_a_payment_does_not_approve_it(running, tmp_path):
     assert (await authfabric("policy", "push", mistaken, "--url", running.url))[0] == 3
     right = folder(tmp_path / "right", p_yaml=FOUR_EYES % "id")
     assert (await authfabric("policy", "push", right, "--wait", "--url", running.url))[0] == 0
-    async with Enforcer.connect(running.url) as pep:
+    async with Enforcer.connect(running.url, trust=UNVERIFIED) as pep:
         payment = Entity("/payments/7", {"author": "ann"})
         assert not (await pep.check("ann", payment, "approve")).allowed
         assert (await pep.check("bob", payment, "approve")).allowed
@@ -86,7 +86,7 @@ async def test_the_author_of_a_payment_does_not_approve_it(running, tmp_path):
 async def test_what_is_missing_or_mistyped_fulfils_no_negative_condition(running, tmp_path):
     policies = folder(tmp_path / "negative", p_yaml=FOUR_EYES % "id")
     assert (await authfabric("policy", "push", policies, "--wait", "--url", running.url))[0] == 0
-    async with Enforcer.connect(running.url) as pep:
+    async with Enforcer.connect(running.url, trust=UNVERIFIED) as pep:
         for role, allowed in (("guest", True), ("banned", False), (["banned"], False), (None, False)):
             subject = Entity("eve", {} if role is None else {"role": role})
             assert (await pep.check(subject, "/news", "read")).allowed is allowed, role
@@ -107,7 +107,7 @@ async def test_check_names_every_policy_that_means_something_else_than_in_py_aba
 async def test_a_deny_for_a_role_is_a_deny_for_its_seniors_and_whatever_its_parameters(running, tmp_path):
     policies = folder(tmp_path / "roles", r_oasis=ROLES, p_yaml=DENIES)
     assert (await authfabric("policy", "push", policies, "--wait", "--url", running.url))[0] == 0
-    async with Enforcer.connect(running.url) as pep:
+    async with Enforcer.connect(running.url, trust=UNVERIFIED) as pep:
         for role, target, action in (
             ("editor", "doc/1", "edit"),
             ("admin", "doc/1", "edit"),

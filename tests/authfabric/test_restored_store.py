@@ -13,7 +13,7 @@ import pytest
 from authfabric.fabric import Fabric
 from authz import Reason
 from bus import NatsServer
-from pep import Enforcer
+from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released, write
 from tests.waiting import once_it_works
 
@@ -45,7 +45,7 @@ class Place:
             assert decision.reason is Reason.STALE
             return decision.detail
 
-        async with Enforcer.connect(self.server.url) as pep:
+        async with Enforcer.connect(self.server.url, trust=UNVERIFIED) as pep:
             return await once_it_works(stale, AssertionError)
 
 

@@ -73,7 +73,17 @@ async def test_types_are_published_and_events_carried_between_members_only(files
                 met.url, broker="met", domain="met", identity=met.key, credential=b""
             ):
                 pass
-        words = ["broker", "serve", "--url", met.url, "--key", "broker.key", "--clients", "met=pito.pub"]
+        words = [
+            "broker",
+            "serve",
+            "--url",
+            met.url,
+            "--key",
+            "broker.key",
+            "--clients",
+            "met=pito.pub",
+            "--insecure",
+        ]
         with pytest.raises(ReplicaFailed, match="AUTHFABRIC_CREDENTIALS"):
             await ReplicaProcess.launch("stranger", words)
 

@@ -162,5 +162,15 @@ def test_definitions_under_a_network_key_are_read_by_whoever_has_it_only(folder,
 
 
 def test_a_broker_needs_a_capability_for_what_it_carries_sealed(folder):
-    words = ("broker", "serve", "--key", "broker.key", "--clients", "default=pito.pub", "--sealed", folder)
+    words = (
+        "broker",
+        "serve",
+        "--key",
+        "broker.key",
+        "--clients",
+        "default=pito.pub",
+        "--insecure",
+        "--sealed",
+        folder,
+    )
     assert "TYPE=FILE" in run(*words, code=3)
