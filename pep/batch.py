@@ -15,13 +15,16 @@ from bus.errors import BadMessage, NotConnected
 from bus.messages import Questions, unpack_answers
 from bus.scopes import Scope
 from bus.subjects import DECIDING, Mode
-from pep.strategy import RETRY_SECONDS, Strategy
+from pep.strategy import RETRY_SECONDS, Strategy, escalation
 
 if TYPE_CHECKING:
     from pep.asker import Asker
 
 MAX_COUNT = 128
 """Questions in one message. Several messages, rather than one, keep PEP and PDP busy at the same time."""
+
+_QUICK_ATTEMPTS = 2
+"""Hedged attempts after each of which the usual time of an answer is waited; later waits double."""
 
 Answer: TypeAlias = asyncio.Future[Decision]
 Pair: TypeAlias = tuple[Request, Answer]
@@ -95,7 +98,7 @@ class Batch:
         self._count = len(self.answers)
         asker.open += self._count
         self._deadline = self._deadline or monotonic() + self._seconds
-        self._attempt(self._strategy.first)
+        self._attempt(self._strategy.modes(0))
 
     def fail(self, reason: Reason, problem: str = "") -> None:
         """Deny whatever is still open."""
@@ -104,14 +107,16 @@ class Batch:
                 answer.set_result(self._asker.failure(reason, request, self._seconds, problem))
         self._finish()
 
-    def _attempt(self, mode: Mode) -> None:
+    def _attempt(self, modes: Sequence[Mode]) -> None:
         now = monotonic()
         left = self._deadline - now
         if left <= 0:
             self._give_up()
             return
         try:
-            self._publish(mode, now, left)
+            for mode in modes:
+                self._publish(mode, now, left)
+            self._attempts += 1
             wait = self._next_wait()
         except NotConnected:
             self._reason = Reason.NOT_CONNECTED
@@ -144,14 +149,13 @@ class Batch:
         asker.connection.send(subject, question, reply)
         if self._attempts:
             asker.asked_again += len(asked)
-        self._attempts += 1
         self._asked_all = mode is Mode.ALL
         if self._reason is Reason.NOT_CONNECTED:
             self._reason = Reason.TIMEOUT
 
     def _next_wait(self) -> float:
         usual = self._asker.hedge.seconds
-        if self._attempts == 1 and self._strategy is Strategy.HEDGE:
+        if self._attempts <= _QUICK_ATTEMPTS and self._strategy is Strategy.HEDGE:
             return usual
         wait, self._wait = max(self._wait, usual), self._wait * 2
         return wait
@@ -162,7 +166,7 @@ class Batch:
         if not self.answers:
             self._finish()
             return
-        self._attempt(self._strategy.again if self._attempts else self._strategy.first)
+        self._attempt(self._strategy.modes(self._attempts))
 
     def _keep_open(self) -> None:
         pairs = [(r, a) for r, a in zip(self.requests, self.answers, strict=True) if not a.done()]
@@ -214,14 +218,14 @@ class Batch:
         elif asked is self.answers or all(answer.done() for answer in self.answers):
             self._finish()
 
-    def _ask_the_others(self) -> None:
-        """One replica was of no help: ask all at once, unless they were asked already, or another batch does."""
+    def _ask_the_others(self, modes: Sequence[Mode] = ()) -> None:
+        """One replica was of no help: ask more at once, unless all were asked already, or another batch does."""
         if self._asked_all or self._over:
             return
         self._cancel_timer()
         self._keep_open()
         if self.answers:
-            self._attempt(Mode.ALL)
+            self._attempt(modes or escalation(self._attempts))
         else:
             self._finish()
 
@@ -250,7 +254,7 @@ class Batch:
             self._hand_over(self._by_route(), self._doubted())
         elif self._asker.authenticity is not None:
             # Anyone may have said so. If it is true, nobody answers the others' question either.
-            self._ask_the_others()
+            self._ask_the_others((Mode.ALL,))
         elif monotonic() >= self.route.expected_until:
             self._give_up()
 

@@ -1,4 +1,4 @@
-"""How a PEP asks: all replicas, one, or one with a hedged second request; and when it retries."""
+"""How a PEP asks: all replicas, one, or one with hedged further requests; and when it retries."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ RETRY_SECONDS = 0.025
 """The first wait before a question that got no answer is asked again; each further wait is twice as long."""
 
 
+ESCALATION = ((Mode.ANY,), (Mode.ANY,), (Mode.ANY, Mode.ANY), (Mode.ALL,))
+"""Whom each attempt asks: one replica, one more, two more, and only then all. Load does not grow with the replicas."""
+
+
 class Strategy(enum.StrEnum):
-    """How a PEP asks: all replicas at once, one of them, or one and then all if the answer is late."""
+    """How a PEP asks: all replicas at once, one of them, or one and then more if the answer is late."""
 
     FLOOD = "flood"
     QUEUE = "queue"
     HEDGE = "hedge"
 
-    @property
-    def first(self) -> Mode:
-        return Mode.ALL if self is Strategy.FLOOD else Mode.ANY
+    def modes(self, attempts: int) -> tuple[Mode, ...]:
+        """Whom to ask after so many attempts."""
+        if self is Strategy.HEDGE:
+            return escalation(attempts)
+        return (Mode.ALL,) if self is Strategy.FLOOD else (Mode.ANY,)
 
-    @property
-    def again(self) -> Mode:
-        return Mode.ANY if self is Strategy.QUEUE else Mode.ALL
+
+def escalation(attempts: int) -> tuple[Mode, ...]:
+    """Whom to ask after so many attempts that were of no help."""
+    return ESCALATION[min(attempts, len(ESCALATION) - 1)]
 
 
 class HedgeDelay:

@@ -11,11 +11,10 @@ from pep.strategy import HedgeDelay, Strategy
 
 
 def test_whom_each_strategy_asks():
-    assert {s: (s.first, s.again) for s in Strategy} == {
-        Strategy.FLOOD: (Mode.ALL, Mode.ALL),
-        Strategy.QUEUE: (Mode.ANY, Mode.ANY),
-        Strategy.HEDGE: (Mode.ANY, Mode.ALL),
-    }
+    ladder = [(Mode.ANY,), (Mode.ANY,), (Mode.ANY, Mode.ANY), (Mode.ALL,), (Mode.ALL,)]
+    assert [Strategy.HEDGE.modes(attempts) for attempts in range(5)] == ladder
+    assert {Strategy.FLOOD.modes(attempts) for attempts in range(5)} == {(Mode.ALL,)}
+    assert {Strategy.QUEUE.modes(attempts) for attempts in range(5)} == {(Mode.ANY,)}
 
 
 class TestHedgeDelay:
