@@ -21,7 +21,7 @@ from authfabric.commands.broker import write_signed
 from authfabric.fabric import ReplicaProcess
 from authfabric.local_domain import LocalDomain
 from authfabric.warrants import give_warrant
-from authz import Identity
+from authz import Identity, PublicKey
 from authz.spki import Certificate, encode_chain
 from bus.connection import Connection
 from bus.credentials import Credentials
@@ -57,6 +57,8 @@ class Domain:
     processes: dict[str, ReplicaProcess] = field(default_factory=dict)
     commands: dict[str, list[str]] = field(default_factory=dict)
     """By which brokers were started."""
+    owners: set[PublicKey] = field(default_factory=set)
+    """Those whose word about brokers the domain's clients believe."""
 
     def access(self, name: str, actions: str = "connect", also: str = "") -> Path | None:
         """A file of credentials by which somebody may do this here; None if nobody needs any."""
@@ -122,6 +124,7 @@ class Domain:
     ) -> None:
         """Start a broker, named like the domain or otherwise; the owner of the types trusts it with what it carries."""
         identity, name = Identity.generate(), name or self.name
+        self.owners.add(owner.public)
         key, word = self.folder / f"broker-{name}.key", self.folder / f"broker-{name}.vouch"
         create_key(key, identity, None)
         write_signed(word, vouch(identity.public, [ALL], time() + LASTS, owner))
@@ -161,6 +164,7 @@ class Domain:
             identity=identity,
             credential=issue(given, self.key),
             chains=(encode_chain(chain),) if chain else (),
+            trust=self.owners,
             access=_read(access),
         ) as client:
             yield client

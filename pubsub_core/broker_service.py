@@ -99,6 +99,7 @@ class BrokerService:
             lambda: secrets.token_hex(16),
             self._changed,
             self._replays,
+            self.web,
         )
         self._door = Door(bus, self.broker, self._calls, self.links, self._pages)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)

@@ -16,6 +16,7 @@ from bus.subjects import is_mailbox
 from pubsub_core.binding import check_filter, name_filter
 from pubsub_core.broker import Broker
 from pubsub_core.claims import Claim, Claims, replay_ask
+from pubsub_core.credential import signer_of
 from pubsub_core.errors import Refused, SessionLost, TypeRefused, UnknownType
 from pubsub_core.event_type import EventType
 from pubsub_core.keys.channel import Channel
@@ -46,6 +47,7 @@ from pubsub_core.rights import Ask, Granted, Holder, Rights, type_object
 from pubsub_core.rules.description import described
 from pubsub_core.session import Session
 from pubsub_core.switchboard import Subscription
+from pubsub_core.trust import Web
 from pubsub_core.type_signature import SignedType
 
 
@@ -69,6 +71,7 @@ class Calls:
         token: Callable[[], str],
         on_change: Callable[[set[str]], None],
         replays: Replays,
+        web: Web,
     ) -> None:
         """`on_change` is told the types of which other events are wanted, or published, from now on."""
         self._broker = broker
@@ -78,6 +81,7 @@ class Calls:
         self._token = token
         self._on_change = on_change
         self._replays = replays
+        self._web = web
         self._nonces = Nonces()
 
     async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
@@ -120,7 +124,7 @@ class Calls:
             case Unadvertise(name):
                 return self._unadvertise(session, name)
             case Describe(version):
-                return Answer(definitions=self._definitions(version))
+                return self._about(session, self._broker.setting.catalogue.version(version))
             case Inspect(name):
                 return await self._inspect(session, name)
             case AddType(data):
@@ -197,7 +201,7 @@ class Calls:
         if playback is not None:
             self._replays.begin(session, playback)
         self._replays.rules.resume(session, subscription, call.unfinished)
-        return Answer(definitions=self._definitions(definition.version))
+        return self._about(session, definition)
 
     async def _allowed(
         self, action: str, definition: EventType, claim: Claim, subscription: Subscription
@@ -227,7 +231,7 @@ class Calls:
         playback = Playback(session.token, call.number, definition.id, call.filter, query=query)
         await self._permit(session, playback, definition)
         self._replays.begin(session, playback)
-        return Answer(definitions=self._definitions(definition.version))
+        return self._about(session, definition)
 
     async def _permit(self, session: Session, playback: Playback, definition: EventType) -> None:
         """Ask whether a client may have past events. Raises Refused, InvalidFilter."""
@@ -263,7 +267,7 @@ class Calls:
         self._claims.settle(claim, granted)
         session.advertised.add(definition.id)
         wanted = any(map(self._broker.switchboard.wanted, granted.restrictions))
-        return Answer(definitions=self._definitions(definition.version), interested=wanted)
+        return self._about(session, definition, interested=wanted)
 
     def _unadvertise(self, session: Session, name: str) -> Answer:
         id_ = self._broker.setting.catalogue.named(name).id
@@ -281,22 +285,23 @@ class Calls:
         lines = [
             self._described(id_, each.restriction) for granted in claims for id_, each in granted.items()
         ]
-        return Answer(restrictions=tuple(lines))
+        return self._about(session, definition, restrictions=tuple(lines))
 
     async def _add_type(self, session: Session, signed: SignedType) -> Answer:
         await self._require(session, signed.definition.name, "define")
         if self._types is None:
             raise TypeRefused(signed.definition.name, "this broker has no store for definitions")
         await self._types.publish(signed)
-        return Answer()
+        return Answer(vouches=self._vouches(session, signed.definition))
 
     async def _remove_type(self, session: Session, name: str, word: bytes) -> Answer:
         definition = self._broker.setting.catalogue.named(name)
         await self._require(session, name, "remove")
         if self._types is None or str(session.key) != definition.owner:
             raise Refused("remove", name, "only its owner can take it out")
+        about = self._about(session, definition)
         await self._types.remove(definition.id, word)
-        return Answer()
+        return about
 
     async def _require(self, session: Session, name: str, action: str) -> None:
         try:
@@ -307,8 +312,27 @@ class Calls:
         if not decision.allowed:
             raise Refused(action, name, decision.detail)
 
-    def _definitions(self, version: str) -> tuple[bytes, ...]:
-        return tuple(each.encode() for each in self._broker.setting.catalogue.signed(version))
+    def _about(
+        self,
+        session: Session,
+        definition: EventType,
+        restrictions: tuple[str, ...] = (),
+        interested: bool = False,
+    ) -> Answer:
+        """The answer to a call about a type, by which the client sees that this broker may carry it."""
+        signed = self._broker.setting.catalogue.signed(definition.version)
+        return Answer(
+            definitions=tuple(each.encode() for each in signed),
+            restrictions=restrictions,
+            interested=interested,
+            vouches=self._vouches(session, definition),
+        )
+
+    def _vouches(self, session: Session, definition: EventType) -> tuple[bytes, ...]:
+        setting = self._broker.setting
+        own, now = str(setting.identity.public), setting.now()
+        starts = dict.fromkeys((definition.owner, str(signer_of(session.credential))))
+        return tuple(word for start in starts for word in self._web.chain(start, own, definition.id, now))
 
     def _described(self, id_: str, restriction: Restriction) -> str:
         catalogue = self._broker.setting.catalogue

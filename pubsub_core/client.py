@@ -1,6 +1,8 @@
 """What clients of the event service embed: connect to a broker, publish, and read what one subscribed to.
 
-    async with EventClient.connect(url, broker="met", domain="met", identity=me, credential=mine) as client:
+    async with EventClient.connect(
+        url, broker="met", domain="met", identity=me, credential=mine, trust=["pito.pub"]
+    ) as client:
         publisher = await client.publisher("uk.gov.pito.Numberplate")
         await publisher.publish(numberplate="AE05 XYZ", location="Victoria")
 
@@ -15,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from time import time
 from typing import TypeVar
@@ -29,15 +31,17 @@ from bus.errors import BusError, NoResponders, NotConnected
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
 from bus.subjects import broker as broker_subject
-from bus.subjects import mailbox, place
+from bus.subjects import mailbox
+from pep.trust_store import Keys, Unverified
+from pubsub_core.broker_trust import BrokerTrust
 from pubsub_core.catalogue import Catalogue
-from pubsub_core.errors import CallRefused, NoBroker, Refused, SessionLost, UnknownType
+from pubsub_core.client_calls import CALL_SECONDS, Met, mail_place, meet, opened, raise_fault
+from pubsub_core.errors import BrokerUntrusted, CallRefused, NoBroker, Refused, SessionLost
 from pubsub_core.event_type import EventType
 from pubsub_core.inbox import Inbox
-from pubsub_core.keys.channel import Channel, Offer
+from pubsub_core.keys.channel import Channel
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import (
-    BROKER_KEY,
     CALL,
     WELCOME,
     AddType,
@@ -65,7 +69,6 @@ from pubsub_core.type_signature import SignedType, removal
 
 __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "Subscriber"]
 
-CALL_SECONDS = 5.0
 KEEPALIVE_SECONDS = 2.0
 
 _Reader = TypeVar("_Reader", bound=Subscriber)
@@ -84,7 +87,7 @@ class EventClient:
         identity: Identity,
         credential: bytes,
         chains: tuple[bytes, ...] = (),
-        brokers: Collection[PublicKey] | None = None,
+        trust: Keys | Unverified | None = None,
     ) -> None:
         self.bus = bus
         self.broker = broker
@@ -92,10 +95,12 @@ class EventClient:
         self.identity = identity
         self.credential = credential
         self._chains = chains
-        self._brokers = brokers
+        self._trust = BrokerTrust(trust, credential)
         self.catalogue = Catalogue()
         self.channel: Channel
         """By which the broker is spoken to; there is one from the moment it was first met."""
+        self._key: PublicKey | None = None
+        """The key of the broker that is spoken to."""
         self._joined: Channel | None = None
         """The last on which the session was taken up."""
         self.session = ""
@@ -106,7 +111,7 @@ class EventClient:
         self._numbers = 0
         self.publishers: dict[str, Publisher] = {}
         self._outgoing = Outgoing(self)
-        self._mailbox = mailbox(domain, _place(bus), secrets.token_hex(8))
+        self._mailbox = mailbox(domain, mail_place(bus), secrets.token_hex(8))
         self._connecting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.interested: dict[str, bool] = {}
@@ -124,17 +129,19 @@ class EventClient:
         credential: bytes,
         domain: str = DEFAULT_DOMAIN,
         chains: tuple[bytes, ...] = (),
-        brokers: Collection[PublicKey] | None = None,
+        trust: Keys | Unverified | None = None,
         access: BusCredentials | None = None,
     ) -> AsyncIterator[EventClient]:
-        """Begin a session for the length of a block. Raises Refused, NoBroker.
+        """Begin a session for the length of a block. Raises Refused, NoBroker, InvalidKey.
 
-        `brokers` are the keys that the broker may have, None if any will do. `access` lets the client connect to a bus
-        that refuses strangers; without it, credentials are found as an Enforcer finds them, and so is the server if
-        none is given.
+        Types are used only if the broker is vouched for: by the domain that gave the credential, or by the type's owner
+        if that is among `trust`, which names keys or files of keys. `trust=UNVERIFIED` believes any broker.
+
+        `access` lets the client connect to a bus that refuses strangers; without it, credentials are found as an
+        Enforcer finds them, and so is the server if none is given.
         """
         async with connect(url, name="event-client", credentials=access) as bus:
-            client = cls(bus, broker, domain, identity, credential, chains, brokers)
+            client = cls(bus, broker, domain, identity, credential, chains, trust)
             await bus.listen(client._mailbox, lambda subject, reply, data, headers: client._on_post(data))
             try:
                 await client._connect()
@@ -153,9 +160,9 @@ class EventClient:
                     await client._call(Disconnect())
 
     async def publisher(self, type_: str) -> Publisher:
-        """Advertise a type. Raises Refused, UnknownType."""
+        """Advertise a type. Raises Refused, UnknownType, BrokerUntrusted."""
         answer = await self.call(Advertise(type_))
-        definition = self._learn(answer.definitions)
+        definition = self._believe(answer)
         self.interested[definition.id] = answer.interested
         publisher = Publisher(self, self._outgoing, definition)
         self.publishers[type_] = publisher
@@ -168,7 +175,7 @@ class EventClient:
         *,
         from_: float | datetime | None = None,
     ) -> Subscriber:
-        """Subscribe to a type and its sub-types. Raises Refused, UnknownType, or SessionLost with what is wrong.
+        """Subscribe to a type and its sub-types. Raises Refused, UnknownType, BrokerUntrusted, or SessionLost.
 
         With `from_`, past events come first: those published since, each once, although brokers may be restarted.
         """
@@ -187,7 +194,7 @@ class EventClient:
         """Past events of a type and its sub-types, in order of time: `async for event in await client.replay(...)`.
 
         Those from one time up to but not including another, while one fluent held and another did not, such as
-        `underInvestigation('nurse_8821')`. Raises Refused, UnknownType.
+        `underInvestigation('nurse_8821')`. Raises Refused, UnknownType, BrokerUntrusted.
         """
         asked = Replay(0, type_, filter, unix_time(from_), unix_time(to), during, not_during)
         return await self._ask_for(Replayed(self, self._next_number(), asked))
@@ -205,7 +212,11 @@ class EventClient:
                 raise
             await self._connect(channel)
             answer = await self._begin(reader)
-        reader.type = self._learn(answer.definitions)
+        try:
+            reader.type = self._believe(answer)
+        except BrokerUntrusted:
+            del self.inbox.subscribers[reader.number]
+            raise
         return reader
 
     async def _begin(self, reader: Subscriber) -> Answer:
@@ -218,14 +229,18 @@ class EventClient:
 
     async def restrictions(self, type_: str) -> tuple[str, ...]:
         """Which restrictions apply to this session's use of a type. Raises Refused if that is not to be told."""
-        return (await self.call(Inspect(type_))).restrictions
+        answer = await self.call(Inspect(type_))
+        self._believe(answer)
+        return answer.restrictions
 
     async def add_type(self, signed: SignedType) -> None:
-        await self.call(AddType(signed.encode()))
+        """Have a type known everywhere. Raises Refused, TypeRefused, BrokerUntrusted."""
+        answer = await self.call(AddType(signed.encode()))
+        self._verify(signed.definition, answer)
 
     async def remove_type(self, name: str) -> None:
         """Take out a type that is one's own."""
-        await self.call(RemoveType(name, removal(name, time(), self.identity)))
+        self._believe(await self.call(RemoveType(name, removal(name, time(), self.identity))))
 
     async def call(self, call: Call) -> Answer:
         """Have the broker do something, in a new session if need be. Raises Refused, UnknownType, SessionLost."""
@@ -238,44 +253,49 @@ class EventClient:
             await self._connect(channel)
             return await self._call(call)
 
-    async def _call(self, call: Call) -> Answer:
-        channel, nonce = self.channel, secrets.token_bytes(NONCE_BYTES)
-        signed = SignedCall(call, self.broker, time(), nonce, self.session, channel.binding)
+    async def _call(self, call: Call, met: Met | None = None) -> Answer:
+        """Have the broker do something in the present session; or in another, with one that was only just met."""
+        key, channel, session = met or Met(self._key, self.channel, self.session)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        signed = SignedCall(call, self.broker, time(), nonce, session, channel.binding)
         subject = broker_subject(self.domain, self.broker, "call")
         sealed = channel.seal(CALL.sign(signed, self.identity))
-        answer = unpack_answer(_opened(channel, await self.bus.ask(subject, sealed, CALL_SECONDS)))
+        answer = unpack_answer(opened(channel, await self.bus.ask(subject, sealed, CALL_SECONDS)))
         if answer.fault:
-            _raise(call, answer)
+            raise_fault(call, answer)
         if isinstance(call, Connect):
-            self._check_broker(answer, signed.nonce)
+            if key is None or answer.broker != str(key):
+                raise InvalidSignature
+            key.verify(answer.proof, WELCOME + nonce)
         return answer
 
-    def _check_broker(self, answer: Answer, nonce: bytes) -> None:
-        key = PublicKey.parse(answer.broker)
-        key.verify(answer.proof, WELCOME + nonce)
-        if self._brokers is not None and key not in self._brokers:
-            raise InvalidSignature
+    def _believe(self, answer: Answer) -> EventType:
+        """The type that was asked about, if the broker may carry it. Raises BrokerUntrusted."""
+        definition = self._learn(answer.definitions)
+        self._verify(definition, answer)
+        return definition
 
-    async def _meet(self) -> Channel:
-        """Draw a channel with the broker. Raises InvalidSignature if it is not one of ours, or answers another."""
-        subject, offer = broker_subject(self.domain, self.broker, "key"), Offer()
-        opened = BROKER_KEY.read(await self.bus.ask(subject, offer.public, CALL_SECONDS))
-        stranger = self._brokers is not None and opened.signer not in self._brokers
-        if stranger or (opened.value.broker, opened.value.client) != (self.broker, offer.public):
-            raise InvalidSignature
-        return offer.accept(opened.value.exchange)
+    def _verify(self, definition: EventType, answer: Answer, key: PublicKey | None = None) -> None:
+        key = key or self._key
+        assert key is not None, "somebody has answered"
+        self._trust.check(self.broker, key, definition, answer.vouches, time())
 
     async def _connect(self, lost: Channel | None = None) -> None:
         """Take up the session where it was left, or begin one; unless that was done since this channel was lost."""
         async with self._connecting:
             if lost is not None and lost is not self.channel is self._joined:
                 return
-            self.channel = await self._meet()
-            resume = self.session
+            met, resume = await meet(self.bus, self.domain, self.broker, self.session), self.session
+            another = met.key != self._key
+            if not another:
+                self.channel = met.channel
             connect = Connect(self.credential, self._mailbox, self._chains, resume, self.inbox.received)
-            answer = await self._call(connect)
-            self._joined = self.channel
-            if answer.session == resume:
+            answer = await self._call(connect, met)
+            if another:
+                # Before that, nothing is sent to it and nothing of it is read.
+                await self._verify_again(self._trust.used, met._replace(session=answer.session))
+            self._key, self.channel, self._joined = met.key, met.channel, met.channel
+            if not another and answer.session == resume:
                 self._outgoing.resend()
                 return
             self.session = answer.session
@@ -286,6 +306,12 @@ class EventClient:
                 await self._ask_again(subscriber)
             self._outgoing.restart()
             self.sessions_begun += 1
+
+    async def _verify_again(self, types: Iterable[EventType], met: Met | None = None) -> None:
+        """Have the broker, or one only just met, show that it may carry these types. Raises BrokerUntrusted."""
+        for each in types:
+            answer = await self._call(Describe(each.version), met)
+            self._verify(each, answer, met.key if met is not None else None)
 
     async def _ask_again(self, subscriber: Subscriber) -> None:
         """Go on in a new session where the old one ended; what had come is still to be read."""
@@ -305,7 +331,7 @@ class EventClient:
             await self._connect(lost)
         except (BusError, SessionLost, InvalidSignature, CannotOpen):
             return  # the keep-alive tries again
-        except Refused as error:
+        except (Refused, BrokerUntrusted) as error:
             self._end(str(error))
 
     async def _keep_alive(self) -> None:
@@ -315,7 +341,11 @@ class EventClient:
             try:
                 subject = broker_subject(self.domain, self.broker, "received")
                 word = channel.seal(pack(self.inbox.word(self.session)))
-                answer = unpack_answer(_opened(channel, await self.bus.ask(subject, word, CALL_SECONDS)))
+                answer = unpack_answer(opened(channel, await self.bus.ask(subject, word, CALL_SECONDS)))
+                await self._verify_again(self._trust.lapsed(self._key, time()))
+            except BrokerUntrusted as error:
+                self._end(str(error))
+                continue
             except (BusError, SessionLost):
                 await self._try_to_connect(channel)
                 continue
@@ -365,25 +395,3 @@ class EventClient:
         if version not in self.catalogue:
             self._learn((await self.call(Describe(version))).definitions)
         return self.catalogue.version(version)
-
-
-def _place(bus: Connection) -> str:
-    """Below what a client hears from brokers: what its key says, where keys count."""
-    return secrets.token_hex(8) if bus.credentials is None else place(bus.credentials.identity.public)
-
-
-def _opened(channel: Channel, payload: bytes) -> bytes:
-    """What the broker says. Raises SessionLost if it is not for us, as when the broker has started anew."""
-    try:
-        return channel.open(payload)
-    except CannotOpen:
-        raise SessionLost("what the broker says cannot be read: connect again") from None
-
-
-def _raise(call: Call, answer: Answer) -> None:
-    name = str(getattr(call, "type", getattr(call, "name", "")))
-    if answer.fault == "unknown":
-        raise UnknownType(name)
-    if answer.fault == "lost":
-        raise SessionLost(answer.problem)
-    raise CallRefused(type(call).__name__.lower(), name, answer.problem, answer.fault)

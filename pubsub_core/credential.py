@@ -42,6 +42,11 @@ def issue(credential: Credential, by: Identity) -> bytes:
     return _SEAL.sign(credential, by)
 
 
+def signer_of(data: bytes) -> PublicKey:
+    """The key of the domain that signed a credential. Raises InvalidSignature."""
+    return _SEAL.read(data).signer
+
+
 @dataclass(frozen=True, slots=True)
 class _Opened:
     credential: Credential

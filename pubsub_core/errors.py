@@ -117,6 +117,20 @@ class CallRefused(Refused):
         self.fault = fault
 
 
+class BrokerUntrusted(EventError):
+    """A client's broker that nobody vouches for whom the client trusts."""
+
+    def __init__(self, broker: str, key: str, type_: str, problem: str) -> None:
+        super().__init__(
+            f"the broker `{broker}` with the key `{key}` is not trusted with `{type_}`: {problem};"
+            " `trust=UNVERIFIED` believes any broker"
+        )
+        self.broker = broker
+        self.key = key
+        self.type = type_
+        self.problem = problem
+
+
 class WordTooLong(EventError):
     """A vouch, or its withdrawal, names more types than others would read."""
 

@@ -150,6 +150,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The broker's key."""
     proof: bytes = b""
     """The broker's signature over the nonce of the call that began the session."""
+    vouches: tuple[bytes, ...] = ()
+    """Chains of vouches from the owner of the type asked about, and from the client's domain, to the broker."""
 
 
 class BrokerKey(msgspec.Struct, frozen=True):

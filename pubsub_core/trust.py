@@ -90,6 +90,19 @@ class Web:
             known = self._trusted[type_, owner] = self._find(type_, owner, now)
         return known.brokers
 
+    def chain(self, start: str, broker: str, type_: str, now: float) -> tuple[bytes, ...]:
+        """The shortest chain of vouches from one key to another, as to a type; nothing if there is none."""
+        found: dict[str, tuple[bytes, ...]] = {start: ()}
+        reached = [start]
+        for _ in range(MAX_STEPS):
+            further = list[str]()
+            for by in reached:
+                for each in self.words.trusted_by(by, type_, now) - found.keys():
+                    found[each] = (*found[by], self.words.vouch_for(by, each, type_, now))
+                    further.append(each)
+            reached = further
+        return found.get(broker, ())
+
     def _find(self, type_: str, owner: str, now: float) -> _Trusted:
         trusted, reached = set[str](), {owner, *self._roots}
         for _ in range(MAX_STEPS):

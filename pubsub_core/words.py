@@ -172,6 +172,13 @@ class Words:
             if not each.withdrawn and each.made > taken_back.get(each.broker, -1.0)
         }
 
+    def vouch_for(self, signer: str, broker: str, type_: str, now: float) -> bytes:
+        """The word by which a signer vouches for a broker, as to a type: of several, the newest."""
+        words = [each for each in self._by[signer].values() if each.said.broker == broker]
+        words = [each for each in words if not each.said.withdrawn and each.said.until > now]
+        words = [each for each in words if each.said.concerns(type_)]
+        return max(words, key=lambda each: (each.said.made, each.said.until)).data
+
     def next_end(self, now: float) -> float:
         """When the next word runs out."""
         return min((each.said.until for each in self._known.values() if each.said.until > now), default=inf)

@@ -6,6 +6,7 @@ from tests.mutations.mutation import Edit, Mutation, without
 
 _FLOODS = "tests/pubsub_core/test_vouch_floods.py::"
 _MANAGERS = "tests/pubsub_core/keys/test_manager_service.py::"
+_CLIENTS = "tests/pubsub_core/test_broker_trust.py::"
 _WORDS = "tests/pubsub_core/test_words.py::"
 
 TRUST: list[Mutation] = [
@@ -101,6 +102,32 @@ TRUST: list[Mutation] = [
         "test_no_capability_counts_while_it_is_not_known_what_was_revoked",
         "pubsub_core/broker_service.py",
         "            self._rights.doubt = lambda: feed.problem\n",
+        "",
+    ),
+    without(
+        f"{_CLIENTS}test_a_broker_that_nobody_vouches_for_is_neither_told_anything_nor_believed",
+        "pubsub_core/broker_trust.py",
+        "        if not _trusts(web, key, type_, now):\n",
+        "        if False:\n",
+    ),
+    without(
+        f"{_CLIENTS}test_the_owner_of_a_type_vouches_for_it_alone_where_the_client_trusts_the_owner",
+        "pubsub_core/broker_trust.py",
+        "frozenset({type_.owner} if type_.owner_key in self._owners else ())",
+        "frozenset({type_.owner})",
+    ),
+    without(
+        f"{_CLIENTS}"
+        "test_what_a_client_publishes_does_not_go_to_a_false_broker_that_takes_the_place_of_its_own",
+        "pubsub_core/client.py",
+        "                await self._verify_again(self._trust.used, met._replace(session=answer.session))\n",
+        "                pass\n",
+        Edit("pubsub_core/broker_trust.py", "            if verified != key or not", "            if not"),
+    ),
+    without(
+        f"{_CLIENTS}test_a_vouch_that_runs_out_ends_the_session_unless_there_is_another",
+        "pubsub_core/client.py",
+        "                await self._verify_again(self._trust.lapsed(self._key, time()))\n",
         "",
     ),
     without(

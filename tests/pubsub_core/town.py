@@ -112,6 +112,7 @@ class Town:
         *,
         chains: tuple[bytes, ...] = (),
         lasts: float = 1000.0,
+        trust=None,
         **attributes,
     ) -> AsyncIterator[EventClient]:
         identity = identity or Identity.generate()
@@ -123,6 +124,7 @@ class Town:
             identity=identity,
             credential=issue(credential, self.key),
             chains=chains,
+            trust=trust,
         ) as client:
             yield client
 
