@@ -19,7 +19,7 @@ from authz.spki import (
     Right,
     Validity,
 )
-from pdp.oasis.constraint import bind
+from pdp.oasis.constraint import bind_as_written
 from pdp.oasis.membership import Membership
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.syntax import Empowering
@@ -58,7 +58,7 @@ def grant(rule: Empowering, bindings: Bindings) -> Grant:
     if len(kinds) > 1:
         raise InvalidCapability("rights", "must all be over the same kind of resource: write a rule for each")
     kind = kinds.pop() if kinds else Kind.TYPE
-    where = () if rule.where is None else (bind(rule.where, bindings),)
+    where = () if rule.where is None else (bind_as_written(rule.where, bindings),)
     return Grant.of(Resource.of(kind, rule.resource), rights or None, rule.attributes or None, where)
 
 

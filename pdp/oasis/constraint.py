@@ -17,6 +17,7 @@ from authz.predicate import (
     AnyComparison,
     Equal,
     Exists,
+    Kind,
     Layout,
     Literal,
     Not,
@@ -29,7 +30,9 @@ from authz.predicate import (
     compile_predicate,
     map_comparisons,
     paths,
+    strict,
 )
+from authz.predicate.negation import kind_of
 from authz.predicate.terms import OrderName
 from authz.predicate.witness import Witness, compile_witness
 from pdp.oasis.terms import Bindings, Constant
@@ -75,7 +78,7 @@ def constraint_witness(predicate: Predicate) -> Witness[Case]:
 
 
 def _worded(predicate: Predicate) -> Predicate:
-    """The predicate with variables as texts where they are compared with an id, which is a text: 42 is `42` there."""
+    """The predicate as it is meant: what does not fit fulfils no `!=`, and beside an id a variable is its text."""
 
     def worded(test: AnyComparison) -> Predicate:
         if isinstance(test, Relate):
@@ -85,7 +88,7 @@ def _worded(predicate: Predicate) -> Predicate:
                 return structs.replace(test, path=Path(_TEXT, test.path.keys))
         return test
 
-    return map_comparisons(predicate, worded)
+    return map_comparisons(strict(predicate), worded)
 
 
 def _is_id(path: Path) -> bool:
@@ -118,6 +121,11 @@ def unguarded(predicate: Predicate, known: frozenset[Path] = frozenset()) -> Pre
 
 def bind(predicate: Predicate, bindings: Bindings) -> Predicate:
     """The predicate with constants for its variables: one over the request alone, true of the same requests."""
+    return bind_as_written(strict(predicate), bindings)
+
+
+def bind_as_written(predicate: Predicate, bindings: Bindings) -> Predicate:
+    """The same for a predicate that others will read, such as the condition of a capability."""
     return map_comparisons(predicate, lambda test: _bind_comparison(test, bindings))
 
 
@@ -144,6 +152,8 @@ def _bind_comparison(test: AnyComparison, bindings: Bindings) -> AnyComparison |
     value = right
     if test.op == "==":
         return Equal(test.path, value)
+    if test.op == "comparable":
+        return Kind(test.path, kind_of(value))
     return Order(test.path, _ORDERS[test.op], value) if test.op in _ORDERS else FALSE
 
 
@@ -158,6 +168,8 @@ def _value(path: Path, other: Path, bindings: Bindings) -> Constant | None:
 def _bind_left(value: Constant, test: Relate) -> AnyComparison | Or:
     if test.op == "==":
         return Equal(test.other, value)
+    if test.op == "comparable":
+        return Kind(test.other, kind_of(value))
     if test.op == "in":
         return Overlaps(test.other, (value,))
     return Order(test.other, _FLIPPED[test.op], value) if test.op in _FLIPPED else FALSE

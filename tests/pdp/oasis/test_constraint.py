@@ -84,3 +84,11 @@ def test_a_number_beside_an_id_is_its_text():
     assert not compile_constraint(attribute)(
         Case(Request.of(Entity("ann", {"a": "42"}), "o", "read"), {"d": 42})
     )
+
+
+def test_a_value_of_another_type_is_not_unequal():
+    different = And((Exists(A), Exists(Path.variable("d")), Not(Relate(A, "==", Path.variable("d")))))
+    for value, holds in (("8", True), ("7", False), (7, False), (None, False)):
+        request = Request.of(Entity("ann", {} if value is None else {"a": value}), "o", "read")
+        assert compile_constraint(different)(Case(request, {"d": "7"})) is holds
+        assert compile_predicate(bind(different, {"d": "7"}))(request) is holds
