@@ -100,9 +100,9 @@ def attributes(network: str) -> str:
     return f"{ROOT}.attributes.{network}.*"
 
 
-def releasing(network: str) -> set[str]:
+def releasing(network: str, owner: str) -> set[str]:
     """Where those who bring policies into force, install event types, or manage their keys publish."""
-    written = {f"$KV.{RELEASES}.{network}", f"$KV.{CONTENT}.blob.*", f"$KV.{TYPES}.>", f"$KV.{KEYS}.>"}
+    written = {f"$KV.{RELEASES}.{network}", f"$KV.{CONTENT}.blob.*", f"$KV.{KEYS}.>", *defining(owner)}
     context = {f"$KV.{CONTEXT}.{network}.>", *reading(f"KV_{CONTEXT}")}
     return {*written, *context, f"{ROOT}.keys.*.changes"}
 
@@ -112,9 +112,14 @@ def installing(network: str) -> set[str]:
     return {f"{ROOT}.keys.*.manager", f"{ROOT}.keys.*.requests", f"{recorded(CONTEXT)}.{network}.>"}
 
 
-def carrying(network: str) -> set[str]:
+def carrying(network: str, owner: str) -> set[str]:
     """Where brokers publish, besides their answers: to each other, to clients, and the types they come to know."""
-    return {f"$KV.{TYPES}.>", *reading(f"KV_{CONTEXT}"), f"{ROOT}.link.{network}.>", mail(network, "*")}
+    return {*defining(owner), *reading(f"KV_{CONTEXT}"), f"{ROOT}.link.{network}.>", mail(network, "*")}
+
+
+def defining(owner: str) -> set[str]:
+    """Where definitions of types are written by one key, which is all that it may write there."""
+    return {f"$KV.{TYPES}.{owner}.>"}
 
 
 def brokering(network: str) -> set[str]:

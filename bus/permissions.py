@@ -63,31 +63,34 @@ def permissions(
     if not networks:
         return Permissions()
     own = f"{subjects.inbox(capability.subject)}.>"
-    mail = {members.mail(network, subjects.place(capability.subject)) for network in networks}
+    place = subjects.place(capability.subject)
+    mail = {members.mail(network, place) for network in networks}
     common = {*members.COMMON, own} | ({subjects.REVOKE} if capability.delegate else set())
-    parts = (part for grant in held for part in _parts(grant, networks, domains))
+    parts = (part for grant in held for part in _parts(grant, place, networks, domains))
     return reduce(Permissions.union, parts, Permissions(frozenset(common), frozenset({own, *mail})))
 
 
-def _parts(grant: Grant, networks: Collection[str], domains: Collection[str]) -> Iterator[Permissions]:
-    """What one grant means in the networks that its holder may connect to."""
+def _parts(
+    grant: Grant, place: str, networks: Collection[str], domains: Collection[str]
+) -> Iterator[Permissions]:
+    """What one grant means in the networks that its holder may connect to; `place` is the word for its key."""
     if grant.resource.kind in (Kind.NETWORK, Kind.ANY):
         own = {meet for each in _networks(grant, domains) for mine in networks for meet in _meet(each, mine)}
-        yield from (_in_network(grant, network) for network in own)
+        yield from (_in_network(grant, network, place) for network in own)
     if grant.allows(Right.DECIDE):
         yield from (_decide(grant, network) for network in networks)
 
 
-def _in_network(grant: Grant, network: str) -> Permissions:
+def _in_network(grant: Grant, network: str, place: str) -> Permissions:
     publish, subscribe = set[str](), set[str]()
     if grant.allows(Right.CONNECT):
         publish |= members.asking(network)
         subscribe |= members.hearing(network)
     if grant.allows(Right.INSTALL):
-        publish |= members.releasing(network)
+        publish |= members.releasing(network, place)
         subscribe |= members.installing(network)
     if grant.allows(Right.CARRY):
-        publish |= members.carrying(network)
+        publish |= members.carrying(network, place)
         subscribe |= members.brokering(network)
     if grant.allows(Right.AUDIT):
         publish |= members.reading_audit(network)

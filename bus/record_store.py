@@ -14,7 +14,10 @@ from nats.js.kv import KeyValue
 from bus.connection import Connection, Subscription
 from bus.errors import BusError, StoreUnavailable
 from bus.store import WrongLast, erase_entry, open_bucket, read_entry, within
-from bus.subjects import recorded
+from bus.subjects import place, recorded
+
+ANYBODY = "anybody"
+"""Below this stand the records of those who have no keys, on a server that lets everybody in."""
 
 
 class RecordExists(BusError):
@@ -31,6 +34,11 @@ class RecordChanged(BusError):
     def __init__(self, name: str) -> None:
         super().__init__(f"the record `{name}` was changed by somebody else")
         self.name = name
+
+
+def writer(connection: Connection) -> str:
+    """The word below which a connection writes records of its own, where keys count; elsewhere all have the same."""
+    return ANYBODY if connection.credentials is None else place(connection.credentials.identity.public)
 
 
 @dataclass(frozen=True, slots=True)

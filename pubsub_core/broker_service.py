@@ -54,6 +54,8 @@ SESSION_TTL = 30.0
 REVOCATION_SECONDS = 5.0
 """How long a broker that starts waits for the store of revocations: no capability counts before it was read."""
 MAX_UNSENT = 10_000
+TYPES_SECONDS = 10.0
+"""How often it is seen whether the certificates that definitions rest on still hold."""
 
 _log = logging.getLogger("authfabric.events")
 
@@ -66,7 +68,7 @@ class BrokerService:
         self._serving = serving
         self._bus = bus
         self._home = home
-        self.catalogue = Catalogue()
+        self.catalogue = Catalogue(serving.trusted_names())
         managers = Managers(serving.managers, serving.identity)
         self.sealing = Sealing(bus, serving.identity, self.catalogue, serving.sealed, managers)
         self.web = Web(serving.roots)
@@ -108,6 +110,8 @@ class BrokerService:
         self.probed_at = 0.0
         """When a message last went to the bus and back, by the monotonic clock."""
         self._types_news = asyncio.Event()
+        self._revocations = RevocationFeed(bus, self._revoke)
+        self._looked_at_types = monotonic()
         self._revocation = asyncio.Event()
         self._revoked = 0
 
@@ -134,14 +138,14 @@ class BrokerService:
         await stack.enter_async_context(self._replays.running())
         await stack.enter_async_context(self._exchange.running())
         self._kept = await self._bus.has_jetstream()
+        if self._kept or self._rights.verifier is not None:
+            await stack.enter_async_context(self._revocations)
+            self._rights.doubt = lambda: self._revocations.problem
+            await self._revocations.first_look(REVOCATION_SECONDS)
         if self._kept:
             await self.types.listen(self._types_news.set)
-            with contextlib.suppress(BusError):
-                await self.types.refresh()
-        if self._rights.verifier is not None:
-            feed = await stack.enter_async_context(RevocationFeed(self._bus, self._revoke))
-            self._rights.doubt = lambda: feed.problem
-            await feed.first_look(REVOCATION_SECONDS)
+            await self._read_types()
+            self._types_news.set()  # for what is written meanwhile, or could not be read
         if self._serving.policies:
             watch = PolicyWatch(
                 self._home, self.broker, self._serving.policies, self._serving.lease, self.evolve
@@ -224,7 +228,7 @@ class BrokerService:
             self.broker.try_again()
             self._replays.tick()
             self._replays.rules.tick()
-            if self.links.notes.found_types:
+            if self.links.notes.found_types or self._types_changed():
                 self.links.notes.found_types = False
                 await self.evolve(self.claims.epoch)
             await self.claims.review()
@@ -249,8 +253,11 @@ class BrokerService:
 
     def _revoke(self, notice: Notice) -> None:
         """Heed what was taken back; nothing is delivered until everything was asked anew. Raises InvalidSignature."""
-        assert self._rights.verifier is not None
-        self._rights.verifier.accept(notice, time())
+        self.catalogue.heed(notice, time())
+        if self._rights.verifier is not None:
+            self._rights.verifier.accept(notice, time())
+        elif not self.catalogue.rests_on_certificates:
+            return
         self.broker.hold()
         self._revoked += 1
         self._revocation.set()
@@ -261,7 +268,8 @@ class BrokerService:
             self._revocation.clear()
             held, self._revoked = self._revoked, 0
             try:
-                await self.evolve(self.claims.epoch, keep=False)
+                if self.catalogue.review(time()) or self._rights.verifier is not None:
+                    await self.evolve(self.claims.epoch, keep=False)
             finally:
                 for _ in range(held):
                     self.broker.release()
@@ -278,12 +286,25 @@ class BrokerService:
 
     async def _follow_types(self) -> None:
         while self._kept:
+            await self._revocations.read.wait()
             await self._types_news.wait()
             self._types_news.clear()
-            with contextlib.suppress(BusError):
-                if await self.types.refresh():
-                    self.links.notes.announce_types()
-                    await self.evolve(self.claims.epoch)
+            if await self._read_types():
+                self.links.notes.announce_types()
+                await self.evolve(self.claims.epoch)
+
+    async def _read_types(self) -> bool:
+        """Take in what is new in the store, once it is known what was revoked; says whether anything was."""
+        with contextlib.suppress(BusError):
+            return self._revocations.read.is_set() and await self.types.refresh()
+        return False
+
+    def _types_changed(self) -> bool:
+        """Look now and then whether the certificates that definitions rest on still hold; whether some do not."""
+        if monotonic() - self._looked_at_types < TYPES_SECONDS:
+            return False
+        self._looked_at_types = monotonic()
+        return self.catalogue.review(time())
 
 
 @contextlib.asynccontextmanager

@@ -304,8 +304,9 @@ class Calls:
         return about
 
     async def _require(self, session: Session, name: str, action: str) -> None:
+        catalogue = self._broker.setting.catalogue
         try:
-            thing = type_object(self._broker.setting.catalogue.named(name))
+            thing = type_object(catalogue, catalogue.named(name))
         except UnknownType:
             thing = Entity(f"/types/{name}")
         decision = await self._rights.allows(session.holder, thing, action, self._claims.epoch)

@@ -126,7 +126,8 @@ class Claims:
                 self._ends.pop(claim.key, None)
 
     def _types_of(self, claim: Claim) -> set[str]:
-        return {each.id for each in self._broker.setting.catalogue.family(claim.ask.type)}
+        catalogue, type_ = self._broker.setting.catalogue, claim.ask.type
+        return {each.id for each in catalogue.family(type_)} if catalogue.knows(type_) else {type_}
 
     def _of(self, session: Session) -> Sequence[Claim]:
         holder = session.holder
@@ -200,6 +201,8 @@ class Claims:
     def unreadable(self, type_: str) -> str:
         """Why this broker can read nothing of a sealed type, if it is to have no keys; empty if it can."""
         setting = self._broker.setting
+        if not setting.catalogue.knows(type_):
+            return ""
         attributes = setting.catalogue.attributes(setting.catalogue.newest(type_).version)
         problem = setting.vault.refusal(type_, attributes)
         return f"its broker cannot read it: {problem}" if problem else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from authz.errors import AuthFabricError
 
 
@@ -32,6 +34,19 @@ class UnknownType(EventError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no event type `{name}` here: publish its definition first")
+        self.name = name
+
+
+class AmbiguousType(UnknownType):
+    """A name by which several owners, all trusted with it, call types of theirs: `owners` are their keys."""
+
+    def __init__(self, name: str, owners: Iterable[str]) -> None:
+        self.owners = tuple(owners)
+        EventError.__init__(
+            self,
+            f"`{name}` is a type of {' and of '.join(f'`{each}`' for each in self.owners)}, and all of them are"
+            f" trusted with this name: say whose it is by `--names {name}=KEY`",
+        )
         self.name = name
 
 

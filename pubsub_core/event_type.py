@@ -1,6 +1,7 @@
 """Secure event types: who owns them, what they are called, and which attributes their events have.
 
-A type is known everywhere by its UUID and each version of it by another; attributes keep theirs through every
+A type is known everywhere by its UUID, which follows from its owner's key and its name, and each version of it by
+another, which follows from its content: no other definition can have them. Attributes keep theirs through every
 version and in every sub-type. So events and filters name attributes by UUID alone, a renamed attribute is
 still the same one, and the names that people use do not travel with events (Pesonen and Bacon, Secure event
 types in content-based, multi-domain publish/subscribe systems, SEM 2005).
@@ -9,6 +10,7 @@ types in content-based, multi-domain publish/subscribe systems, SEM 2005).
 from __future__ import annotations
 
 import enum
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from uuid import UUID
@@ -24,6 +26,8 @@ MAX_NAME_BYTES = 512
 
 NewId = Callable[[], UUID]
 """What draws UUIDs."""
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*")
@@ -76,9 +80,9 @@ class EventType(msgspec.Struct, frozen=True):
     owner: str
     """The owner's public key, as text."""
     id: str
-    """The UUID of the type, the same in all its versions."""
+    """The UUID of the type, `type_id` of its owner and name, the same in all its versions."""
     version: str
-    """The UUID of this version."""
+    """The UUID of this version, `version_id` of all else."""
     attributes: tuple[Attribute, ...]
     """Those of its own; the parent's come before them."""
     previous: str = ""
@@ -117,7 +121,17 @@ class EventType(msgspec.Struct, frozen=True):
         """The first version of a type, with UUIDs drawn for it and its attributes."""
         own = tuple(Attribute(each, new_id().hex, AttributeType(type_)) for each, type_ in attributes)
         inherits = Parent(parent.id, parent.version) if parent is not None else None
-        return cls(name, str(owner), new_id().hex, new_id().hex, own, "", inherits, extend)
+        id_ = type_id(name, str(owner))
+        return cls(name, str(owner), id_, id_, own, "", inherits, extend).as_version()
+
+    def as_version(self) -> EventType:
+        """The same, under the UUID that its content has as a version."""
+        return msgspec.structs.replace(self, version=version_id(self))
+
+    @property
+    def full_name(self) -> str:
+        """Its owner's key and then its name: what nobody else can call a type."""
+        return f"{self.owner}/{self.name}"
 
     @property
     def owner_key(self) -> PublicKey:
@@ -125,6 +139,24 @@ class EventType(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.name
+
+
+def type_id(name: str, owner: str) -> str:
+    """The UUID of the type that this owner calls so. Nobody else can have a type with this UUID."""
+    return _uuid(b"type", owner.encode(), name.encode())
+
+
+def version_id(definition: EventType) -> str:
+    """The UUID of a version, from all else in it: no other definition can have it."""
+    return _uuid(b"version", _encode(msgspec.structs.replace(definition, version=definition.id)))
+
+
+def _uuid(*parts: bytes) -> str:
+    """A UUID of version 8 (RFC 9562) from a hash of these parts."""
+    digest = bytearray(hashlib.sha256(_encode(parts)).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return digest.hex()
 
 
 def check_id(field: str, text: str) -> None:

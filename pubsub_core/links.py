@@ -65,7 +65,7 @@ class Links:
         self._neighbours = frozenset(neighbours)
         self._told: dict[str, float] = {}
         self._hurried = -inf
-        self.notes = Notes(broker, network)
+        self.notes = Notes(broker, web.would_trust, network)
         self.hear_past: Callable[[bytes], None] = lambda data: None
         """Takes what others ask about the past, and answer."""
 
@@ -122,6 +122,7 @@ class Links:
         now = self._broker.setting.now()
         if news and now - self._hurried >= HASTE_SECONDS:
             self._hurried = now
+            self._ask_untold()
             self.review(now)
             self._say_hello()
 
@@ -278,15 +279,24 @@ class Links:
 
     def _learn(self, hello: Hello, now: float) -> None:
         try:
-            self._web.learn(*hello.vouches)
+            if self._web.learn(*hello.vouches):
+                self._ask_untold()
         except InvalidSignature:
             self._broker.counts.forged += 1
         for owner in hello.beats.keys() & self._web.owners:
             with contextlib.suppress(InvalidSignature):
                 self._web.hear(owner, hello.beats[owner], now)
 
+    def _ask_untold(self) -> None:
+        """Somebody may be trusted now whose definitions were not taken before: have them told again."""
+        peers, untold = self._broker.peers, self.notes.untold
+        for name in untold & peers.keys():
+            self.notes.ask_for_types(peers[name])
+        untold.clear()
+
     def _forget(self, name: str) -> None:
         peer = self._broker.peers.pop(name)
+        self.notes.untold.discard(name)
         self._broker.switchboard.hear(name, {})
         for id_ in peer.served:
             self._broker.tell_interest(id_)

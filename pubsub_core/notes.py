@@ -7,7 +7,8 @@ that it has not heard it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,6 +26,9 @@ from pubsub_core.messages import Note, Wants
 from pubsub_core.session import Peer
 from pubsub_core.type_signature import SignedType
 
+Trusts: TypeAlias = Callable[[str, str, str, float], bool]
+"""Whether the broker with this key may carry the type of this UUID and owner, now."""
+
 NOTE = Seal("broker note", Note)
 MAX_NOTE_BYTES = 256 * 1024
 
@@ -32,14 +36,17 @@ MAX_NOTE_BYTES = 256 * 1024
 class Notes:
     """Writes and reads a broker's notes."""
 
-    def __init__(self, broker: Broker, network: bytes = b"") -> None:
-        """`network` is a secret that all brokers share, if they do."""
+    def __init__(self, broker: Broker, trusts: Trusts, network: bytes = b"") -> None:
+        """`trusts` says who is trusted with a type; `network` is a secret that all brokers share, if they do."""
         self._broker = broker
+        self._trusts = trusts
         self._network = network
         self._announced = -1
         broker.ask_again = self.ask_again
         self.found_types = False
         """Whether definitions have come from other brokers since somebody last looked."""
+        self.untold: set[str] = set()
+        """The brokers that have sent definitions with which they were not trusted then."""
 
     def announce(self) -> None:
         """Tell all others what is wanted here, if that is news."""
@@ -59,6 +66,10 @@ class Notes:
             self._send(peer, self._note(None, part))
         self._send(peer, self._note(self._wants(), tell=ask))
 
+    def ask_for_types(self, peer: Peer) -> None:
+        """Have a broker tell everything it knows."""
+        self._send(peer, self._note(None, tell=True))
+
     def ask_again(self, peer: Peer) -> None:
         """Have a broker send again what is missing on the line from there."""
         peer.asked = peer.incoming.next
@@ -74,7 +85,7 @@ class Notes:
 
     def learn(self, peer: Peer, note: Note, signer: PublicKey) -> None:
         """Take in what a broker says that it wants, and the definitions that it knows."""
-        self._accept(note.definitions)
+        self._accept(peer, note.definitions)
         if note.wants is not None and note.wants.version != peer.version:
             peer.version, peer.wants = note.wants.version, self._readable(note.wants, signer)
             peer.seals = frozenset(note.wants.sealed)
@@ -109,14 +120,19 @@ class Notes:
     def _send(self, peer: Peer, data: bytes) -> None:
         self._broker.ways.send(peer, "note", data)
 
-    def _accept(self, definitions: Iterable[bytes]) -> None:
+    def _accept(self, peer: Peer, definitions: Iterable[bytes]) -> None:
+        """Take definitions in from a broker that their owners trust with the types: others have none to tell of."""
         catalogue, now = self._broker.setting.catalogue, self._broker.setting.now()
         for data in definitions:
             with contextlib.suppress(TypeRefused):  # it is refused here as everywhere
                 signed = SignedType.decode(data)
-                if signed.definition.version not in catalogue:
-                    catalogue.accept(signed, now)
-                    self.found_types = True
+                if not self._trusts(peer.key, signed.definition.id, signed.definition.owner, now):
+                    self._broker.counts.untrusted += 1
+                    self.untold.add(peer.name)
+                    continue
+                before = catalogue.revision
+                catalogue.accept(signed, now)
+                self.found_types |= catalogue.revision != before
 
     def _wants(self) -> Wants:
         switchboard, setting = self._broker.switchboard, self._broker.setting

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from authz import AuthFabricError, Decision, Entity, Reason, Request
+from authz import AuthFabricError, Decision, Entity, PublicKey, Reason, Request
 from authz.predicate import paths
-from authz.spki import Capability, Grant, Owners, Right, Validity, Verifier
+from authz.spki import Capability, Grant, Kind, Owners, Right, Validity, Verifier
 from pep import Enforcer
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.credential import Credential
@@ -40,9 +40,9 @@ TRANSFORM = "transform"
 """Asked for publishers besides: a permission says by which rules events are transformed as they are published."""
 
 
-def type_object(definition: EventType) -> Entity:
-    """A type as PDPs know it."""
-    return Entity(f"/types/{definition.name}", {"owner": definition.owner, "uuid": definition.id})
+def type_object(catalogue: Catalogue, definition: EventType) -> Entity:
+    """A type as PDPs know it: by its name where that means it, otherwise by its full name."""
+    return Entity(f"/types/{catalogue.label(definition)}", {"owner": definition.owner, "uuid": definition.id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,16 @@ class Rights:
         return [self._granted(ask, decided, now) for ask in asks]
 
     def _related(self, id_: str) -> tuple[EventType, ...]:
-        """The type, what it extends and what extends it, each after what it extends."""
+        """The type, what it extends and what extends it, each after what it extends; nothing if it is gone."""
+        if not self._catalogue.knows(id_):
+            return ()
         return (*self._catalogue.lineage(id_)[:-1], *self._catalogue.family(id_))
 
     def _questions(self, ask: Ask) -> dict[tuple[str, str], Request]:
         subject = ask.holder.credential.entity
         context = ask.context
         return {
-            (each.id, action): Request.of(subject, type_object(each), action, context)
+            (each.id, action): Request.of(subject, type_object(self._catalogue, each), action, context)
             for each in self._related(ask.type)
             for action in ask.actions
         }
@@ -191,7 +193,7 @@ class Rights:
     def _granted(
         self, ask: Ask, decided: Mapping[bytes | tuple[str, str, str], Decision], now: float
     ) -> Granted:
-        owned = any(self._owns(each, ask.right) for each in self._catalogue.family(ask.type))
+        owned = any(map(self._owner, self._related(ask.type)))
         if owned and (doubt := self.doubt()):
             return Granted(answered=False, detail=f"what was revoked is not known yet: {doubt}")
         questions = self._questions(ask)
@@ -210,7 +212,7 @@ class Rights:
                 return Granted(answered=decision.decided, detail=problem + because)
         restrictions: dict[str, Restriction] = {}
         ends = [each.expires for each in (*effective.values(), *named.values()) if each.expires is not None]
-        for each in self._catalogue.family(ask.type):
+        for each in self._catalogue.family(ask.type) if effective else ():
             left = self._left(ask, each, {action: effective[each.id, action] for action in ask.actions}, now)
             if left is not None:
                 restrictions[each.id] = left.restriction
@@ -258,15 +260,18 @@ class Rights:
             ask.right,
             self._predicates,
             definition.version,
-            tuple(each.name for each in self._catalogue.lineage(definition.id)),
+            tuple(map(self._catalogue.label, self._catalogue.lineage(definition.id))),
             ask.fixed,
             partial(self._catalogue.ever_called, definition.id),
         )
 
     def _capability(self, ask: Ask, definition: EventType, reader: Reader, now: float) -> _Left | None:
         """What the owner's capability leaves; None if one is needed and there is none."""
-        if self.verifier is None or not self._owns(definition, ask.right):
+        owner = self._owner(definition)
+        if self.verifier is None or owner is None:
             return _Left(UNRESTRICTED)
+        if owner != definition.owner_key:  # whatever its owner grants, the name is somebody else's
+            return None
         held = [
             (capability, grant)
             for capability in self._shown(ask.holder, now)
@@ -278,6 +283,10 @@ class Rights:
         ends = [end for capability, _ in held if (end := _end(capability.validity, now)) is not None]
         return _Left(either(left), min(ends, default=None))
 
+    def _owner(self, definition: EventType) -> PublicKey | None:
+        """Who owns a type of this name, if that is known: then only a capability rooted there will do."""
+        return self._owners.owner(Kind.TYPE, definition.name) if self._owners is not None else None
+
     def _shown(self, holder: Holder, now: float) -> Iterator[Capability]:
         """The capabilities that a client has shown, and that hold."""
         assert self.verifier is not None
@@ -286,8 +295,3 @@ class Rights:
                 capability = self.verifier.verify(chain, now).capability
                 if str(capability.subject) == holder.credential.key:
                     yield capability
-
-    def _owns(self, definition: EventType, right: Right) -> bool:
-        """Whether this broker knows who owns the type: then only a capability rooted there will do."""
-        root = self._owners.root(definition.owner_key) if self._owners is not None else None
-        return root is not None and bool(root.authority.select(right, definition.name))

@@ -133,7 +133,7 @@ class Sealing:
             self._keyless.clear()
             for id_ in self.vault.keyless:
                 with contextlib.suppress(UnknownType):
-                    await self._find_plan(KeyedType.of(self._catalogue, self._catalogue.newest(id_).name))
+                    await self._find_plan(KeyedType.of_type(self._catalogue, self._catalogue.newest(id_)))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._keyless.wait(), REVIEW_SECONDS)
 

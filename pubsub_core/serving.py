@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from authz import Identity, PublicKey
-from authz.spki import Owners
+from authz.spki import Kind, Owners
 from bus.credentials import Credentials as BusCredentials
 from pubsub_core.enforcement import GENERIC, Generic
 from pubsub_core.history.setting import HistorySetting
 from pubsub_core.rules.functions_service import Limits
+from pubsub_core.trust import vouchers
+from pubsub_core.type_names import EVERY, Names
 
 LEASE_SECONDS = 10.0
 """Seconds without the policy feed after which nothing is delivered until it is heard again."""
@@ -64,3 +66,20 @@ class Serving:
     """What lets it connect there, if that is another than what lets it connect to the network."""
     unverified: bool = False
     """Whether it believes whichever PDP answers: only where nobody else can speak."""
+    names: Collection[tuple[str, PublicKey]] = ()
+    """Who is trusted with which names of types, by patterns such as `uk.gov.pito.*`; see `trusted_names`."""
+
+    def trusted_names(self) -> Names:
+        """Whose definitions a broker goes by.
+
+        What `names` and `owners` do not say is for those whom it was told to trust: who signs for its own domain, whose
+        policies it follows, its roots, the owners whose heartbeats it sends, and whoever vouches for it.
+        """
+        said = [*self.names, *(self.owners.entries(Kind.TYPE) if self.owners is not None else ())]
+        if any(pattern == EVERY for pattern, _ in said):
+            return Names(said)
+        owners = (each.public for each in self.owner_keys)
+        domain = self.clients.get(self.domain, ())
+        vouch = vouchers(self.vouches, self.identity.public)
+        trusted = {*domain, *self.policies, *self.roots, *owners, *vouch}
+        return Names([*said, *((EVERY, key) for key in trusted)])

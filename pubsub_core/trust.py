@@ -18,9 +18,9 @@ import msgspec
 from authz import Identity, PublicKey
 from authz.errors import InvalidSignature
 from authz.seal import Seal
-from pubsub_core.words import ALL, MAX_STEPS, Words, vouch, withdraw
+from pubsub_core.words import ALL, MAX_STEPS, Words, vouch, vouchers, withdraw
 
-__all__ = ["ALL", "BEAT_LIMIT", "MAX_STEPS", "Web", "beat", "vouch", "withdraw"]
+__all__ = ["ALL", "BEAT_LIMIT", "MAX_STEPS", "Web", "beat", "vouch", "vouchers", "withdraw"]
 
 BEAT_LIMIT = 5.0
 """Seconds without a heartbeat after which an owner is taken to be out of reach."""
@@ -82,6 +82,10 @@ class Web:
     def trusts(self, broker: str, type_: str, owner: str, now: float) -> bool:
         """Whether the broker, by its key, may carry the type."""
         return broker == owner or broker in self._roots or broker in self.trusted(type_, owner, now)
+
+    def would_trust(self, broker: str, type_: str, owner: str, now: float) -> bool:
+        """The same of a type that somebody says there is, of which nothing is remembered."""
+        return broker == owner or broker in self._roots or broker in self._find(type_, owner, now).brokers
 
     def trusted(self, type_: str, owner: str, now: float) -> frozenset[str]:
         """The keys of all brokers that somebody vouches for who may."""

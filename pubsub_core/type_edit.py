@@ -10,7 +10,7 @@ from msgspec import structs
 
 from authz.spki import Right
 from pubsub_core.errors import InvalidType, TypeRefused
-from pubsub_core.event_type import Attribute, AttributeType, EventType, NewId
+from pubsub_core.event_type import Attribute, AttributeType, EventType
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def edits(old: EventType, new: EventType) -> tuple[Edit, ...]:
     return tuple(_edits(old, new))
 
 
-def apply(old: EventType, changes: Sequence[Edit], new_id: NewId) -> EventType:
+def apply(old: EventType, changes: Sequence[Edit]) -> EventType:
     """The next version of a type."""
     attributes = {each.id: each for each in old.attributes}
     for change in changes:
@@ -72,9 +72,7 @@ def apply(old: EventType, changes: Sequence[Edit], new_id: NewId) -> EventType:
                 attributes[attribute.id] = structs.replace(attributes[attribute.id], name=change.name)
             case Retyped():
                 attributes[attribute.id] = structs.replace(attributes[attribute.id], type=change.type)
-    return structs.replace(
-        old, attributes=tuple(attributes.values()), version=new_id().hex, previous=old.version
-    )
+    return structs.replace(old, attributes=tuple(attributes.values()), previous=old.version).as_version()
 
 
 def find(type_: EventType, name: str) -> Attribute:

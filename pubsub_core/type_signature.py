@@ -8,7 +8,7 @@ changed) at the time it is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from authz.spki import (
     verify,
 )
 from pubsub_core.errors import TypeRefused
-from pubsub_core.event_type import EventType
+from pubsub_core.event_type import EventType, type_id, version_id
 from pubsub_core.type_edit import RIGHTS, Added, edits
 
 UNREAD = "?"
@@ -38,6 +38,8 @@ UNREAD = "?"
 DOMAIN = b"authfabric event type 2\0"
 """Goes before what is signed, so that no signature made for another purpose serves as one of these."""
 MAX_BYTES = 256 * 1024
+MAX_INSTALL = 8
+"""The most certificate chains by which others let an owner define a type: one for each domain."""
 _NO_REVOCATIONS = Revocations()
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -68,15 +70,33 @@ class SignedType(msgspec.Struct, frozen=True):
     """The capability chain of a signer who is not the owner."""
     at: float = 0.0
     """When it was signed: whatever takes the type out later takes this out, too."""
+    install: tuple[bytes, ...] = ()
+    """The capability chains by which those who are trusted with its name let its owner define it."""
+
+    def __post_init__(self) -> None:
+        if len(self.install) > MAX_INSTALL:
+            raise TypeRefused(self.definition.name, f"it may bring {MAX_INSTALL} certificates to install it")
 
     @classmethod
     def sign(
-        cls, definition: EventType, signer: Identity, chain: Iterable[Certificate] = (), at: float = 0.0
+        cls,
+        definition: EventType,
+        signer: Identity,
+        chain: Iterable[Certificate] = (),
+        at: float = 0.0,
+        install: Iterable[Sequence[Certificate]] = (),
     ) -> SignedType:
         """`at` is when it is signed: without it, it does not count once its owner has ever taken the type out."""
         links = tuple(chain)
         signature = signer.sign(_to_sign(definition, at))
-        return cls(definition, str(signer.public), signature, encode_chain(links) if links else b"", at)
+        installs = tuple(map(encode_chain, install))
+        encoded = encode_chain(links) if links else b""
+        return cls(definition, str(signer.public), signature, encoded, at, installs)
+
+    @property
+    def rests_on_certificates(self) -> bool:
+        """Whether it counts only while somebody else's certificates do."""
+        return bool(self.chain or self.definition.extend or self.install)
 
     def encode(self) -> bytes:
         return _encode(self)
@@ -110,6 +130,10 @@ class SignedType(msgspec.Struct, frozen=True):
             self._check_edits(previous, at, revocations)
         elif previous is not None:
             edits(previous, definition)
+        if definition.id != type_id(definition.name, definition.owner):
+            raise TypeRefused(definition.name, "its UUID belongs to another type")
+        if definition.version != version_id(definition):
+            raise TypeRefused(definition.name, "its version's UUID belongs to another definition")
         return definition
 
     def _check_signature(self) -> None:

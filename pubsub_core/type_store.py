@@ -1,4 +1,8 @@
-"""Where definitions live: each version under its UUIDs, as its signer encoded it, for every broker to verify."""
+"""Where definitions live: each version as its signer encoded it, for every broker to verify.
+
+Whoever writes a record writes below a word for its own key, and the server lets it write nowhere else: so nobody can
+take out, or replace, what somebody else has written.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from time import time
 from authz import AuthFabricError
 from authz.errors import InvalidSignature
 from bus.connection import Connection, Subscription
-from bus.record_store import Record, RecordStore
+from bus.record_store import Record, RecordStore, writer
 from bus.subjects import TYPES
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused
@@ -32,15 +36,16 @@ class TypeStore:
         self.catalogue = catalogue
         self._network = network
         self._records = RecordStore(connection, TYPES)
+        self._own = writer(connection)
         self._read = 0
 
     async def publish(self, signed: SignedType) -> None:
         """Verify a definition and store it. Raises TypeRefused, StoreUnavailable."""
         await self.refresh()
-        known = signed.definition.version in self.catalogue
+        before = self.catalogue.revision
         self.catalogue.accept(signed, time())
-        if not known:
-            await self._records.put(_place(signed), self._locked(signed.encode()))
+        if self.catalogue.revision != before:
+            await self._records.put(f"{self._own}.{_place(signed)}", self._locked(signed.encode()))
 
     async def remove(self, id_: str, word: bytes) -> None:
         """Take all versions of a type out, by its owner's word. Raises InvalidSignature, TypeRefused."""
@@ -50,10 +55,16 @@ class TypeStore:
         known = [each for each in self.catalogue if each.definition.id == id_]
         if any(each.at > opened.value.at for each in known):
             raise TypeRefused(definition.name, "it was signed later than its removal: look at the clocks")
+        own = (self.catalogue.newest(each).owner for each in self.catalogue.extended_by(id_))
+        if definition.owner in own:
+            raise TypeRefused(definition.name, "other types of its owner extend it: remove those first")
+        places = {f"{self._own}.{_place(each)}" for each in known}
         self._take_out(word)
-        await self._records.put(f"{id_}.{_REMOVED}{hashlib.sha256(word).hexdigest()}", self._locked(word))
-        for each in known:
-            await self._records.remove(_place(each))
+        name = f"{self._own}.{id_}.{_REMOVED}{hashlib.sha256(word).hexdigest()}"
+        await self._records.put(name, self._locked(word))
+        for record in await self._records.since(0, f"{self._own}.{id_}"):
+            if record.name in places and record.data:
+                await self._records.remove(record.name)
 
     async def refresh(self) -> bool:
         """Take in what is new in the store; says whether anything was. What is not rightly made is left out."""
@@ -82,7 +93,7 @@ class TypeStore:
         """Take one record in; what is returned is why it was not."""
         try:
             data = self._unlocked(record.data)
-            if record.name.partition(".")[2].startswith(_REMOVED):
+            if record.name.rpartition(".")[2].startswith(_REMOVED):
                 self._take_out(data)
             else:
                 self.catalogue.accept(SignedType.decode(data), time())
@@ -104,6 +115,6 @@ class TypeStore:
 
 
 def _place(signed: SignedType) -> str:
-    """Where a definition stands; what is signed anew stands beside what it was."""
+    """Where a definition stands below its writer; what is signed anew stands beside what it was."""
     definition = signed.definition
     return f"{definition.id}.{definition.version}-{hashlib.sha256(signed.encode()).hexdigest()[:16]}"

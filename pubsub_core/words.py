@@ -68,6 +68,13 @@ def withdraw(broker: PublicKey, types: Iterable[str], made: float, by: Identity)
     return _sign(Vouch(str(broker), tuple(types), made + WITHDRAWN_SECONDS, made, True), by)
 
 
+def vouchers(words: Iterable[bytes], broker: PublicKey) -> frozenset[PublicKey]:
+    """Those who vouch for a broker, by their words. Raises InvalidSignature."""
+    read = [_VOUCH.read(each) for each in words]
+    said = [each for each in read if each.value.broker == str(broker) and not each.value.withdrawn]
+    return frozenset(each.signer for each in said)
+
+
 def _sign(word: Vouch, by: Identity) -> bytes:
     data = _VOUCH.sign(word, by)
     if len(data) > MAX_WORD_BYTES:

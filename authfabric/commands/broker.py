@@ -25,9 +25,10 @@ from authfabric.history_files import Database, HistoryKey, KeepFile, history_set
 from authfabric.network_key import NetworkKey, read_network_key
 from authfabric.settings import find_trust, find_url, state_folder
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, run
+from authfabric.type_options import NamesOption, read_names
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
-from authz.spki import encode_chain, parse_chain
+from authz.spki import InvalidCapability, encode_chain, parse_chain
 from bus.credentials_store import read_credentials
 from bus.health_server import serve_vitals
 from bus.keystore import load_key, load_public_key
@@ -105,6 +106,7 @@ def serve(
             "--owners", help="A file of type owners without whose capability nobody uses their types."
         ),
     ] = None,
+    names: NamesOption = None,
     share: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="The share of other brokers' events that is verified.")
     ] = 1.0,
@@ -201,6 +203,7 @@ def serve(
             disclosures=disclosures,
             unverified=insecure,
             limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
+            names=read_names(names),
         )
     run(_serve(serving, health_port, json))
 
@@ -358,7 +361,7 @@ def _pair(text: str) -> tuple[str, object]:
 def _errors() -> Iterator[None]:
     try:
         yield
-    except (InvalidKey, NobodyTrusted, WordTooLong) as error:
+    except (InvalidCapability, InvalidKey, NobodyTrusted, WordTooLong) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)

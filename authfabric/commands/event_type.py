@@ -10,22 +10,26 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
+from msgspec import structs
 
 from authfabric import passphrase
 from authfabric.capability_files import FileRefused, read
 from authfabric.network_key import NetworkKey, read_network_key
-from authfabric.settings import find_url
+from authfabric.settings import find_trust, find_url
 from authfabric.terminal import Exit, Json, Url, fail, out, print_json, printable, run, say, say_table
 from authfabric.type_files import read_all_signed, read_draft, read_signed, write
-from authz import AuthFabricError
+from authfabric.type_options import NamesOption, read_names
+from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
-from authz.spki import encode_chain, parse_chain
+from authz.spki import InvalidCapability, encode_chain, parse_chain
 from bus.keystore import load_key, load_public_key
 from bus.link import connect
+from pep.trust_store import read_keys
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import InvalidType, TypeRefused
 from pubsub_core.event_type import Attribute, AttributeType, EventType
 from pubsub_core.type_edit import Added, Edit, Removed, Renamed, Retyped, apply, find
+from pubsub_core.type_names import EVERY, Names
 from pubsub_core.type_signature import SignedType
 from pubsub_core.type_store import TypeStore
 
@@ -35,6 +39,15 @@ Key = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.
 Out = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Chain = Annotated[
     Path | None, typer.Option("--chain", help="The capability chain that lets you, if you are not the owner.")
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="KEY|FILE",
+        help="Who is trusted with all names of which --names does not say whose they are. Repeatable."
+        " Default: AUTHFABRIC_TRUST, or the key of the `up` that runs here.",
+    ),
 ]
 Known = Annotated[
     list[Path] | None,
@@ -74,6 +87,12 @@ def sign(
     draft: Annotated[Path, typer.Argument(help="What `type new` wrote.")],
     key: Key,
     output: Out,
+    install: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--install", help="A capability to `define` types of this name, which goes with it. Repeatable."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Sign a draft as its owner."""
@@ -81,7 +100,8 @@ def sign(
         definition, signer = read_draft(draft), load_key(key, passphrase.known)
         if str(signer.public) != definition.owner:
             raise TypeRefused(definition.name, f"only its owner `{definition.owner}` can sign a draft")
-        write(output, SignedType.sign(definition, signer, at=time()))
+        installs = [read(path, parse_chain) for path in install or []]
+        write(output, SignedType.sign(definition, signer, at=time(), install=installs))
     _show(definition, json)
 
 
@@ -104,7 +124,7 @@ def edit(
         old = catalogue.accept(read_signed(signed), time())
         changes = _changes(old, add or [], remove or [], rename or [], retype or [])
         links = read(chain, parse_chain) if chain else ()
-        version = SignedType.sign(apply(old, changes, uuid4), load_key(key, passphrase.known), links, time())
+        version = SignedType.sign(apply(old, changes), load_key(key, passphrase.known), links, time())
         catalogue.accept(version, time())
         write(output, version)
     _show(version.definition, json)
@@ -158,6 +178,46 @@ def publish(
             out.print(f"published {each.definition.name}, version {each.definition.version}", highlight=False)
 
 
+@app.command("list")
+def list_(
+    names: NamesOption = None,
+    trust: Trust = None,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show the types in the store: whose they are, and whether their names mean them to whoever trusts these keys."""
+    with _errors():
+        where = find_url(url)
+        said = read_names(names)
+        trusted = said if any(each == EVERY for each, _ in said) else (*said, *_all_names(trust, where))
+        rows = run(_list(where, Names(trusted), read_network_key(network_key)))
+    if json:
+        print_json([{**structs.asdict(each), "trusted": meant} for each, meant in rows])
+        return
+    say_table(
+        ("type", "owner", "trusted", "version"),
+        [(printable(each.name), each.owner, "yes" if meant else "no", each.version) for each, meant in rows],
+    )
+
+
+def _all_names(trust: list[str] | None, url: str) -> Iterator[tuple[str, PublicKey]]:
+    return ((EVERY, key) for key in read_keys(find_trust(trust, url)))
+
+
+async def _list(url: str, names: Names, network: bytes) -> list[tuple[EventType, bool]]:
+    """The newest version of each type, and whether its name means it."""
+    every, trusted = Catalogue(), Catalogue(names)
+    async with connect(url, name="type") as bus:
+        for catalogue in (every, trusted):
+            await TypeStore(bus, catalogue, network).refresh()
+    found = {each.definition.id: every.newest(each.definition.id) for each in every}
+    return [
+        (each, trusted.knows(each.id) and trusted.label(each) == each.name)
+        for each in sorted(found.values(), key=lambda each: (each.name, each.owner))
+    ]
+
+
 async def _publish(url: str, signed: list[SignedType], network: bytes) -> None:
     async with connect(url, name="type") as bus:
         store = TypeStore(bus, Catalogue(), network)
@@ -174,7 +234,7 @@ def _errors(json: bool = False) -> Iterator[None]:
         if json:
             print_json({"sound": False, "type": error.name, "problem": error.problem})
         fail(error, Exit.DENIED)
-    except (InvalidType, InvalidKey) as error:
+    except (InvalidType, InvalidKey, InvalidCapability) as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)

@@ -7,7 +7,7 @@ import base64
 import binascii
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,8 @@ from authfabric.network_key import NetworkKey, make_network_key, read_network_ke
 from authfabric.settings import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say, say_table
 from authfabric.type_files import read_signed
-from authz import AuthFabricError, Identity
+from authfabric.type_options import NamesOption, read_names
+from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
 from authz.spki import InvalidCapability
 from authz.spki.text import format_time, parse_notice
@@ -30,6 +31,7 @@ from bus.keystore import load_key, load_public_key
 from bus.link import connect
 from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import TypeRefused
+from pubsub_core.event_type import type_id
 from pubsub_core.keys import InvalidPlan, Plan
 from pubsub_core.keys.errors import ManagerUntrusted, PlanReplaced
 from pubsub_core.keys.key_group import Rules
@@ -38,6 +40,7 @@ from pubsub_core.keys.manager import KeyOffice
 from pubsub_core.keys.manager_service import KeyManager
 from pubsub_core.keys.messages import Appointment, appointments
 from pubsub_core.keys.status import GroupStatus, KeyStatus
+from pubsub_core.type_names import Names
 from pubsub_core.type_store import TypeStore
 
 app = typer.Typer(
@@ -113,6 +116,7 @@ def serve(
     back: Annotated[
         bool, typer.Option("--back", help="Return to options that others have replaced since.")
     ] = False,
+    names: NamesOption = None,
     network_key: NetworkKey = None,
     url: Url = None,
     json: Json = False,
@@ -124,10 +128,12 @@ def serve(
         word = read(appointment, _parse_appointment) if appointment is not None else b""
         notices = [read(path, parse_notice) for path in revoked or []]
         sizes, secret = _sizes(pad), read_network_key(network_key)
+        named = read_names(names)
+        owner = _appointer(word) if word else identity.public
 
         async def work() -> None:
             async with connect(find_url(url), name="keys") as bus:
-                keyed = await _find(bus, type_, secret)
+                keyed = await _find(bus, type_, secret, named, owner)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
                     _check_manager(keyed, identity, word)
@@ -148,6 +154,7 @@ def serve(
 def status(
     type_: Type,
     key: Key,
+    names: NamesOption = None,
     network_key: NetworkKey = None,
     url: Url = None,
     json: Json = False,
@@ -156,7 +163,7 @@ def status(
 
     async def work() -> KeyStatus:
         async with connect(find_url(url), name="keys") as bus:
-            keyed = await _find(bus, type_, secret)
+            keyed = await _find(bus, type_, secret, read_names(names))
             office = KeyOffice(identity, keyed, Plan(()), keyed.verifier())
             found = await KeyManager(bus, office).status()
             with _errors():
@@ -175,10 +182,27 @@ def status(
         _show(found)
 
 
-async def _find(bus: Connection, name: str, network: bytes) -> KeyedType:
-    catalogue = Catalogue()
+async def _find(
+    bus: Connection,
+    name: str,
+    network: bytes,
+    names: Sequence[tuple[str, PublicKey]],
+    owner: PublicKey | None = None,
+) -> KeyedType:
+    """The type that a name means; if nobody says whose it is, that of the owner given comes before all others."""
+    catalogue = Catalogue(Names(names) if names else None)
     await TypeStore(bus, catalogue, network).refresh()
+    if owner is not None and not names and catalogue.knows(id_ := type_id(name, str(owner))):
+        return KeyedType.of_type(catalogue, catalogue.newest(id_))
     return KeyedType.of(catalogue, name)
+
+
+def _appointer(word: bytes) -> PublicKey | None:
+    """Whoever signed an appointment, if anybody did: what that is worth is seen later."""
+    try:
+        return appointments.read(word).signer
+    except InvalidSignature:
+        return None
 
 
 def _check_manager(keyed: KeyedType, identity: Identity, word: bytes) -> None:

@@ -31,6 +31,15 @@ class Owners:
         """What a key holds as owner: the capability every chain that starts with it is reduced against."""
         return self._roots.get(key)
 
+    def owner(self, kind: Kind, name: str) -> PublicKey | None:
+        """Whose this resource is; None if nobody is known to own it."""
+        found = [each for each in self._owner if each.matches(kind, name)]
+        return self._owner[max(found, key=lambda each: len(each.pattern))] if found else None
+
+    def entries(self, kind: Kind) -> tuple[tuple[str, PublicKey], ...]:
+        """The patterns of one kind, and who owns what they match."""
+        return tuple((each.pattern, key) for each, key in self._owner.items() if each.kind is kind)
+
     def _root(self, key: PublicKey) -> Capability:
         owned = [resource for resource, owner in self._owner.items() if owner == key]
         return Capability(

@@ -20,6 +20,7 @@ class Right(enum.StrEnum):
     CARRY = "carry"
     PROVIDE = "provide"
     AUDIT = "audit"
+    DEFINE = "define"
     EXTEND = "extend"
     ADD_ATTRIBUTE = "addAttribute"
     REMOVE_ATTRIBUTE = "removeAttribute"
@@ -58,6 +59,7 @@ _KIND = {
     Right.CARRY: Kind.NETWORK,
     Right.PROVIDE: Kind.NETWORK,
     Right.AUDIT: Kind.NETWORK,
+    Right.DEFINE: Kind.TYPE,
     Right.EXTEND: Kind.TYPE,
     Right.ADD_ATTRIBUTE: Kind.TYPE,
     Right.REMOVE_ATTRIBUTE: Kind.TYPE,

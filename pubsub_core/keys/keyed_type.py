@@ -9,6 +9,7 @@ from typing import Self
 from authz import PublicKey
 from authz.spki import Kind, Owners, Resource, Verifier
 from pubsub_core.catalogue import Catalogue
+from pubsub_core.event_type import EventType
 from pubsub_core.keys.plan import Group
 
 
@@ -24,12 +25,14 @@ class KeyedType:
 
     @classmethod
     def of(cls, catalogue: Catalogue, name: str) -> Self:
-        """The newest version of the type of this name. Raises UnknownType."""
-        definition = catalogue.named(name)
+        """The newest version of the type that this name means. Raises UnknownType."""
+        return cls.of_type(catalogue, catalogue.named(name))
+
+    @classmethod
+    def of_type(cls, catalogue: Catalogue, definition: EventType) -> Self:
         attributes = catalogue.attributes(definition.version)
-        return cls(
-            definition.id, name, definition.owner_key, {id_: each.name for id_, each in attributes.items()}
-        )
+        names = {id_: each.name for id_, each in attributes.items()}
+        return cls(definition.id, definition.name, definition.owner_key, names)
 
     def verifier(self) -> Verifier:
         """All authority over a type comes from its owner, whose key is part of its name."""

@@ -101,7 +101,7 @@ TRUST: list[Mutation] = [
         "tests/pubsub_core/test_restricting.py::"
         "test_no_capability_counts_while_it_is_not_known_what_was_revoked",
         "pubsub_core/broker_service.py",
-        "            self._rights.doubt = lambda: feed.problem\n",
+        "            self._rights.doubt = lambda: self._revocations.problem\n",
         "",
     ),
     without(

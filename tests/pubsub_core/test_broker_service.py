@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import pytest
 
 from pubsub_core.client import CallRefused
@@ -101,7 +99,7 @@ async def test_versions_live_side_by_side(place):
     await place.broker("north")
     reader = await place.client("bob", "north")
     by_old = await reader.subscriber(old.name)
-    new = apply(old, [Renamed(find(old, "place"), "town")], uuid4)
+    new = apply(old, [Renamed(find(old, "place"), "town")])
     await place.types.publish(SignedType.sign(new, place.key))
     await eventually(lambda: any(new.version in each.catalogue for each in place.services))
     late = await place.client("cid", "north")
@@ -118,7 +116,7 @@ async def test_types_are_added_and_removed_through_a_broker_by_those_who_may(pla
     kind = await place.define("Seen", *NEWS)
     await place.broker("north")
     owner = await place.client("owner", "north", place.key)
-    made = SignedType.sign(apply(kind, [Renamed(find(kind, "place"), "town")], uuid4), place.key)
+    made = SignedType.sign(apply(kind, [Renamed(find(kind, "place"), "town")]), place.key)
     await owner.add_type(made)
     stranger = await place.client("ann", "north")
     with pytest.raises(Refused, match="only its owner"):

@@ -1,16 +1,18 @@
-"""Versions live side by side, and no two types share a name or a UUID."""
+"""Versions live side by side, and so do types of one name, each its owner's; no two share a UUID."""
 
 from __future__ import annotations
 
 import contextlib
+from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from authz.spki import encode_chain
 from pubsub_core.catalogue import Catalogue
-from pubsub_core.errors import TypeRefused, UnknownType
+from pubsub_core.errors import AmbiguousType, TypeRefused, UnknownType
 from pubsub_core.event_type import Attribute, AttributeType, EventType
 from pubsub_core.type_edit import Added, Removed, Renamed, Retyped, apply, find
 from pubsub_core.type_mapping import reader
@@ -27,9 +29,8 @@ TWO = apply(
         Removed(find(ONE, "time")),
         Added(Attribute("lane", DRAW().hex, AttributeType.INTEGER)),
     ],
-    DRAW,
 )
-EDITED = apply(ONE, [Added(Attribute("lane", DRAW().hex, AttributeType.INTEGER))], DRAW)
+EDITED = apply(ONE, [Added(Attribute("lane", DRAW().hex, AttributeType.INTEGER))])
 EDIT_RIGHT = chain_of("type: uk.gov.pito.*\naction: addAttribute")
 
 
@@ -52,25 +53,58 @@ def test_an_event_of_one_version_is_read_by_the_names_and_types_of_the_other():
     assert reader(two, one)(new) == {"numberplate": "A1", "location": "Soho"}
 
 
-def test_a_name_or_a_uuid_that_is_taken_is_refused():
-    catalogue = catalogue_of(ONE)
+def test_types_of_one_name_are_told_apart_by_their_owners():
+    """Where nobody says whose names count, a name that several use means none of them."""
     other = EventType.new(ONE.name, THIEF.public, [], DRAW)
-    with pytest.raises(TypeRefused, match="has this name"):
-        catalogue.accept(SignedType.sign(other, THIEF), NOW)
-    stolen = structs.replace(other, name="x.Y", id=ONE.id)
-    with pytest.raises(TypeRefused, match="UUID belongs"):
-        catalogue.accept(SignedType.sign(stolen, THIEF), NOW)
-
-
-def test_a_type_that_others_extend_is_not_removed_before_them():
-    child = EventType.new("uk.gov.pito.Chase", PITO.public, [], DRAW, ONE)
-    catalogue = catalogue_of(ONE, child)
-    with pytest.raises(TypeRefused, match="extend"):
-        catalogue.take_out(ONE.owner, ONE.name, NOW, NOW)
-    catalogue.take_out(child.owner, child.name, NOW, NOW)
-    catalogue.take_out(ONE.owner, ONE.name, NOW, NOW)
-    with pytest.raises(UnknownType):
+    catalogue = catalogue_of(ONE)
+    assert catalogue.accept(SignedType.sign(other, THIEF), NOW) == catalogue.newest(other.id)
+    assert catalogue.newest(ONE.id) == ONE
+    assert catalogue.label(ONE) == f"{PITO.public}/{ONE.name}"
+    with pytest.raises(AmbiguousType, match="is a type of"):
         catalogue.named(ONE.name)
+    catalogue.take_out(other.owner, other.name, NOW, NOW)
+    assert catalogue.named(ONE.name) == ONE
+
+
+def test_nobody_takes_the_uuids_of_a_type_of_somebody_else():
+    """Whichever comes first."""
+    stolen = EventType.new("x.Y", THIEF.public, [], DRAW)
+    for taken, problem in (
+        ({"id": ONE.id}, "UUID belongs to another type"),
+        ({"version": ONE.version}, "UUID belongs to another definition"),
+    ):
+        catalogue = Catalogue()
+        with pytest.raises(TypeRefused, match=problem):
+            catalogue.accept(SignedType.sign(structs.replace(stolen, **taken), THIEF), NOW)
+        assert catalogue.accept(SignedType.sign(ONE, PITO), NOW) == ONE
+
+
+def test_whoever_extends_a_type_does_not_keep_its_owner_from_taking_it_out():
+    right = encode_chain(chain_of("type: uk.gov.pito.*\naction: extend"))
+    child = EventType.new("uk.gov.met.Chase", MET.public, [], DRAW, ONE, right)
+    catalogue = catalogue_of(ONE)
+    catalogue.accept(SignedType.sign(child, MET), NOW)
+    catalogue.take_out(ONE.owner, ONE.name, NOW, NOW)
+    assert list(catalogue) == []
+    with pytest.raises(UnknownType):
+        catalogue.named(child.name)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_of_two_edits_the_one_whose_owner_signed_last_is_the_newest(order):
+    """In whatever order they are heard of, and whatever time a delegate says it is."""
+    told = [
+        SignedType.sign(ONE, PITO, at=1.0),
+        SignedType.sign(EDITED, MET, EDIT_RIGHT, 9.0),
+        SignedType.sign(TWO, PITO, at=3.0),
+    ]
+    catalogue = Catalogue()
+    for _ in range(2):
+        for number in order:
+            with contextlib.suppress(TypeRefused):
+                catalogue.accept(told[number], NOW)
+    assert catalogue.named(ONE.name) == TWO
+    assert len(list(catalogue)) == 3
 
 
 @given(st.permutations(["first", "second", "removal", "edit", "again"]))

@@ -28,7 +28,7 @@ EDITS = {
 
 
 def edited(*names: str) -> EventType:
-    return apply(OLD, [EDITS[name] for name in names], NEW_ID)
+    return apply(OLD, [EDITS[name] for name in names])
 
 
 def accept(*signed: SignedType) -> EventType:

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from authz.errors import InvalidSignature
 from bus import Connection
+from bus.errors import StoreUnavailable
 from bus.record_store import RecordExists, RecordStore
 from bus.subjects import TYPES
 from pubsub_core.catalogue import Catalogue
@@ -18,6 +19,7 @@ from pubsub_core.event_type import EventType
 from pubsub_core.type_signature import SignedType, removal
 from pubsub_core.type_store import TypeStore
 from tests.pubsub_core.kinds import PITO, THIEF
+from tests.secured import Secured, secured
 from tests.waiting import PATIENCE
 
 
@@ -142,3 +144,32 @@ async def test_definitions_that_are_left_out_for_one_reason_are_told_of_once(bus
     ]
     assert len(told) == 1
     assert int(told[0].split()[0]) >= 2
+
+
+@pytest.fixture
+async def network(tmp_path):
+    """A server where keys count."""
+    async with secured(tmp_path) as (world, _):
+        yield world
+
+
+def member(world: Secured, actions: str) -> Connection:
+    return world.connect(f"network: default\naction: {actions}")
+
+
+@pytest.mark.parametrize("actions", ["connect|install", "connect|carry"])
+async def test_whoever_may_write_to_the_store_writes_only_what_is_its_own(network, actions):
+    definition = kind("guarded")
+    async with member(network, "connect|install") as owner, member(network, actions) as thief:
+        mine = TypeStore(owner, Catalogue())
+        await mine.publish(SignedType.sign(definition, PITO))
+        (record,) = await RecordStore(owner, TYPES).since(0)
+        stolen = RecordStore(thief, TYPES)
+        with pytest.raises(StoreUnavailable):
+            await stolen.remove(record.name)
+        with pytest.raises(StoreUnavailable):
+            await stolen.write(record.name, b"junk", record.number)
+        with pytest.raises(StoreUnavailable):
+            await stolen.put(f"{definition.id}.{definition.version}", b"junk")
+        assert await RecordStore(owner, TYPES).since(0) == [record]
+        await TypeStore(thief, Catalogue()).publish(SignedType.sign(kind("theirs"), PITO))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 from pubsub_core.event_type import AttributeType
 from pubsub_core.type_edit import Renamed, Retyped, apply, find
 from pubsub_core.type_signature import SignedType
@@ -22,7 +20,7 @@ async def restricted(place, kind, obligations: str) -> None:
 
 async def edited(place, kind, *edits):
     """The next version of a type, known at all brokers."""
-    new = apply(kind, edits, uuid4)
+    new = apply(kind, edits)
     await place.types.publish(SignedType.sign(new, place.key))
     await eventually(lambda: all(new.version in service.catalogue for service in place.services))
     return new
@@ -49,7 +47,7 @@ async def test_what_is_hidden_stays_hidden_under_another_name(place):
 async def test_what_is_hidden_by_its_new_name_is_hidden_in_sub_types_that_have_the_old_one(place):
     old = await place.define("News", *NEWS)
     child = await place.define("Sports", ("team", "string"), parent=old)
-    kind = apply(old, [Renamed(find(old, "place"), "town")], uuid4)
+    kind = apply(old, [Renamed(find(old, "place"), "town")])
     await place.types.publish(SignedType.sign(kind, place.key))
     await restricted(place, kind, "[{hidden: [town]}]")
     await place.broker("north")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner
@@ -105,3 +106,34 @@ def test_a_published_type_is_in_the_store(jetstream_server):
     assert json.loads(said)["published"] == [
         json.loads(Path("one.type").read_text())["definition"]["version"]
     ]
+
+
+def test_the_list_says_whose_types_are_and_which_of_them_their_names_mean(jetstream_server):
+    name, url = f"uk.T{uuid4().hex}", ("--url", jetstream_server.url)
+    pito, met = (Path(f"{each}.pub").read_text().strip() for each in ("pito", "met"))
+    for owner in ("met", "pito"):  # the stranger comes first
+        run("type", "new", name, "number:string", "--owner", f"{owner}.pub", "--out", f"{owner}.json")
+        run("type", "sign", f"{owner}.json", "--key", f"{owner}.key", "--out", f"{owner}.type")
+        run("type", "publish", f"{owner}.type", *url)
+
+    def listed(*words: str) -> dict[str, bool]:
+        found = json.loads(run("type", "list", *words, *url, "--json"))
+        return {each["owner"]: each["trusted"] for each in found if each["name"] == name}
+
+    assert listed() == {pito: False, met: False}
+    assert listed("--names", "uk=pito.pub") == {pito: True, met: False}
+    assert listed("--names", "uk=pito.pub", "--names", f"{name}=met.pub") == {pito: False, met: True}
+    assert listed("--trust", "pito.pub", "--trust", "met.pub") == {pito: False, met: False}
+    assert met in run("type", "list", *url)
+    assert "must be PREFIX=KEY" in run("type", "list", "--names", "uk", *url, code=2)
+
+
+def test_a_capability_to_define_a_name_goes_with_the_definition(jetstream_server):
+    name, url = f"uk.T{uuid4().hex}", ("--url", jetstream_server.url)
+    issue = ("cap", "issue", "--key", "pito.key", "--to", "met.pub", "--out", "define.cap")
+    run(*issue, "type: uk.*", "action: define")
+    run("type", "new", name, "number:string", "--owner", "met.pub", "--out", "met.json")
+    run("type", "sign", "met.json", "--key", "met.key", "--install", "define.cap", "--out", "met.type")
+    run("type", "publish", "met.type", *url)
+    found = json.loads(run("type", "list", "--names", "uk=pito.pub", *url, "--json"))
+    assert [each["trusted"] for each in found if each["name"] == name] == [True]

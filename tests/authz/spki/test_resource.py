@@ -83,7 +83,14 @@ def test_an_exception_must_lie_below_its_pattern():
 def test_each_right_belongs_to_one_kind():
     assert Kind.NETWORK.rights == {Right.CONNECT, Right.INSTALL, Right.PROVIDE, Right.AUDIT, Right.CARRY}
     edits = {right for right in Right if right.endswith(("Attribute", "AttributeName", "AttributeType"))}
-    assert Kind.TYPE.rights == {Right.EXTEND, Right.PUBLISH, Right.SUBSCRIBE, Right.REPLAY, *edits}
+    assert Kind.TYPE.rights == {
+        Right.DEFINE,
+        Right.EXTEND,
+        Right.PUBLISH,
+        Right.SUBSCRIBE,
+        Right.REPLAY,
+        *edits,
+    }
     assert len(edits) == 4
     assert Kind.OBJECT.rights == {Right.DECIDE}
     assert Kind.ANY.rights == set(Right)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -139,7 +138,7 @@ async def test_what_goes_wrong_with_one_bundle_is_in_the_way_of_no_other(tmp_pat
 
 async def test_events_are_not_searched_by_an_attribute_that_an_older_version_types_otherwise(tmp_path):
     kind = sighting()
-    newer = apply(kind, [Retyped(find(kind, "speed"), AttributeType.STRING)], uuid4)
+    newer = apply(kind, [Retyped(find(kind, "speed"), AttributeType.STRING)])
     catalogue = catalogue_of(kind, newer)
     rules = (KeepRule(search={"speed": Search.CLEAR, "location": Search.BLIND}),)
     keep = HistorySetting(f"sqlite:///{tmp_path / 'met.db'}", b"h" * 32, rules)
