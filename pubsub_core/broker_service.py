@@ -34,6 +34,7 @@ from pubsub_core.keys.appointment_store import Managers
 from pubsub_core.known_store import KnownBrokers
 from pubsub_core.links import Links
 from pubsub_core.observation import Observation
+from pubsub_core.owner_store import HeardOwners
 from pubsub_core.past_service import Pages
 from pubsub_core.policy_watch_service import PolicyWatch
 from pubsub_core.proof import NONCE_BYTES, Scrutiny
@@ -73,6 +74,8 @@ class BrokerService:
         self.sealing = Sealing(bus, serving.identity, self.catalogue, serving.sealed, managers)
         self.web = Web(serving.roots)
         self.web.pin(*serving.vouches)
+        self._heard = HeardOwners(serving.known.with_suffix(".owners") if serving.known else None)
+        self.web.expected = self._heard.keys
         self.broker = Broker(self._setting())
         self.broker.arrivals.on_late = self.sealing.doubt
         self.sealing.on_keys = self.broker.try_again
@@ -223,6 +226,7 @@ class BrokerService:
             with contextlib.suppress(NotConnected):
                 self._bus.send(self._probe, b"")
             self.links.tick()
+            self._heard.add(self.web.heard)
             now = time()
             self._end_sessions(now)
             self.broker.try_again()

@@ -56,6 +56,8 @@ class Web:
         self.words = Words(self._roots)
         self._trusted: dict[tuple[str, str], _Trusted] = {}
         self._beats: dict[str, tuple[float, float, bytes]] = {}
+        self.expected: frozenset[str] = frozenset()
+        """The owners that were heard before a restart: out of reach until they are heard again."""
 
     @property
     def owners(self) -> frozenset[str]:
@@ -128,6 +130,11 @@ class Web:
         self._beats[owner] = opened.value.time, now, data
         return True
 
+    @property
+    def heard(self) -> frozenset[str]:
+        """The owners that send heartbeats."""
+        return frozenset(self._beats)
+
     def beats(self, count: int) -> dict[str, bytes]:
         """The newest of so many owners, to be told to others: all of them in turn, if there are more."""
         owners = list(self._beats)[:count]
@@ -136,6 +143,6 @@ class Web:
         return {each: self._beats[each][2] for each in owners}
 
     def reachable(self, owner: str, now: float) -> bool:
-        """Whether the owner was heard of lately; one that never sends heartbeats counts as within reach."""
+        """Whether the owner was heard of lately; one that was never known to send heartbeats counts as within reach."""
         known = self._beats.get(owner)
-        return known is None or now - known[0] <= BEAT_LIMIT
+        return owner not in self.expected if known is None else now - known[0] <= BEAT_LIMIT

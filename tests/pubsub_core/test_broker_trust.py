@@ -87,6 +87,23 @@ async def test_a_broker_that_was_restarted_with_another_key_goes_on_if_that_is_v
     assert await take(subscriber, 1) == [{"score": 2}]
 
 
+async def test_a_broker_cut_off_from_an_owner_delivers_nothing_of_it_after_a_restart_either(place, tmp_path):
+    kind, file = await place.define("News", *NEWS), tmp_path / "north.known"
+    async with place.running("north", known=file, owner_keys=(place.key,)):
+        await eventually((tmp_path / "north.owners").exists)
+    north = await place.broker("north", known=file)
+    await eventually(lambda: kind.id in north.broker.silent)
+    client = await place.client("ann", "north")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+    await publisher.publish(score=1)
+    await eventually(lambda: north.broker.counts.withheld)
+    south = await place.broker("south", owner_keys=(place.key,))
+    await eventually(lambda: not north.broker.silent)
+    await publisher.publish(score=2)
+    assert await take(subscriber, 1) == [{"score": 2}]
+    assert south.broker.silent == set()
+
+
 async def test_a_vouch_that_runs_out_ends_the_session_unless_there_is_another(place, monkeypatch):
     monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 0.05)
     kind, north = await place.define("News", *NEWS), Identity.generate()
