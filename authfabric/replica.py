@@ -175,6 +175,7 @@ async def _provider(
     match text.origin:
         case FileText(path):
             provider = FileProvider(path, text.provides, time, text.lifetime)
+            await provider.load()
         case ServiceText(name, key, named):
             provider = BusProvider(bus, name, key, text.provides, time, text.timeout, named or domain)
     remembering = Remembering(provider, time, text.timeout, text.lifetime)

@@ -53,10 +53,16 @@ class ProviderMetrics(Collector):
         failed = CounterMetricFamily(
             "authfabric_provider_failures", "Questions that were not answered.", labels=["provider"]
         )
+        behind = GaugeMetricFamily(
+            "authfabric_provider_behind",
+            "Whether a file could not be read and its last contents are in force.",
+            labels=["provider"],
+        )
         for each in self._providers:
             asked.add_metric([each.name], each.lookups)
             failed.add_metric([each.name], each.failures)
-        return (asked, failed)
+            behind.add_metric([each.name], each.behind)
+        return (asked, failed, behind)
 
 
 class ShadowMetrics(Collector):

@@ -18,6 +18,9 @@ from pdp.providers import Known, ProviderFailed
 class BusProvider:
     """An attribute service by its name and its key."""
 
+    problem = ""
+    """It is asked anew each time."""
+
     def __init__(
         self,
         connection: Connection,

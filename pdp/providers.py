@@ -48,6 +48,11 @@ class Provider(Protocol):
         """The attributes it can be asked for."""
         ...
 
+    @property
+    def problem(self) -> str:
+        """Why it answers from what it knew before; empty if it does not."""
+        ...
+
     async def look_up(self, root: Root, ids: frozenset[str]) -> Mapping[str, Known]:
         """What is known of these entities; who is not in the answer has no attributes. Raises ProviderFailed.
 
@@ -76,6 +81,11 @@ class Remembering:
         self.lookups = 0
         """How often the provider was asked."""
         self.failures = 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether the provider answers from what it knew before."""
+        return bool(self._provider.problem)
 
     async def look_up(self, root: Root, ids: Iterable[str]) -> dict[str, Known]:
         """What is known of each of these entities. Raises ProviderFailed."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
@@ -12,10 +14,12 @@ from authz.errors import InvalidSyntax
 from authz.predicate import Path
 from bus.attributes import PER_MESSAGE, EntityAttributes, announce_changes, hearing_changes, serve_attributes
 from bus.connection import Connection
+from pdp.metrics import ProviderMetrics
 from pdp.provider_reader import FileText, ServiceText, read_providers
 from pdp.provider_service import BusProvider
-from pdp.provider_store import FileProvider
+from pdp.provider_store import BEHIND_SECONDS, FileProvider
 from pdp.providers import PAUSE_SECONDS, Known, ProviderFailed, Remembering
+from tests.waiting import eventually, once_it_works
 
 DEPARTMENT = Path("subject", ("department",))
 SERVICE, EVE = Identity.generate(), Identity.generate()
@@ -141,6 +145,11 @@ async def test_what_is_said_to_have_changed_is_asked_anew_and_no_older_answer_is
     assert table.asked == [["ann", "bob"], ["ann"], ["ann"]]
 
 
+def _behind(memory: Remembering) -> dict[str, float]:
+    metrics = {each.name: each for each in ProviderMetrics([memory]).collect()}
+    return {each.labels["provider"]: each.value for each in metrics["authfabric_provider_behind"].samples}
+
+
 class TestFile:
     TEXT = "subjects: {ann: {department: %s}}\ncontext: {alert: true}\n"
 
@@ -153,8 +162,65 @@ class TestFile:
         }
         assert (await provider.look_up("context", frozenset({""})))[""].attributes == {"alert": True}
         file.write_text(self.TEXT % "other")
-        found = await provider.look_up("subject", frozenset({"ann"}))
-        assert found["ann"].attributes == {"department": "other"}
+
+        async def look_up() -> None:
+            found = await provider.look_up("subject", frozenset({"ann"}))
+            assert found["ann"].attributes == {"department": "other"}
+
+        await once_it_works(look_up, AssertionError)
+
+    async def test_the_old_contents_are_served_until_the_new_are_read(self, tmp_path, clock):
+        file, slow, new = (tmp_path / name for name in ("people.yaml", "slow", "new"))
+        file.write_text(self.TEXT % "a")
+        memory = Remembering(FileProvider(file, frozenset({DEPARTMENT}), clock, 60.0), clock, 0.5, 60.0)
+        assert (await memory.look_up("subject", ["ann"]))["ann"].attributes == {"department": "a"}
+        os.mkfifo(slow)  # reading it lasts until its writer is done
+        with slow.open("r+b", buffering=0) as writer:
+            slow.replace(file)
+            clock.now += 60
+            for _ in range(3):
+                found = (await memory.look_up("subject", ["ann"]))["ann"]
+                assert found == Known({"department": "a"}, clock.now + BEHIND_SECONDS)
+                clock.now += BEHIND_SECONDS
+            new.write_text(self.TEXT % "b")
+            writer.write(new.read_bytes())
+            new.replace(file)
+
+        async def look_up() -> None:
+            clock.now += BEHIND_SECONDS
+            found = (await memory.look_up("subject", ["ann"]))["ann"]
+            assert found == Known({"department": "b"}, clock.now + 60)
+
+        await once_it_works(look_up, AssertionError)
+        assert memory.failures == 0
+
+    @pytest.mark.parametrize("text", ["people: {}", "subjects: [ann]", "{", None])
+    async def test_a_file_that_breaks_keeps_its_last_contents_and_says_so(
+        self, tmp_path, clock, text, caplog
+    ):
+        file = tmp_path / "people.yaml"
+        file.write_text(self.TEXT % "a")
+        memory = Remembering(FileProvider(file, frozenset({DEPARTMENT}), clock, 60.0), clock, 20.0, 60.0)
+        await memory.look_up("subject", ["ann"])
+        assert _behind(memory) == {str(file): 0.0}
+        file.unlink() if text is None else file.write_text(text)
+        clock.now += 60
+
+        async def look_up(department: str, seconds: float) -> None:
+            clock.now += BEHIND_SECONDS
+            found = (await memory.look_up("subject", ["ann"]))["ann"]
+            assert found == Known({"department": department}, clock.now + seconds)
+
+        for _ in range(3):
+            await look_up("a", BEHIND_SECONDS)
+        await eventually(lambda: _behind(memory) == {str(file): 1.0})
+        assert memory.failures == 0
+        assert [each.getMessage().partition(":")[0] for each in caplog.records] == [
+            f"the attribute file `{file}` cannot be read, and its last contents stay in force"
+        ]
+        file.write_text(self.TEXT % "mended")
+        await once_it_works(partial(look_up, "mended", 60), AssertionError)
+        assert _behind(memory) == {str(file): 0.0}
 
     @pytest.mark.parametrize("text", ["people: {}", "subjects: [ann]", "{", None])
     async def test_a_file_that_cannot_be_read_is_a_failure(self, tmp_path, clock, text):
