@@ -57,6 +57,8 @@ class Domain:
     processes: dict[str, ReplicaProcess] = field(default_factory=dict)
     commands: dict[str, list[str]] = field(default_factory=dict)
     """By which brokers were started."""
+    server: NatsServer | None = None
+    """The server that all domains of the stage share."""
     owners: set[PublicKey] = field(default_factory=set)
     """Those whose word about brokers the domain's clients believe."""
 
@@ -120,10 +122,15 @@ class Domain:
         )
 
     async def start_broker(
-        self, domains: Sequence[Domain], owner: Identity, extra: Sequence[str] = (), name: str = ""
+        self,
+        domains: Sequence[Domain],
+        owner: Identity,
+        extra: Sequence[str] = (),
+        name: str = "",
+        identity: Identity | None = None,
     ) -> None:
         """Start a broker, named like the domain or otherwise; the owner of the types trusts it with what it carries."""
-        identity, name = Identity.generate(), name or self.name
+        identity, name = identity or Identity.generate(), name or self.name
         self.owners.add(owner.public)
         key, word = self.folder / f"broker-{name}.key", self.folder / f"broker-{name}.vouch"
         create_key(key, identity, None)
@@ -199,12 +206,19 @@ async def stage(
         local = LocalDomain.find(folder / "domain") if ground is Ground.SECURED else None
         accounts = _accounts(passwords, apart) if ground is Ground.ACCOUNTS else ""
         extra = local.configuration() if local else accounts
-        url = (await stack.enter_async_context(NatsServer(jetstream=True, extra=extra))).url
+        server = await stack.enter_async_context(NatsServer(jetstream=True, extra=extra))
+        url = server.url
         if local is not None:
             local = local.at_url(url)
             await stack.enter_async_context(local.serving(audit))
         domains = tuple(
-            Domain(name, _url(url, name, word) if ground is Ground.ACCOUNTS else url, folder, local)
+            Domain(
+                name,
+                _url(url, name, word) if ground is Ground.ACCOUNTS else url,
+                folder,
+                local,
+                server=server,
+            )
             for name, word in passwords.items()
         )
         try:

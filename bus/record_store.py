@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nats.js.kv import KeyValue
 
 from bus.connection import Connection, Subscription
-from bus.errors import BusError, StoreUnavailable
+from bus.errors import BusError
 from bus.store import WrongLast, erase_entry, open_bucket, read_entry, within
 from bus.subjects import place, recorded
 
@@ -56,7 +56,6 @@ class RecordStore:
     def __init__(self, connection: Connection, bucket: str) -> None:
         self._connection = connection
         self._bucket = bucket
-        self._opened: KeyValue | None = None
 
     async def put(self, name: str, data: bytes) -> None:
         """Write a record. Raises RecordExists if there is another; StoreUnavailable, as all of these do."""
@@ -78,9 +77,6 @@ class RecordStore:
             if not erased:
                 raise RecordChanged(name) from None
             return await self.write(name, data, erased)
-        except StoreUnavailable:
-            self._opened = None  # the next writer makes sure that it is there
-            raise
 
     async def erase(self, name: str) -> None:
         """Take a record out so that soon nothing is left of it."""
@@ -121,9 +117,8 @@ class RecordStore:
         return 0 if found is None or found.data else found.revision
 
     async def _open(self) -> KeyValue:
-        if self._opened is None:
-            self._opened = await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))
-        return self._opened
+        """The bucket by the connection as it is now: what was opened before it was built anew is of no use."""
+        return await open_bucket(self._connection, self._bucket, 1, recorded(self._bucket))
 
 
 def _names(below: str) -> str:

@@ -50,7 +50,6 @@ class StateStore:
     def __init__(self, connection: Connection, bucket: str) -> None:
         self._connection = connection
         self._bucket = bucket
-        self._opened: KeyValue | None = None
 
     async def read(self, name: str) -> State | None:
         """A document; None if there is none. Raises StoreUnavailable, as all of these do, or ContentMissing."""
@@ -105,9 +104,8 @@ class StateStore:
             await erase_entry(self._connection, self._bucket, f"piece.{hash_}")
 
     async def _open(self) -> KeyValue:
-        if self._opened is None:
-            self._opened = await open_bucket(self._connection, self._bucket, 1)
-        return self._opened
+        """The bucket by the connection as it is now: what was opened before it was built anew is of no use."""
+        return await open_bucket(self._connection, self._bucket, 1)
 
 
 def _read(data: bytes, name: str) -> _Entry:

@@ -31,6 +31,9 @@ HASTE_SECONDS = 0.2
 REVIEW_SECONDS = 30.0
 """How often those who have the keys of a type ask whether plan and manager are still the same."""
 
+QUIET_SECONDS = 5.0
+"""How long no manager may answer before it is logged: one that starts with its broker needs a moment."""
+
 KEYLESS = "it is sealed, and the broker was not told to ask for its keys (`broker serve --sealed`)"
 
 _log = logging.getLogger("authfabric.events")
@@ -110,6 +113,7 @@ class Sealing:
     async def _join_groups(self) -> None:
         """Ask for the keys of all types that are sealed, and ask again: plans, managers and capabilities change."""
         problems: dict[str, str] = {}
+        answered = dict.fromkeys(self._sealed, monotonic())
         while self._sealed:
             now = monotonic()
             self.vault.expire(time())
@@ -117,14 +121,15 @@ class Sealing:
                 self._due[name], self._asked[name] = now + RETRY_SECONDS, now
                 try:
                     await self._join_group(name)
-                    self._due[name] = now + REVIEW_SECONDS
-                    problems.pop(name, None)
-                except (UnknownType, BusError):
-                    continue  # the definition, or the manager, is not there yet
+                    self._due[name], answered[name] = now + REVIEW_SECONDS, monotonic()
+                    if problems.pop(name, None) is not None:
+                        _log.warning("the keys of `%s` are here", name)
                 except AuthFabricError as error:
-                    if problems.get(name) != str(error):
+                    absent = isinstance(error, (UnknownType, BusError))  # the definition, or the manager
+                    quiet = absent and monotonic() - answered[name] < QUIET_SECONDS
+                    if not quiet and problems.get(name) != str(error):
                         problems[name] = str(error)
-                        _log.warning("the events of `%s` cannot be read here: %s", name, error)
+                        _log.warning("the keys of `%s` are not given here: %s", name, error)
             await self._pause()
 
     async def _find_plans(self) -> None:

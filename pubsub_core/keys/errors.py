@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bus.errors import BusError
 from pubsub_core.errors import EventError
 
 
@@ -88,6 +89,14 @@ class ManagerUntrusted(EventError):
     def __init__(self, type_id: str, problem: str) -> None:
         super().__init__(f"the key manager of the type `{type_id}` is not trusted: {problem}")
         self.type_id = type_id
+        self.problem = problem
+
+
+class ManagerUnable(BusError):
+    """A key group's manager that cannot reach its own state for the moment: `problem` says why. Ask again."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the key manager cannot give keys now: {problem}")
         self.problem = problem
 
 

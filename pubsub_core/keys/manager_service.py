@@ -168,7 +168,8 @@ class KeyManager:
             self.refused += 1
             answer = Answer(problem=error.problem)
         except BusError as error:
-            answer = Answer(problem=f"the manager cannot reach its state: {error}")
+            _log.warning("keys cannot be given now: %s", error)
+            answer = Answer(problem=str(error), later=True)
         return pack(Told(exchanged.close(encode(answer))))
 
     async def _admit(self, id_: str, admission: Admission) -> Welcome:

@@ -23,7 +23,7 @@ from bus.tasks import end_task
 from pubsub_core.keys.admission import entitle
 from pubsub_core.keys.appointment_store import Known, Managers
 from pubsub_core.keys.derivation import KEY_BYTES, derive
-from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, ManagerUntrusted, OutOfStep
+from pubsub_core.keys.errors import AdmissionRefused, CannotOpen, ManagerUnable, ManagerUntrusted, OutOfStep
 from pubsub_core.keys.exchange import ask
 from pubsub_core.keys.keyed_type import KeyedType
 from pubsub_core.keys.membership import Membership
@@ -117,7 +117,7 @@ class KeyClient:
         """Become a member of these groups of a type, or of all that the chain entitles to; returns the type's plan.
 
         Do it again to renew the chain, or to go along with another plan or manager. Raises AdmissionRefused,
-        ManagerUntrusted, or NoResponders or ReplyTimeout if no manager answers.
+        ManagerUntrusted, or NoResponders, ReplyTimeout or ManagerUnable if no manager answers.
         """
         joined = await self._meet(keyed, chain)
         try:
@@ -276,6 +276,8 @@ class KeyClient:
             answer = decode_answer(exchanged.open(unpack_told(reply).data))
         except (CannotOpen, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ReplyTimeout(subject, self._seconds) from None
+        if answer.later:
+            raise ManagerUnable(answer.problem)
         if answer.problem:
             raise AdmissionRefused(answer.problem)
         return answer

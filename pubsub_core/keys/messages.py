@@ -78,6 +78,8 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     welcomes: tuple[Welcome, ...] = ()
     problem: str = ""
     """Why no keys are given, if that is so."""
+    later: bool = False
+    """Whether that may be otherwise in a moment: nobody is refused."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):

@@ -228,6 +228,15 @@ async def test_a_broker_that_restarts_joins_again_without_a_new_key(jetstream_se
             assert secrets(client, of(keyed, PLATE)) == before
 
 
+async def test_a_manager_whose_connection_was_built_anew_admits_brokers(jetstream_server):
+    keyed, url = new_type(), jetstream_server.url
+    async with managing(url, keyed.id) as manager, broker(url) as first, broker(url) as second:
+        await first.join(keyed, chain(first._identity))
+        await manager._bus.renew()
+        await second.join(keyed, chain(second._identity))
+        assert second.ring.groups == {of(keyed, each) for each in NAMES}
+
+
 async def test_a_broker_goes_along_with_another_plan(jetstream_server):
     keyed, url, me = new_type(), jetstream_server.url, Identity.generate()
     whole = Plan.whole(keyed.id, NAMES)
