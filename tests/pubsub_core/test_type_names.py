@@ -152,9 +152,15 @@ async def test_a_broker_that_nobody_vouches_for_brings_no_types(place):
     ours = SignedType.sign(define(f"{place.domain}.Secret", place.key), place.key)
     made = [SignedType.sign(define(f"{place.domain}.T{each}", THIEF), THIEF) for each in range(50)]
     refused = north.broker.counts.untrusted
-    hello = Hello(name, place.domain, time(), 1, (vouch(rogue.public, [ALL], time() + 100, rogue),), {})
-    place.bus.send(link_all(place.domain, "hello"), HELLO.sign(hello, rogue))
-    await eventually(lambda: name in north.broker.peers)
+    own = vouch(rogue.public, [ALL], time() + 100, rogue)
+
+    def heard() -> bool:
+        """It says hello until it is heard, as brokers do."""
+        hello = Hello(name, place.domain, time(), 1, (own,))
+        place.bus.send(link_all(place.domain, "hello"), HELLO.sign(hello, rogue))
+        return name in north.broker.peers
+
+    await eventually(heard)
     note = Note(name, place.domain, time(), None, tuple(each.encode() for each in (ours, *made)))
     place.bus.send(link_all(place.domain, "note"), NOTE.sign(note, rogue))
     await eventually(lambda: north.broker.counts.untrusted >= refused + 51)
