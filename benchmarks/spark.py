@@ -27,6 +27,7 @@ from benchmarks import bulk_rivals as rivals
 from benchmarks.bulk_rivals import Counts, Way, Words, agree
 from benchmarks.bulk_workload import ACTIONS, ROLES, Population, by_attributes, by_roles, role_rules
 from benchmarks.harness import at_least, at_most, best, best_of_each, main
+from sdp_cache.snapshot import Origin
 from sdp_cache.store import open_snapshot
 from spark_eval.board import turn
 from spark_eval.decisions import Decisions
@@ -129,19 +130,24 @@ def _changes(spark: SparkSession, root: Path) -> dict[str, float]:
     """What is computed after one role has got one more permission, against computing everything; and the snapshot."""
     population = by_roles(root / "rbac", SUBJECTS, OBJECTS)
     inputs = population.inputs(lambda: spark)
-    order = Order(inputs, "", 1, SIGNER, root / "out", full=True, assume_provided=True)
+    order = Order(inputs, Origin("default", 1, ""), SIGNER, root / "out", full=True, assume_provided=True)
     compute = partial(precompute, session=lambda: spark, steps=Steps(None))
     full = best(lambda: compute(order), 3)
     chance, grants, times = random.Random(3), population.grants, []
     for epoch in range(2, 2 + ROUNDS):
         grants += ((f"role{chance.randrange(ROLES)}", chance.choice(ACTIONS), chance.randrange(OBJECTS)),)
-        change = replace(order, inputs=replace(inputs, policies=role_rules(grants)), epoch=epoch, full=False)
+        change = replace(
+            order,
+            inputs=replace(inputs, policies=role_rules(grants)),
+            origin=Origin("default", epoch, ""),
+            full=False,
+        )
         begin = perf_counter()
         assert compute(change).incremental
         times.append(perf_counter() - begin)
     snapshot = root / "out" / SNAPSHOT
-    load = best(lambda: open_snapshot(snapshot, [SIGNER.public], epoch))
-    opened = open_snapshot(snapshot, [SIGNER.public], epoch)
+    load = best(lambda: open_snapshot(snapshot, [SIGNER.public], Origin("default", epoch, "")))
+    opened = open_snapshot(snapshot, [SIGNER.public], Origin("default", epoch, ""))
     cases = [
         (f"user{chance.randrange(SUBJECTS)}", f"/files/{chance.randrange(OBJECTS)}", chance.choice(ACTIONS))
         for _ in range(10_000)

@@ -21,6 +21,7 @@ from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
 from sdp_cache.feed_service import FeedFollower, Following
 from sdp_cache.learning import Learner
 from sdp_cache.learning_service import Learning
+from sdp_cache.snapshot import Origin
 from sdp_cache.store import open_snapshot
 
 _log = logging.getLogger("authfabric.pep")
@@ -65,10 +66,12 @@ class Secondary:
         return decision if known is None else known
 
     def load(self, path: Path) -> None:
-        """Answer from a snapshot too. Raises SnapshotRefused unless a trusted key made it under the current epoch."""
-        if self.feed.applied is None:
+        """Answer from a snapshot too. Raises SnapshotRefused unless a trusted key made it from the current release."""
+        released = self.feed.applied
+        if released is None:
             raise SnapshotRefused(f"it is not known which epoch is current: {self.feed.problem}")
-        self._point.load(open_snapshot(path, self._trusted, self.epoch))
+        origin = Origin(released.release.domain, released.epoch, released.release.bundle)
+        self._point.load(open_snapshot(path, self._trusted, origin))
 
     async def try_to_load(self, path: Path, seconds: float) -> None:
         """Load a snapshot as soon as the current epoch is known; go on without it, and say so, if that fails."""

@@ -44,7 +44,7 @@ class Precomputed:
         ):
             return None
         ruling, matched = snapshot.lookup(subject.id, object_.id, action.id)
-        if ruling is Ruling.ASK or self._log.touched(request, snapshot.header.epoch):
+        if ruling is Ruling.ASK or self._log.touched(request, snapshot.epoch):
             return None
         return Decision(
             ruling is Ruling.ALLOW,

@@ -28,7 +28,7 @@ import msgspec
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidSignature
 
-MAGIC = b"AFSNAP\x00\x01"
+MAGIC = b"AFSNAP\x00\x02"
 PREAMBLE = struct.Struct("<8s32sI")
 SIGNATURE_BYTES = 64
 MAX_REMEMBERED = 65_536
@@ -74,10 +74,22 @@ class NameTable(msgspec.Struct, frozen=True, array_like=True):
         return 0 <= self.count < self.slots and self.text_bytes >= 0 and self.modulus > 0
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """The policies that something was computed from: those of one release."""
+
+    domain: str
+    epoch: int
+    bundle: str
+    """The hash of the policies, which the release names."""
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} of `{self.domain}` (bundle {self.bundle[:12]})"
+
+
 class Header(msgspec.Struct, frozen=True):
     """What a snapshot is about, and the sizes from which the place of every section follows."""
 
-    epoch: int
+    origin: Origin
     width: int
     """Bytes of a mask."""
     subjects: NameTable
@@ -208,17 +220,22 @@ class Snapshot:
         self._seen_permissions: dict[tuple[str, str], int] = {}
 
     @classmethod
-    def open(cls, data: Buffer, trusted: Collection[PublicKey], epoch: int) -> Snapshot:
-        """Raises SnapshotRefused unless it is whole, of this epoch, and by someone trusted."""
+    def open(cls, data: Buffer, trusted: Collection[PublicKey], origin: Origin) -> Snapshot:
+        """Raises SnapshotRefused unless it is whole, made from these policies, and by someone trusted."""
         snapshot = cls(*_verify(memoryview(data), trusted))
-        snapshot.require_epoch(epoch)
+        made = snapshot.header.origin
+        if made != origin:
+            raise SnapshotRefused(f"it was made under {made}, and the policies stand at {origin}")
         return snapshot
+
+    @property
+    def epoch(self) -> int:
+        return self.header.origin.epoch
 
     def require_epoch(self, epoch: int) -> None:
         """Raise SnapshotRefused unless it was made under this epoch."""
-        made = self.header.epoch
-        if made != epoch:
-            raise SnapshotRefused(f"it was made under epoch {made}, and the policies stand at {epoch}")
+        if self.epoch != epoch:
+            raise SnapshotRefused(f"it was made under epoch {self.epoch}, and the policies stand at {epoch}")
 
     def lookup(self, subject: str, object_: str, action: str) -> tuple[Ruling, int]:
         """What was precomputed, and the bits it follows from; ASK about what the snapshot does not know."""

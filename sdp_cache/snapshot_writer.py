@@ -17,6 +17,7 @@ from sdp_cache.snapshot import (
     Header,
     Names,
     NameTable,
+    Origin,
     Snapshot,
     Tier,
     message,
@@ -29,7 +30,7 @@ from sdp_cache.snapshot import (
 class Precomputation:
     """What was computed. A mask is `width` bytes, little-endian; rows of masks stand one after the other."""
 
-    epoch: int
+    origin: Origin
     width: int
     subjects: Sequence[str]
     subject_masks: bytes
@@ -54,7 +55,7 @@ def write_snapshot(computed: Precomputation, signer: Identity, previous: Snapsho
     subject_numbers, subject_masks = _shared(computed.subject_masks, computed.width)
     permission_numbers, permission_masks = _shared(computed.permission_masks, computed.width)
     header = Header(
-        computed.epoch,
+        computed.origin,
         computed.width,
         subjects,
         objects,

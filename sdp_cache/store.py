@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from authz import PublicKey
-from sdp_cache.snapshot import Snapshot, SnapshotRefused
+from sdp_cache.snapshot import Origin, Snapshot, SnapshotRefused
 
 
-def open_snapshot(path: Path, trusted: Collection[PublicKey], epoch: int) -> Snapshot:
+def open_snapshot(path: Path, trusted: Collection[PublicKey], origin: Origin) -> Snapshot:
     """Read and verify a snapshot. Raises SnapshotRefused if it must not be used, or cannot be read.
 
     It is read rather than mapped: a mapped file could be altered after it was verified.
@@ -20,7 +20,7 @@ def open_snapshot(path: Path, trusted: Collection[PublicKey], epoch: int) -> Sna
         data = path.read_bytes()
     except OSError as error:
         raise SnapshotRefused(f"`{path}` cannot be read ({error.strerror})") from error
-    return Snapshot.open(data, trusted, epoch)
+    return Snapshot.open(data, trusted, origin)
 
 
 def save_snapshot(path: Path, data: bytes) -> None:

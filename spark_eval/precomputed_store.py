@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sdp_cache.snapshot import Origin
 from spark_eval.decisions import BUCKET, ClassIds, Decisions, Tile
 from spark_eval.entities import encode_keys, encode_masks
 from spark_eval.errors import EvaluationError
@@ -30,7 +31,7 @@ from spark_eval.gathered import Gathered, decode
 from spark_eval.population import Before, Marks, Population
 from spark_eval.schemas import DECISIONS, PERMISSIONS, SUBJECTS
 
-VERSION = 1
+VERSION = 2
 MANIFEST, SNAPSHOT = "manifest.json", "decisions.snapshot"
 PEOPLE, THINGS, DECIDED = "subjects.parquet", "permissions.parquet", "decisions"
 MAX_CELLS = 4096
@@ -49,9 +50,7 @@ class DamagedOutput(EvaluationError):
 class Manifest(msgspec.Struct, frozen=True):
     """What was computed from what, and how much it is."""
 
-    epoch: int
-    policies: str
-    """The hash of the bundle."""
+    origin: Origin
     subjects: int
     objects: int
     actions: tuple[str, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdp_cache.snapshot import Tier
+from sdp_cache.snapshot import Origin, Tier
 from sdp_cache.snapshot_writer import Precomputation
 from spark_eval.board import Board, Turned
 from spark_eval.masks import Classes, width
@@ -27,14 +27,14 @@ class Names:
 
 
 def precomputation(
-    plan: Plan, names: Names, subjects: Turned, permissions: Classes, epoch: int
+    plan: Plan, names: Names, subjects: Turned, permissions: Classes, origin: Origin
 ) -> Precomputation:
     """What goes into a snapshot: each row of the board is a bit there."""
     board = Board(plan, subjects, permissions.side, MAX_ROWS)
     owners = board.owners
     size = width(len(owners))
     return Precomputation(
-        epoch=epoch,
+        origin=origin,
         width=size,
         subjects=names.subjects,
         subject_masks=board.subject_masks().tobytes(),

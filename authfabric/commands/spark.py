@@ -23,6 +23,7 @@ from authfabric.terminal import Exit, Json, Url, command_line, counted, err, fai
 from authz import AuthFabricError
 from bus.scopes import DEFAULT_DOMAIN
 from pdp.policy_set import PolicySet
+from sdp_cache.snapshot import Origin
 from spark_eval.errors import require_spark
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ def precompute(
             read = PolicySet.read(found.bundle)
             order = Order(
                 make_inputs(read, subjects, objects, actions, may_lack, session),
-                found.bundle.hash,
-                found.epoch or epoch or 0,
+                Origin(domain, found.epoch or epoch or 0, found.bundle.hash),
                 identity,
                 output,
                 full,
@@ -247,8 +247,9 @@ def _show(found: Review, report: Path | None) -> None:
 def _document(order: Order, done: Done) -> dict[str, object]:
     manifest = done.manifest
     return {
-        "epoch": manifest.epoch,
-        "policies": manifest.policies,
+        "domain": manifest.origin.domain,
+        "epoch": manifest.origin.epoch,
+        "policies": manifest.origin.bundle,
         "subjects": manifest.subjects,
         "objects": manifest.objects,
         "actions": manifest.actions,
@@ -271,4 +272,4 @@ def _say(order: Order, done: Done) -> None:
         f"{'what had changed was computed anew' if done.incremental else 'all computed anew'}"
     )
     place = escape(str(order.output))
-    say(f"snapshot of epoch {manifest.epoch}: {done.snapshot_bytes:,} bytes in {place}")
+    say(f"snapshot of {manifest.origin}: {done.snapshot_bytes:,} bytes in {place}")

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from authz import Identity
 from pdp.policy_set import PolicySet
-from sdp_cache.snapshot import Snapshot
+from sdp_cache.snapshot import Origin, Snapshot
 from sdp_cache.snapshot_writer import write_snapshot
 from sdp_cache.store import open_snapshot, save_snapshot
 from spark_eval.board import turn
@@ -43,12 +43,10 @@ MAX_PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to compute, under which epoch, signed by whom, and where it goes."""
+    """What to compute, from which policies, signed by whom, and where it goes."""
 
     inputs: Inputs
-    policies: str
-    """The hash of the bundle."""
-    epoch: int
+    origin: Origin
     signer: Identity
     output: Path
     full: bool = False
@@ -98,8 +96,8 @@ def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
     if not order.assume_provided:
         _check_provided(order.inputs.policies)
     earlier = None if order.full else read_earlier(order.output)
-    if earlier is not None and order.epoch < earlier.manifest.epoch:
-        raise EpochGoesBack(order.output, earlier.manifest.epoch, order.epoch)
+    if earlier is not None and order.origin.epoch < earlier.manifest.origin.epoch:
+        raise EpochGoesBack(order.output, earlier.manifest.origin.epoch, order.origin.epoch)
     with steps.step("evaluating policies over entities", 1) as advance:
         # Sessions begin and end within seconds: what they say of roles is nothing to remember for a day.
         inputs = replace(order.inputs, ask_roles=order.inputs.policies.governed)
@@ -153,7 +151,7 @@ def _previous_snapshot(order: Order, earlier: Earlier | None) -> Snapshot | None
     if earlier is None:
         return None
     path = earlier.folder / SNAPSHOT
-    return open_snapshot(path, [order.signer.public], earlier.manifest.epoch)
+    return open_snapshot(path, [order.signer.public], earlier.manifest.origin)
 
 
 def _write_snapshot(
@@ -165,7 +163,7 @@ def _write_snapshot(
     previous: Snapshot | None,
 ) -> int:
     names = Names(population.subjects.names, population.permissions.names, population.actions)
-    computed = precomputation(population.plan, names, decisions.subjects, classes, order.epoch)
+    computed = precomputation(population.plan, names, decisions.subjects, classes, order.origin)
     data = write_snapshot(replace(computed, expires=order.expires), order.signer, previous)
     save_snapshot(path, data)
     return len(data)
@@ -175,8 +173,7 @@ def _manifest(
     order: Order, population: Population, decisions: Decisions, parts: int, sums: tuple[int, int]
 ) -> Manifest:
     return Manifest(
-        order.epoch,
-        order.policies,
+        order.origin,
         len(population.subjects.names),
         len(population.permissions.names),
         population.actions,

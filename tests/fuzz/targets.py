@@ -41,6 +41,7 @@ from sdp_cache.snapshot import PREAMBLE, Snapshot, message
 from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
 from tests.pubsub_core.net import NAMES, net
 from tests.pubsub_core.pair import Pair
+from tests.sdp_cache.test_snapshot import ORIGIN
 
 Reader: TypeAlias = Callable[[bytes], object]
 
@@ -102,7 +103,7 @@ def _snapshot(data: bytes) -> None:
     """Everything but the key and the signature, which are put right."""
     head, _, length = PREAMBLE.unpack_from(data.ljust(PREAMBLE.size, b"\0"))
     signed = PREAMBLE.pack(head, KEY.public.raw, length) + data[PREAMBLE.size :]
-    found = Snapshot.open(signed + KEY.sign(message(memoryview(signed))), {KEY.public}, 7)
+    found = Snapshot.open(signed + KEY.sign(message(memoryview(signed))), {KEY.public}, ORIGIN)
     found.lookup("alice", "/o", "read")
 
 
@@ -113,7 +114,7 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
     "envelopes": {
         **_unpacking(messages, role_messages, keys),
         "introduction": Introduction.read,
-        "release": lambda data: Released.open(1, sealed(RELEASE, data), "shop", {KEY.public}),
+        "release": lambda data: Released.open(sealed(RELEASE, data), "shop", {KEY.public}),
         "command": lambda data: COMMAND.read(sealed(COMMAND, data)),
     },
     "calls": {"call": _call, "credential": lambda data: Credentials({"met": {KEY.public}}).open(data, NOW)},

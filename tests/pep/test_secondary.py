@@ -7,13 +7,15 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from authz import Entity, Reason, Request
+from authz.release import Released
 from bus import NatsServer
 from pep import UNVERIFIED, Enforcer, LeaseRules, Recycling, SyncEnforcer
 from pep.secondary import _warn_of_no_trust
 from sdp_cache import SnapshotRefused
-from sdp_cache.snapshot import Ruling, Tier
+from sdp_cache.snapshot import Origin, Ruling, Tier
 from sdp_cache.snapshot_writer import Precomputation, write_snapshot
 from tests.deciders import Readers
 from tests.pep.recycling_world import ANN, QUESTION, World, only, world
@@ -197,11 +199,15 @@ async def test_threads_share_the_caches_too(here):
         assert await asyncio.to_thread(in_a_thread) == [True, True]
 
 
-def snapshot(epoch: int) -> bytes:
+def origin(released: Released) -> Origin:
+    return Origin("default", released.epoch, released.release.bundle)
+
+
+def snapshot(origin: Origin) -> bytes:
     """Precomputed: bob may read /x."""
     allow = Tier(Ruling.ALLOW, b"\1\0\0\0")
     computed = Precomputation(
-        epoch, 4, ["bob"], b"\1\0\0\0", ["/x"], ["read"], b"\1\0\0\0", [allow], ["bob-may"]
+        origin, 4, ["bob"], b"\1\0\0\0", ["/x"], ["read"], b"\1\0\0\0", [allow], ["bob-may"]
     )
     return write_snapshot(computed, ANN)
 
@@ -209,7 +215,7 @@ def snapshot(epoch: int) -> bytes:
 async def test_a_snapshot_of_the_current_epoch_answers_without_a_pdp(here, tmp_path):
     released = await here.push(only("bob"))
     file = tmp_path / "snapshot"
-    file.write_bytes(snapshot(released.epoch))
+    file.write_bytes(snapshot(origin(released)))
     async with here.pep(snapshot=file) as pep:
         decision = await pep.check(QUESTION)
         assert (decision.allowed, decision.inferred.method) == (True, "snapshot")
@@ -217,10 +223,13 @@ async def test_a_snapshot_of_the_current_epoch_answers_without_a_pdp(here, tmp_p
         assert not (await pep.check(QUESTION, deadline=0.05)).allowed
 
 
-async def test_a_snapshot_of_another_epoch_is_refused_and_questions_are_asked(here, tmp_path, caplog):
+@pytest.mark.parametrize("other", [{"epoch": 2}, {"domain": "bank"}, {"bundle": "0" * 64}], ids=str)
+async def test_a_snapshot_of_another_release_is_refused_and_questions_are_asked(
+    here, tmp_path, caplog, other
+):
     released = await here.push(only("bob"))
     file = tmp_path / "snapshot"
-    file.write_bytes(snapshot(released.epoch + 1))
+    file.write_bytes(snapshot(replace(origin(released), **other)))
     async with here.replica(), here.pep(snapshot=file) as pep:
         assert (await pep.check(QUESTION)).inferred is None
         with pytest.raises(SnapshotRefused, match="epoch"):
@@ -228,3 +237,15 @@ async def test_a_snapshot_of_another_epoch_is_refused_and_questions_are_asked(he
         with pytest.raises(SnapshotRefused, match="cannot be read"):
             pep.secondary.load(tmp_path / "nothing")
     assert [each for each in caplog.records if "the snapshot is refused" in each.message]
+
+
+async def test_no_answer_counts_that_is_older_than_the_releases_known_here(here):
+    await here.push(only("bob"))
+    async with here.replica() as follower, here.pep() as pep:
+        assert (await pep.check(QUESTION)).allowed
+        behind = follower.current
+        follower.decide_many = behind.decide_many
+        await here.applied(await here.push(only("ann")), pep)
+        decision = await pep.check(QUESTION, deadline=0.5)
+        assert (decision.allowed, decision.reason) == (False, Reason.TIMEOUT)
+        assert "by epoch 2 or a newer one" in decision.detail

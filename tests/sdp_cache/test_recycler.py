@@ -9,7 +9,7 @@ from authz import Basis, Decision, Entity, Identity, Inference, InvalidRequest, 
 from authz.change import PolicyChange, Relabelled, Touched
 from authz.predicate import Equal, Literal, Path, Prefix, compile_predicate
 from sdp_cache.recycler import Recycler, Recycling
-from sdp_cache.snapshot import Ruling, Snapshot, SnapshotRefused, Tier
+from sdp_cache.snapshot import Origin, Ruling, Snapshot, SnapshotRefused, Tier
 from sdp_cache.snapshot_writer import Precomputation, write_snapshot
 from tests.authz.predicates import predicates
 from tests.authz.predicates import requests as any_requests
@@ -213,7 +213,7 @@ SPARK = Identity.from_seed(bytes(32))
 def snapshot(epoch=0, expires=None):
     """A snapshot in which `s` may read `/o`, may not write it, and `ask`ing depends."""
     computed = Precomputation(
-        epoch=epoch,
+        origin=Origin("shop", epoch, ""),
         width=1,
         subjects=["s"],
         subject_masks=b"\x03",
@@ -224,7 +224,7 @@ def snapshot(epoch=0, expires=None):
         policies=["readers", "depends"],
         expires=expires,
     )
-    return Snapshot.open(write_snapshot(computed, SPARK), [SPARK.public], epoch)
+    return Snapshot.open(write_snapshot(computed, SPARK), [SPARK.public], computed.origin)
 
 
 def test_a_snapshot_answers_what_was_precomputed_and_says_so():

@@ -12,6 +12,7 @@ from sdp_cache.snapshot import (
     PREAMBLE,
     SIGNATURE_BYTES,
     Header,
+    Origin,
     Ruling,
     Snapshot,
     SnapshotRefused,
@@ -27,6 +28,8 @@ TRUSTED = [SPARK.public]
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=6)
 
+ORIGIN = Origin("shop", 7, "b" * 64)
+
 
 @st.composite
 def computations(draw):
@@ -36,7 +39,7 @@ def computations(draw):
     subjects, objects, actions = draw(ids), draw(ids), draw(ids)
     rows = len(objects) * len(actions)
     return Precomputation(
-        epoch=draw(st.integers(0, 2**40)),
+        origin=Origin("shop", draw(st.integers(0, 2**40)), "b" * 64),
         width=width,
         subjects=subjects,
         subject_masks=b"".join(draw(masks) for _ in subjects),
@@ -64,7 +67,7 @@ def brute_force(computed, subject, object_, action):
 
 @given(computations(), st.text(max_size=3))
 def test_every_look_up_gives_what_was_computed_and_asks_about_the_rest(computed, stranger):
-    snapshot = Snapshot.open(write_snapshot(computed, SPARK), TRUSTED, computed.epoch)
+    snapshot = Snapshot.open(write_snapshot(computed, SPARK), TRUSTED, computed.origin)
     for subject in [*computed.subjects, stranger]:
         for object_ in [*computed.objects, stranger]:
             for action in [*computed.actions, stranger]:
@@ -75,7 +78,7 @@ def test_every_look_up_gives_what_was_computed_and_asks_about_the_rest(computed,
 
 def small():
     return Precomputation(
-        epoch=7,
+        origin=ORIGIN,
         width=1,
         subjects=["alice", "bob"],
         subject_masks=b"\x03\x01",
@@ -88,7 +91,7 @@ def small():
 
 
 def test_an_earlier_tier_overrides_a_later_one():
-    snapshot = Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, 7)
+    snapshot = Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, ORIGIN)
     ruling, matched = snapshot.lookup("alice", "/o", "read")
     assert (ruling, snapshot.policies(matched)) == (Ruling.DENY, ("not alice",))
     ruling, matched = snapshot.lookup("bob", "/o", "read")
@@ -96,25 +99,26 @@ def test_an_earlier_tier_overrides_a_later_one():
 
 
 def test_an_id_that_is_no_text_for_the_wire_is_merely_unknown():
-    snapshot = Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, 7)
+    snapshot = Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, ORIGIN)
     assert snapshot.lookup("\ud800", "/o", "read") == (Ruling.ASK, 0)
 
 
-def test_a_snapshot_of_another_epoch_is_refused():
-    with pytest.raises(SnapshotRefused, match="made under epoch 7, and the policies stand at 8"):
-        Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, 8)
+@pytest.mark.parametrize("other", [{"epoch": 8}, {"domain": "bank"}, {"bundle": "c" * 64}], ids=str)
+def test_a_snapshot_of_another_release_is_refused(other):
+    with pytest.raises(SnapshotRefused, match=r"made under epoch 7 of `shop` .* and the policies stand at"):
+        Snapshot.open(write_snapshot(small(), SPARK), TRUSTED, msgspec.structs.replace(ORIGIN, **other))
 
 
 def test_a_snapshot_signed_by_a_stranger_is_refused():
     with pytest.raises(SnapshotRefused, match=f"signed by `{SPARK.public}`"):
-        Snapshot.open(write_snapshot(small(), SPARK), [Identity.generate().public], 7)
+        Snapshot.open(write_snapshot(small(), SPARK), [Identity.generate().public], ORIGIN)
 
 
 def test_a_snapshot_that_claims_a_trusted_signer_is_refused():
     forged = bytearray(write_snapshot(small(), Identity.generate()))
     PREAMBLE.pack_into(forged, 0, MAGIC, SPARK.public.raw, PREAMBLE.unpack_from(forged)[2])
     with pytest.raises(SnapshotRefused, match="damaged"):
-        Snapshot.open(forged, TRUSTED, 7)
+        Snapshot.open(forged, TRUSTED, ORIGIN)
 
 
 @settings(max_examples=60)
@@ -123,14 +127,14 @@ def test_a_snapshot_with_any_bit_flipped_is_refused(data):
     damaged = bytearray(write_snapshot(small(), SPARK))
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(SnapshotRefused):
-        Snapshot.open(damaged, TRUSTED, 7)
+        Snapshot.open(damaged, TRUSTED, ORIGIN)
 
 
 def test_a_snapshot_cut_short_anywhere_is_refused():
     whole = write_snapshot(small(), SPARK)
     for length in range(len(whole)):
         with pytest.raises(SnapshotRefused):
-            Snapshot.open(whole[:length], TRUSTED, 7)
+            Snapshot.open(whole[:length], TRUSTED, ORIGIN)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def remade(body=lambda body: body, **fields):
 
 
 def test_a_snapshot_made_anew_with_nothing_altered_opens():
-    assert Snapshot.open(remade(), TRUSTED, 7).lookup("bob", "/o", "read")[0] is Ruling.ALLOW
+    assert Snapshot.open(remade(), TRUSTED, ORIGIN).lookup("bob", "/o", "read")[0] is Ruling.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_a_snapshot_made_anew_with_nothing_altered_opens():
 )
 def test_a_snapshot_whose_sizes_cannot_be_is_refused_though_a_trusted_key_signed_it(fields, problem):
     with pytest.raises(SnapshotRefused, match=problem):
-        Snapshot.open(remade(**fields), TRUSTED, 7)
+        Snapshot.open(remade(**fields), TRUSTED, ORIGIN)
 
 
 def test_a_snapshot_with_more_or_less_than_its_sections_is_refused_though_a_trusted_key_signed_it():
@@ -204,9 +208,9 @@ def test_a_snapshot_with_more_or_less_than_its_sections_is_refused_though_a_trus
         data = remade(lambda body, length=length: body[:length])
         if len(data) != whole:
             with pytest.raises(SnapshotRefused, match="does not fit together"):
-                Snapshot.open(data, TRUSTED, 7)
+                Snapshot.open(data, TRUSTED, ORIGIN)
     with pytest.raises(SnapshotRefused, match="does not fit together"):
-        Snapshot.open(remade(lambda body: body + bytes(4)), TRUSTED, 7)
+        Snapshot.open(remade(lambda body: body + bytes(4)), TRUSTED, ORIGIN)
 
 
 @settings(max_examples=300)
@@ -219,7 +223,7 @@ def test_a_snapshot_with_other_bytes_is_refused_or_read_whoever_signed_it(data):
         return body[:at] + data.draw(st.binary(min_size=1, max_size=4)) + body[at + 1 :]
 
     try:
-        snapshot = Snapshot.open(remade(altered), TRUSTED, 7)
+        snapshot = Snapshot.open(remade(altered), TRUSTED, ORIGIN)
     except SnapshotRefused:
         return
     for subject in ("alice", "bob", "zoe"):
@@ -235,7 +239,7 @@ def test_numbers_of_masks_that_are_not_there_are_refused():
     numbers = written.rindex(bytes(4 * 64 + 32 + 32))
     data = written[:numbers] + b"\1" + written[numbers + 1 : -SIGNATURE_BYTES]
     with pytest.raises(SnapshotRefused, match="a subject has a mask that is not there"):
-        Snapshot.open(data + SPARK.sign(message(data)), TRUSTED, 7)
+        Snapshot.open(data + SPARK.sign(message(data)), TRUSTED, ORIGIN)
 
 
 def test_masks_that_many_rows_have_are_stored_once():
@@ -249,7 +253,7 @@ def test_masks_that_many_rows_have_are_stored_once():
     )
     written = write_snapshot(many, SPARK)
     assert len(written) < 1000 * 32
-    assert Snapshot.open(written, TRUSTED, 7).lookup("999", "/o", "read")[0] is Ruling.ALLOW
+    assert Snapshot.open(written, TRUSTED, ORIGIN).lookup("999", "/o", "read")[0] is Ruling.ALLOW
 
 
 def test_writing_the_same_twice_gives_the_same_bytes():
@@ -263,7 +267,7 @@ def test_a_million_decisions_take_at_most_ten_thousand_bytes():
     held = [sum(1 << role for role in chance.sample(range(roles), 4)) for _ in range(subjects)]
     granted = [sum(1 << role for role in chance.sample(range(roles), 3)) for _ in range(objects * actions)]
     computed = Precomputation(
-        epoch=1,
+        origin=ORIGIN,
         width=width,
         subjects=[f"user{n}" for n in range(subjects)],
         subject_masks=b"".join(mask.to_bytes(width, "little") for mask in held),
@@ -278,10 +282,10 @@ def test_a_million_decisions_take_at_most_ten_thousand_bytes():
 def test_a_saved_snapshot_opens_and_leaves_nothing_beside_it(tmp_path):
     path = tmp_path / "decisions.snapshot"
     save_snapshot(path, write_snapshot(small(), SPARK))
-    assert open_snapshot(path, TRUSTED, 7).lookup("bob", "/o", "read")[0] is Ruling.ALLOW
+    assert open_snapshot(path, TRUSTED, ORIGIN).lookup("bob", "/o", "read")[0] is Ruling.ALLOW
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
     with pytest.raises(SnapshotRefused, match=r"nothing\.snapshot"):
-        open_snapshot(tmp_path / "nothing.snapshot", TRUSTED, 7)
+        open_snapshot(tmp_path / "nothing.snapshot", TRUSTED, ORIGIN)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from authz import Entity, Identity, Request
-from sdp_cache.snapshot import Ruling, SnapshotRefused
+from sdp_cache.snapshot import Origin, Ruling, SnapshotRefused
 from sdp_cache.store import open_snapshot
 from spark_eval.gathered import InvalidEntities
 from spark_eval.jobs import precompute as job
@@ -29,7 +29,7 @@ def clinic(tmp_path, spark):
 
 
 def run(clinic, epoch=1, full=False, signer=SIGNER):
-    order = Order(clinic.inputs(), "hash", epoch, signer, clinic.folder / "out", full)
+    order = Order(clinic.inputs(), Origin("clinic", epoch, "hash"), signer, clinic.folder / "out", full)
     return precompute(order, clinic.session, Steps(None))
 
 
@@ -37,7 +37,7 @@ def check(clinic, spark, epoch=1):
     """Parquet and snapshot both say what the engine says."""
     out = clinic.folder / "out"
     rows = {(r.subject, r.object, r.action): r.effect for r in read_rows(spark, out).collect()}
-    snapshot = open_snapshot(out / SNAPSHOT, [SIGNER.public], epoch)
+    snapshot = open_snapshot(out / SNAPSHOT, [SIGNER.public], Origin("clinic", epoch, "hash"))
     expected = dict(clinic.decisions())
     for case, effect in expected.items():
         assert rows.get(case, "deny") == effect, case
@@ -148,7 +148,9 @@ def test_attributes_that_no_pdp_looks_up_are_named_before_anything_is_computed(c
     with pytest.raises(NotProvided, match=r"PDPs do not look up `subject.dept`, `subject.level`, so"):
         run(clinic)
     assert not (clinic.folder / "out").exists()
-    order = Order(clinic.inputs(), "hash", 1, SIGNER, clinic.folder / "out", assume_provided=True)
+    order = Order(
+        clinic.inputs(), Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out", assume_provided=True
+    )
     assert precompute(order, clinic.session, Steps(None)).manifest.allows > 0
 
 
@@ -173,9 +175,11 @@ BY_ROLE = """
 def test_roles_that_sessions_give_and_take_are_left_to_the_pdp(clinic, spark, assume):
     """Whatever the entities say, and whatever the manifest says of who looks roles up: sessions end within seconds."""
     clinic.set_policies(ABAC + BY_ROLE, SESSIONS)
-    order = Order(clinic.inputs(), "hash", 1, SIGNER, clinic.folder / "out", assume_provided=assume)
+    order = Order(
+        clinic.inputs(), Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out", assume_provided=assume
+    )
     precompute(order, clinic.session, Steps(None))
-    snapshot = open_snapshot(clinic.folder / "out" / SNAPSHOT, [SIGNER.public], 1)
+    snapshot = open_snapshot(clinic.folder / "out" / SNAPSHOT, [SIGNER.public], Origin("clinic", 1, "hash"))
     rows = {(r.subject, r.object, r.action): r.effect for r in read_rows(spark, order.output).collect()}
     engine, roles = clinic.policy_set.engine(), [[], ["doctor"], ["nurse"], ["doctor", "nurse"]]
     asked = set()
@@ -218,7 +222,9 @@ def test_a_join_that_nothing_meets_is_an_error_with_both_columns(clinic):
         run(clinic)
     assert not (clinic.folder / "out").exists()
     inputs = replace(clinic.inputs(), may_lack=("subject.dept",))
-    assert precompute(Order(inputs, "hash", 1, SIGNER, clinic.folder / "out"), clinic.session, Steps(None))
+    assert precompute(
+        Order(inputs, Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out"), clinic.session, Steps(None)
+    )
 
 
 def test_the_earlier_output_stays_when_a_run_fails(clinic, monkeypatch):
@@ -245,14 +251,14 @@ def test_decisions_of_an_earlier_epoch_do_not_take_the_place_of_later_ones(clini
     ):
         run(clinic, epoch=1)
     assert manifest.read_bytes() == before
-    assert run(clinic, epoch=1, full=True).manifest.epoch == 1
+    assert run(clinic, epoch=1, full=True).manifest.origin.epoch == 1
 
 
 def test_a_snapshot_of_another_epoch_beside_the_decisions_is_refused(clinic):
     run(clinic, 1)
     manifest = clinic.folder / "out" / MANIFEST
     manifest.write_text(manifest.read_text().replace('"epoch": 1', '"epoch": 5'))
-    with pytest.raises(SnapshotRefused, match="made under epoch 1, and the policies stand at 5"):
+    with pytest.raises(SnapshotRefused, match=r"made under epoch 1 of `clinic` .* stand at epoch 5"):
         run(clinic, 6)
     assert not run(clinic, 6, full=True).incremental
 
