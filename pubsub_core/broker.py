@@ -39,9 +39,6 @@ from pubsub_core.ways import Ways
 
 _log = logging.getLogger("authfabric.events")
 
-MAX_UNKEPT = 1024
-"""More bundles than a client has under way."""
-
 
 class Broker:
     """Sessions of clients, other brokers, and the events between them."""
@@ -130,8 +127,8 @@ class Broker:
         if problem:
             self.counts.refused += len(admitted.published)
             self.counts.published -= len(admitted.published)
-            taken = session.unkept[number] = Taken(number, problem=problem, unkept=True)
-            session.unkept.pop(number - MAX_UNKEPT, None)
+            taken = Taken(number, problem=problem, unkept=True)
+            session.object_to(taken)
             session.recording.discard(number)
             answer(taken)
         elif self.held:

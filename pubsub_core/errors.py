@@ -59,6 +59,10 @@ class InvalidEvent(EventError):
         self.problem = problem
 
 
+class KeysAwaited(InvalidEvent):
+    """An event of a sealed type whose keys the broker does not hold: it, and perhaps others, were not published."""
+
+
 class InvalidFilter(EventError):
     """A filter that cannot be meant about this type: `text` is the part at fault, `problem` what would be right."""
 

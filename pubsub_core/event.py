@@ -17,6 +17,8 @@ from pubsub_core.event_type import Attribute, AttributeType
 from pubsub_core.keys.sealing import Sealed
 
 MAX_EVENT_BYTES = 64 * 1024
+TOO_LARGE = f"must have at most {MAX_EVENT_BYTES} bytes, not {{}}"
+"""What is said of an event that has more."""
 _INTEGERS = range(-(2**63), 2**63)
 _LEAST, _MOST = -(2.0**63), 2.0**63  # exact, and quick to compare with either kind of number
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=_INTEGERS[0], le=_INTEGERS[-1])]

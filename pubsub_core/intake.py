@@ -13,11 +13,14 @@ import msgspec
 
 from authz.errors import InvalidSignature
 from pubsub_core.enforcement import Enforcement
-from pubsub_core.errors import InvalidEvent, UnknownType
-from pubsub_core.event import MAX_EVENT_BYTES, Event, Shape, decode, encode
+from pubsub_core.errors import InvalidEvent, KeysAwaited, UnknownType
+from pubsub_core.event import MAX_EVENT_BYTES, TOO_LARGE, Event, Shape, decode, encode
 from pubsub_core.messages import Bundle, Taken
 from pubsub_core.proof import WINDOW, Nonces, Proof, all_digests
 from pubsub_core.session import Counts, Session, Setting
+
+EXCLUDED = "may not be published: a restriction excludes it"
+"""What is said of an event that its publisher's own restriction keeps back."""
 
 
 @dataclass(slots=True)
@@ -85,7 +88,7 @@ class Intake:
         number, proof, now = bundle.number, bundle.proof, self._setting.now()
         session.heard = now
         if number <= session.published:
-            return Admitted(session.unkept.get(number) or Taken(number), [], proof, b"")
+            return Admitted(session.objections.get(number) or Taken(number), [], proof, b"")
         if number != session.published + 1:
             late = Taken(number, problem="it came out of order", expected=session.published + 1)
             return Admitted(late, [], proof, b"")
@@ -109,7 +112,7 @@ class Intake:
     def _admit_all(self, session: Session, bundle: Bundle, digests: bytes, now: float) -> Admitted:
         refused: list[tuple[int, str, str]] = []
         passed: list[tuple[int, msgspec.Raw, Event]] = []
-        changed = ruled = False
+        changed = ruled = keyless = False
         free: dict[tuple[str, str], _Free] = {}
         usual: _Free | None = None
         for place, raw in enumerate(bundle.events):
@@ -124,11 +127,13 @@ class Intake:
                 granted = session.may_publish(event.type)
                 values = self._admit(session, granted, event, len(memoryview(raw)), now)
             except InvalidEvent as error:
+                keyless |= not refused and isinstance(error, KeysAwaited)
                 refused.append((place, error.attribute, error.problem))
                 continue
             if granted is not None and granted.free and (event.type, event.version) not in free:
                 self._set_free(free, session, event, now)
             if values is None:
+                refused.append((place, "event", EXCLUDED))
                 self._counts.withheld += 1
                 continue
             if values is not event.attributes:
@@ -137,7 +142,7 @@ class Intake:
                 self._counts.restricted += 1
             passed.append((place, raw, event))
             ruled |= granted is not None and granted.judge is not None
-        self._counts.refused += len(refused)
+        self._counts.refused += sum(problem is not EXCLUDED for _, _, problem in refused)
         self._counts.published += len(passed)
         published = [(event, raw) for _, raw, event in passed] if ruled else None
         replaced: Sequence[tuple[Event, msgspec.Raw]] = ()
@@ -149,7 +154,10 @@ class Intake:
             digests = all_digests(raw for _, raw, _ in passed)
             proof = self._setting.vouch(proof, digests)
             passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
-        return Admitted(Taken(bundle.number, refused), passed, proof, digests, published, replaced)
+        taken = Taken(bundle.number, refused, keyless=keyless)
+        if refused:
+            session.object_to(taken)
+        return Admitted(taken, passed, proof, digests, published, replaced)
 
     def _transform(
         self, session: Session, events: list[tuple[int, msgspec.Raw, Event]], now: float
@@ -178,7 +186,7 @@ class Intake:
         if not 0.0 <= event.time <= now + WINDOW:
             raise InvalidEvent("event", f"must be of no later time than now, not {event.time!r}")
         if size > MAX_EVENT_BYTES:
-            raise InvalidEvent("event", f"must have at most {MAX_EVENT_BYTES} bytes")
+            raise InvalidEvent("event", TOO_LARGE.format(size))
         if granted is None:
             raise InvalidEvent("type", "must be one that was advertised, and that may be published")
         type_, shape = self._shape(event.version)
@@ -190,7 +198,7 @@ class Intake:
         if lacking is not None or event.sealed is not None:
             attribute = shape.attributes.get(lacking or "")
             name = attribute.name if attribute is not None else "event"
-            raise InvalidEvent(name, "cannot be published here: this broker holds no key for it")
+            raise KeysAwaited(name, "cannot be published here: this broker holds no key for it")
         return values
 
     def _set_free(

@@ -187,6 +187,8 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The number that should have come, if this one came out of order."""
     unkept: bool = False
     """Whether the problem is that it cannot be kept in the history at the moment."""
+    keyless: bool = False
+    """Whether the first refusal is for want of keys."""
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
+from dataclasses import dataclass
 from time import time
 from typing import TYPE_CHECKING
 
@@ -13,12 +15,12 @@ import msgspec
 from bus.envelope import pack
 from bus.errors import NotConnected
 from bus.subjects import broker as broker_subject
-from pubsub_core.errors import InvalidEvent, NotKept, SessionLost
-from pubsub_core.event import Event, Shape, encode
+from pubsub_core.errors import EventError, InvalidEvent, KeysAwaited, NotKept, SessionLost
+from pubsub_core.event import MAX_EVENT_BYTES, TOO_LARGE, Event, Shape, encode
 from pubsub_core.event_type import EventType
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import Bundle, Taken, Unadvertise, unpack_taken
-from pubsub_core.proof import NONCE_BYTES, Proof, all_digests
+from pubsub_core.proof import NONCE_BYTES, WINDOW, Proof, all_digests
 
 if TYPE_CHECKING:
     from pubsub_core.client import EventClient
@@ -30,6 +32,12 @@ MAX_IN_FLIGHT = 16
 """The publisher's window: how many bundles may be unacknowledged before it has to wait."""
 EAGER = 2
 """While so many are, events wait for company: signatures and messages cost by the bundle."""
+SIGNED_SECONDS = WINDOW / 2
+"""How old a signature may be when a bundle is sent: the broker does not believe one that is older than its window."""
+UNTAKEN = f"was not taken: {{}}; the clocks of client and broker may differ by more than {WINDOW:g} s"
+"""What is said of events that the broker does not believe to be signed, all of them, just now."""
+
+_log = logging.getLogger("authfabric.events")
 
 
 class Publisher:
@@ -53,7 +61,11 @@ class Publisher:
             await self._client.interest_changed.wait()
 
     async def publish(self, **values: object) -> None:
-        """Publish an event. Returns when it is on its way. Raises InvalidEvent, naming the attribute."""
+        """Publish an event. Returns when it is on its way. Raises InvalidEvent, naming the attribute.
+
+        Raises KeysAwaited, once, if the broker has refused earlier events for want of keys; this one is not sent.
+        """
+        self._outgoing.check_keys()
         if self._outgoing.crowded:
             await self._outgoing.room()
         self._outgoing.add(self.type, self._shape.by_id(values))
@@ -68,6 +80,16 @@ class Publisher:
         await self._client.call(Unadvertise(self.type.name))
 
 
+@dataclass(slots=True)
+class _Flight:
+    """A bundle that the broker has not taken yet."""
+
+    events: list[bytes]
+    payload: bytes
+    signed: float
+    sent: float
+
+
 class Outgoing:
     """Events on their way to the broker: in bundles, signed, sent again until they are taken."""
 
@@ -76,18 +98,22 @@ class Outgoing:
         self._key = client.identity.public.raw
         self._filling: list[bytes] = []
         self._filling_bytes = 0
-        self._in_flight: dict[int, tuple[list[bytes], bytes, float]] = {}
+        self._in_flight: dict[int, _Flight] = {}
         self._number = 0
         self._sequence = secrets.randbits(40) << 20  # sequences of two sessions of one key do not meet
         self._changed = asyncio.Event()
-        self._problem: Exception | None = None
+        self._problem: EventError | None = None
+        """The first thing that the broker has refused and nobody was told of."""
         self._ended = ""
         self._reply = client.bus.expect(self._on_taken)
 
     def add(self, definition: EventType, values: dict[str, object]) -> None:
+        """Have an event sent. Raises InvalidEvent if it is too large."""
         self._sequence += 1
         event = Event(definition.id, definition.version, self._key, time(), self._sequence, values)
         data = encode(event)
+        if len(data) > MAX_EVENT_BYTES:
+            raise InvalidEvent("event", TOO_LARGE.format(len(data)))
         if self._filling and self._filling_bytes + len(data) > MAX_BUNDLE_BYTES:
             self.hurry()
         self._filling.append(data)
@@ -120,10 +146,18 @@ class Outgoing:
         while self._in_flight and not self._ended:
             self._changed.clear()
             await self._changed.wait()
+        self._raise_problem()
+        self._check()
+
+    def check_keys(self) -> None:
+        """Raise KeysAwaited if that is why the broker has refused something, and nobody was told of it yet."""
+        if isinstance(self._problem, KeysAwaited):
+            self._raise_problem()
+
+    def _raise_problem(self) -> None:
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
-        self._check()
 
     def end(self, problem: str) -> None:
         self._ended = problem
@@ -137,16 +171,15 @@ class Outgoing:
     def resend_old(self) -> None:
         """The same for what has waited for long."""
         now = time()
-        if any(now - sent > RESEND_SECONDS for _, _, sent in self._in_flight.values()):
+        if any(now - each.sent > RESEND_SECONDS for each in self._in_flight.values()):
             self.resend()
 
-    def restart(self) -> None:
-        """A new session counts anew."""
-        waiting = [events for _, (events, _, _) in sorted(self._in_flight.items())]
-        self._in_flight.clear()
-        self._number = 0
-        for events in waiting:
-            self._bundle(events)
+    def restart(self, number: int = 1) -> None:
+        """Count what was not taken anew, from this number on; in a new session, from 1."""
+        waiting = [self._in_flight.pop(each) for each in sorted(self._in_flight) if each >= number]
+        self._number = number - 1
+        for each in waiting:
+            self._bundle(each.events)
 
     def _check(self) -> None:
         if self._ended:
@@ -159,20 +192,24 @@ class Outgoing:
 
     def _bundle(self, events: list[bytes]) -> None:
         self._number += 1
-        client = self._client
-        proof = Proof(client.credential, time(), secrets.token_bytes(NONCE_BYTES))
-        signed = proof.sign(client.identity, all_digests(events))
-        bundle = Bundle(client.session, self._number, signed, [msgspec.Raw(each) for each in events])
-        self._in_flight[self._number] = events, pack(bundle), time()
+        self._in_flight[self._number] = self._sign(self._number, events)
         self._transmit(self._number)
 
+    def _sign(self, number: int, events: list[bytes]) -> _Flight:
+        client, now = self._client, time()
+        proof = Proof(client.credential, now, secrets.token_bytes(NONCE_BYTES))
+        signed = proof.sign(client.identity, all_digests(events))
+        bundle = Bundle(client.session, number, signed, [msgspec.Raw(each) for each in events])
+        return _Flight(events, pack(bundle), now, now)
+
     def _transmit(self, number: int) -> None:
-        events, payload, _ = self._in_flight[number]
-        self._in_flight[number] = events, payload, time()
-        client = self._client
+        flight, now, client = self._in_flight[number], time(), self._client
+        if not abs(now - flight.signed) <= SIGNED_SECONDS:
+            flight = self._in_flight[number] = self._sign(number, flight.events)
+        flight.sent = now
         subject = broker_subject(client.domain, client.broker, "publish")
         with contextlib.suppress(NotConnected):  # it is sent again when the connection is back
-            client.bus.send(subject, client.channel.seal(payload), self._reply)
+            client.bus.send(subject, client.channel.seal(flight.payload), self._reply)
 
     def _on_taken(self, payload: bytes, nobody: bool) -> None:
         if nobody:
@@ -186,7 +223,8 @@ class Outgoing:
             return
         if self._in_flight.pop(taken.number, None) is not None and taken.refused:
             _, attribute, problem = taken.refused[0]
-            self._problem = self._problem or InvalidEvent(attribute, problem)
+            error = KeysAwaited if taken.keyless else InvalidEvent
+            self._refuse(error(attribute, problem), len(taken.refused))
         self._settled()
 
     def _not_taken(self, taken: Taken) -> None:
@@ -195,10 +233,19 @@ class Outgoing:
                 if number >= taken.expected:
                     self._transmit(number)
         elif taken.number in self._in_flight and (taken.unkept or "session" not in taken.problem):
-            del self._in_flight[taken.number]
-            problem = NotKept(taken.problem) if taken.unkept else SessionLost(taken.problem)
-            self._problem = self._problem or problem
+            events = self._in_flight.pop(taken.number).events
+            if taken.unkept:
+                self._refuse(NotKept(taken.problem), len(events))
+            else:
+                self._refuse(InvalidEvent("bundle", UNTAKEN.format(taken.problem)), len(events))
+                self.restart(taken.number)  # the broker has not counted it
             self._settled()
+
+    def _refuse(self, problem: EventError, events: int) -> None:
+        """Remember the first problem for whoever publishes next, or flushes."""
+        if self._problem is None:
+            self._problem = problem
+            _log.warning("%d events were not published: %s", events, problem)
 
     def _settled(self) -> None:
         """A bundle is no longer on its way."""

@@ -28,6 +28,9 @@ from pubsub_core.rights import Holder
 from pubsub_core.rules.judge import Rulebook
 from pubsub_core.switchboard import Subscription
 
+MAX_OBJECTIONS = 64
+"""More bundles than a client has under way."""
+
 
 class Item(msgspec.Struct, frozen=True, eq=False):
     """An event on its way to a client."""
@@ -72,10 +75,16 @@ class Session:
     """The number of the last bundle taken."""
     recording: set[int] = field(default_factory=set)
     """Bundles that are being kept, and not passed on yet."""
-    unkept: dict[int, Taken] = field(default_factory=dict)
-    """What was said of the last bundles that could not be kept."""
+    objections: dict[int, Taken] = field(default_factory=dict)
+    """What was said of the last bundles of which something was not published."""
     channel: Channel | None = None
     """By which the client is told things that nobody else is to hear."""
+
+    def object_to(self, taken: Taken) -> None:
+        """Remember what was said of a bundle: the answer may be lost, and the bundle sent again."""
+        self.objections[taken.number] = taken
+        if len(self.objections) > MAX_OBJECTIONS:
+            del self.objections[next(iter(self.objections))]
 
     def forget_past(self) -> None:
         """Count no longer what was sent of replays that are over and received."""

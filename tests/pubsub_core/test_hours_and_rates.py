@@ -8,6 +8,7 @@ import pytest
 
 from authz import Identity
 from authz.spki import Capability, Right, parse_authority
+from pubsub_core.errors import InvalidEvent
 from pubsub_core.restriction import Metered
 from pubsub_core.spending import FEW, Ledger
 from tests.pubsub_core.kinds import MET, PITO
@@ -61,7 +62,8 @@ async def test_outside_its_hours_a_grant_delivers_and_publishes_nothing(owned):
     witness, _ = await client("eve", grants(kind, ""))
     nothing, every = await late.subscriber(kind.name), await witness.subscriber(kind.name)
     silent, _ = await client("cid", grants(kind, CLOSED, action="publish"))
-    await published(silent, kind)
+    with pytest.raises(InvalidEvent, match="a restriction excludes it"):
+        await published(silent, kind)
     writer, _ = await client("ann", grants(kind, OPEN, action="publish"))
     await published(writer, kind, ["York"])
     assert [each["place"] for each in await take(every, 1)] == ["York"]
@@ -96,9 +98,11 @@ async def test_a_publishers_rate_is_kept_and_another_grant_goes_on(owned):
     few = f"attributes: place, score\nrate: 2 per {YEAR}"
     large = "attributes: place, score\nwhere: score >= 4"
     writer, _ = await client("ann", grants(kind, few, large, action="publish"))
-    await published(writer, kind)
+    with pytest.raises(InvalidEvent, match="a restriction excludes it"):
+        await published(writer, kind)
     assert [each["score"] for each in await take(every, 4)] == [0, 1, 4, 5]
-    await published(writer, kind)
+    with pytest.raises(InvalidEvent, match="a restriction excludes it"):
+        await published(writer, kind)
     assert [each["score"] for each in await take(every, 2)] == [4, 5]
     assert every.unread == 0
 
