@@ -16,6 +16,7 @@ from authz.errors import InvalidKey, InvalidSignature
 from authz.seal import Seal
 from bus.subjects import link_all, link_to
 from pubsub_core.broker import Broker
+from pubsub_core.clocks import MAX_SKEW, Clocks
 from pubsub_core.messages import Carried, Hello, unpack_numbered
 from pubsub_core.notes import Notes
 from pubsub_core.session import Peer
@@ -26,8 +27,6 @@ LINE_TTL = 2.2
 """Seconds without a sign of life on a line after which it is not used, and others are asked to hand signs on."""
 PEER_TTL = 5.0
 """Seconds without a sign of life on any way after which a broker is taken to be gone."""
-MAX_SKEW = 10.0
-"""Seconds by which the clocks of brokers may differ."""
 MAX_STRANGERS = 64
 """The most brokers that are listened to though they are trusted with nothing known here."""
 MAX_NAMES = 8
@@ -65,6 +64,7 @@ class Links:
         self._neighbours = frozenset(neighbours)
         self._told: dict[str, float] = {}
         self._hurried = -inf
+        self.clocks = Clocks()
         self.notes = Notes(broker, web.would_trust, network)
         self.hear_past: Callable[[bytes], None] = lambda data: None
         """Takes what others ask about the past, and answer."""
@@ -80,6 +80,7 @@ class Links:
         self._told = {key: at for key, at in self._told.items() if now - at <= MAX_SKEW}
         for name in [name for name, peer in peers.items() if now - peer.heard > PEER_TTL]:
             self._forget(name)
+        self.clocks.tick(now)
         for peer in peers.values():
             peer.near = peer.near and now - peer.heard_near <= LINE_TTL
         self.review(now)
@@ -194,12 +195,17 @@ class Links:
         """The broker that says it is there, if it may be listened to and says something new."""
         setting, peers = self._broker.setting, self._broker.peers
         now = setting.now()
-        if hello.name == setting.name or not abs(now - hello.time) <= MAX_SKEW:
+        if hello.name == setting.name:
             return None
         if max(len(hello.name), len(hello.domain)) > MAX_NAME_LENGTH:
             self._broker.counts.untrusted += 1
             return None
         peer = peers.get(hello.name)
+        if not abs(now - hello.time) <= MAX_SKEW:
+            self._broker.counts.skewed += 1
+            if peer is None:
+                self.clocks.ignored(hello.name, hello.time, now)
+            return None
         if peer is not None and peer.key != key:
             self._learn(hello, now)
             if self._is_of_use(peer.key, now) or not self._is_of_use(key, now):
@@ -218,6 +224,7 @@ class Links:
         if peer is None:
             subject = link_to(setting.domain, hello.name, "events")
             cached = link_to(setting.domain, hello.name, "cached")
+            self.clocks.believed(hello.name)
             peer = peers[hello.name] = Peer(hello.name, hello.domain, key, now, subject, cached)
             peer.near, peer.heard_near = near, now
         peer.heard = now

@@ -22,7 +22,7 @@ _EVENTS = {
     "unreadable": "Events kept back because this broker has no keys for anything of them.",
     "restricted": "Events that were changed, or shown in part, because a restriction says so.",
 }
-_DROPPED = ("forged", "replayed", "untrusted", "overflowed", "unroutable")
+_DROPPED = ("forged", "replayed", "untrusted", "overflowed", "unroutable", "skewed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,14 @@ class BrokerMetrics(Collector):
         links.add_metric(["line"], sum(peer.direct for peer in peers))
         links.add_metric(["carried"], sum(not peer.direct for peer in peers))
         yield links
+        skews = GaugeMetricFamily(
+            "authfabric_broker_clock_skew_seconds",
+            "By how much the clock of a broker is ahead that is ignored for it.",
+            labels=["broker"],
+        )
+        for name, seconds in service.links.clocks.skews.items():
+            skews.add_metric([name], seconds)
+        yield skews
         yield GaugeMetricFamily("authfabric_broker_sessions", "Clients connected.", len(broker.sessions))
         yield GaugeMetricFamily("authfabric_broker_held", "Whether nothing is delivered now.", broker.held)
         doubted = broker.setting.rules.context.doubted

@@ -169,7 +169,7 @@ class Counts:
     def __init__(self) -> None:
         self.published = self.delivered = self.forwarded = self.received = 0
         self.refused = self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
-        self.restricted = self.unreadable = self.verified = self.unverified = self.carried = (
+        self.skewed = self.restricted = self.unreadable = self.verified = self.unverified = self.carried = (
             self.unroutable
         ) = 0
 

@@ -10,10 +10,11 @@ import pytest
 from authz import Identity
 from authz.predicate import TRUE, Cidr, Equal, Not, Order, Path, Regex
 from bus.envelope import pack
+from pubsub_core.clocks import MAX_SKEW
 from pubsub_core.enforcement import Enforcement
 from pubsub_core.keys.plan import Plan
 from pubsub_core.line import Kind, Numbered, Outgoing
-from pubsub_core.links import HELLO, MAX_NAMES, MAX_SKEW, MAX_STRANGERS, PEER_TTL
+from pubsub_core.links import HELLO, MAX_NAMES, MAX_STRANGERS, PEER_TTL
 from pubsub_core.messages import Hello, Parcel, unpack_numbered
 from pubsub_core.proof import Proof
 from pubsub_core.restriction import UNRESTRICTED
