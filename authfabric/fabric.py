@@ -8,9 +8,10 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import IO
 
 import msgspec
@@ -26,7 +27,12 @@ from bus.process import end_with_parent, signal_process
 from bus.server import NatsServer
 
 START_SECONDS = 30.0
+"""How long a process that is starting may say nothing."""
 STOP_SECONDS = 10.0
+FIRST_PAUSE = 0.5
+"""Seconds before what ended by itself is started anew, doubled with each time in a row."""
+LONGEST_PAUSE = 10.0
+"""Most seconds before what ended by itself is started anew; whatever ran for longer begins with the first pause."""
 
 
 class ReplicaFailed(AuthFabricError):
@@ -53,8 +59,12 @@ class ReplicaProcess:
     @property
     def log(self) -> str:
         """What it has written to its standard error so far."""
-        size = os.fstat(self._log.fileno()).st_size
-        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+        return os.pread(self._log.fileno(), self._said, 0).decode(errors="replace")
+
+    @property
+    def _said(self) -> int:
+        """How many bytes it has written to its standard error."""
+        return os.fstat(self._log.fileno()).st_size
 
     @classmethod
     async def start(
@@ -76,17 +86,29 @@ class ReplicaProcess:
     @classmethod
     async def launch(cls, name: str, words: Sequence[str], credentials: Path | None = None) -> ReplicaProcess:
         """Start a command that serves, and wait until it says so."""
+        command = [sys.executable, "-m", "authfabric", *words, "--json"]
+        return await cls.run(name, command, credentials)
+
+    @classmethod
+    async def run(
+        cls,
+        name: str,
+        command: Sequence[str],
+        credentials: Path | None = None,
+        seconds: float = START_SECONDS,
+    ) -> ReplicaProcess:
+        """Start a program, and wait until it says that it serves, unless it says nothing for so many seconds."""
         environment = os.environ | ({VARIABLE: str(credentials)} if credentials is not None else {})
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; a pipe that nobody reads would fill
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "authfabric", *words, "--json",
+            *command,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, env=environment,
             start_new_session=True,
             preexec_fn=end_with_parent,
         )  # fmt: skip
         replica = cls(name, process, log)
         try:
-            replica.ready = await asyncio.wait_for(_read_ready(process), START_SECONDS)
+            replica.ready = await replica._wait_ready(seconds)
         except (TimeoutError, msgspec.DecodeError):
             await replica.kill()
             raise ReplicaFailed(
@@ -97,6 +119,22 @@ class ReplicaProcess:
             raise
         return replica
 
+    async def _wait_ready(self, seconds: float) -> Ready:
+        """What it says when it serves. Raises TimeoutError if it says nothing for so many seconds."""
+        reading = asyncio.create_task(_read_ready(self._process))
+        loop, said = asyncio.get_running_loop(), 0
+        deadline = loop.time() + seconds
+        try:
+            while not reading.done():
+                if self._said > said:
+                    said, deadline = self._said, loop.time() + seconds
+                if loop.time() > deadline:
+                    raise TimeoutError
+                await asyncio.wait([reading], timeout=min(1.0, seconds))
+            return reading.result()
+        finally:
+            reading.cancel()
+
     @property
     def pid(self) -> int:
         return self._process.pid
@@ -104,6 +142,13 @@ class ReplicaProcess:
     @property
     def running(self) -> bool:
         return self._process.returncode is None
+
+    async def wait(self) -> str:
+        """Wait for its end; returns what ended it, in words."""
+        code = await self._process.wait()
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with {code}"
+        *_, last = ["", *self.log.strip().splitlines()]
+        return f"{how}: {last}" if last and code >= 0 else how
 
     async def stop(self) -> int:
         """Let it drain (SIGTERM) and wait for its end; returns its exit code."""
@@ -150,7 +195,35 @@ class Fabric:
     policies: Path | None = DEFAULT_POLICIES
     local: LocalDomain | None = None
     """Who may connect; None if anybody may."""
+    server: NatsServer | None = None
+    """The embedded server; None if another is used."""
     replicas: dict[str, ReplicaProcess] = field(default_factory=dict)
+
+    async def keep_running(self, extra: Sequence[str], say: Callable[[str], None]) -> None:
+        """Start the server, and each replica with these words, anew whenever it ends, until cancelled."""
+        server = [] if self.server is None else [self._keep_server(self.server, say)]
+        await asyncio.gather(*server, *(self._keep_replica(name, extra, say) for name in self.replicas))
+
+    async def _keep_server(self, server: NatsServer, say: Callable[[str], None]) -> None:
+        async def start() -> str:
+            await server.start()
+            return f"pid {server.pid}"
+
+        pause = Pause()
+        while True:
+            pause.begin()
+            await server.wait()
+            await _start_anew("the NATS server", "", start, pause, say)
+
+    async def _keep_replica(self, name: str, extra: Sequence[str], say: Callable[[str], None]) -> None:
+        async def start() -> str:
+            return f"pid {(await self.add(name, extra=extra)).pid}"
+
+        pause = Pause()
+        while True:
+            pause.begin()
+            how = await self.replicas[name].wait()
+            await _start_anew(f"`{name}`", f" {how}", start, pause, say)
 
     async def add(self, name: str, serve: Sequence[str] = (), extra: Sequence[str] = ()) -> ReplicaProcess:
         words = [*give_warrant(self.folder, name, self.root), *extra]
@@ -187,6 +260,41 @@ class Fabric:
         await asyncio.gather(*(replica.stop() for replica in self.replicas.values()))
 
 
+class Pause:
+    """How long to wait before something is started anew."""
+
+    def __init__(self) -> None:
+        self._seconds = FIRST_PAUSE
+        self._began = monotonic()
+
+    def begin(self) -> None:
+        """It runs."""
+        self._began = monotonic()
+
+    def next(self) -> float:
+        """It has ended."""
+        seconds = FIRST_PAUSE if monotonic() - self._began > LONGEST_PAUSE else self._seconds
+        self._seconds = min(2 * seconds, LONGEST_PAUSE)
+        return seconds
+
+
+async def _start_anew(
+    name: str, how: str, start: Callable[[], Awaitable[str]], pause: Pause, say: Callable[[str], None]
+) -> None:
+    """Start again what has ended, however often that fails, and say so."""
+    said = f"{name} has ended{how}"
+    while True:
+        seconds = pause.next()
+        say(f"{said}; it is started anew in {seconds:g} s")
+        await asyncio.sleep(seconds)
+        pause.begin()
+        try:
+            say(f"{name} runs again ({await start()})")
+            return
+        except (AuthFabricError, OSError) as error:
+            said = f"{name} does not start: {error}"
+
+
 @contextlib.asynccontextmanager
 async def fabric(
     replicas: int = 3,
@@ -207,6 +315,7 @@ async def fabric(
         folder = keys or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-")))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         url, local, root = configured_url(), None, root or Identity.generate()
+        server: NatsServer | None = None
         if url is None and secure:
             local = LocalDomain.find(folder / "domain")
             extra = local.configuration()
@@ -215,8 +324,9 @@ async def fabric(
             local = local.at_url(url).trusting(root.public)
             await stack.enter_async_context(local.serving(audit=bool(jetstream)))
         elif url is None:
-            url = (await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))).url
-        running = Fabric(url, root, folder, policies, local)
+            server = await stack.enter_async_context(NatsServer(port=port, jetstream=jetstream))
+            url = server.url
+        running = Fabric(url, root, folder, policies, local, server)
         stack.push_async_callback(running.stop)
         await running.add_all([f"pdp-{n}" for n in range(1, replicas + 1)])
         yield running

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
@@ -16,7 +16,7 @@ from authfabric.terminal import err, print_json
 from authfabric.warrants import Held
 from authz.statement import Statement
 from bus.attributes import hearing_changes
-from bus.audit import Vouched
+from bus.audit import AuditWriter, Vouched
 from bus.connection import Connection
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN, Scope
@@ -29,6 +29,7 @@ from pdp.health_server import serve_health
 from pdp.metrics import PolicyMetrics, ProviderMetrics, ShadowMetrics, TeacherMetrics
 from pdp.point import PolicyPoint
 from pdp.policy_set import PolicySet
+from pdp.progress import saying_so
 from pdp.provider_reader import FileText, ProviderText, ServiceText
 from pdp.provider_service import BusProvider
 from pdp.provider_store import FileProvider
@@ -38,6 +39,9 @@ from pdp.service import Replica
 from pdp.shadow_service import Shadow, alarm_on
 from pdp.teaching_service import Teacher
 from pep.auditing import auditing
+
+AUDIT_SECONDS = 2.0
+"""How often a replica looks whether there is an audit stream by now. What it decides in between is signed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +140,16 @@ async def _teacher(bus: Connection, serving: Serving, stack: contextlib.AsyncExi
         return None
     warrant, enter = serving.held.warrant, stack.enter_async_context
     in_background(stack, serving.held.keep_renewed)
-    writer = await enter(auditing(bus, serving.domain, serving.name, serving.audit))
+    teacher = Teacher(bus, serving.domain, warrant.identity, later=serving.audit is not False)
 
-    def keep(statement: Statement, leaves: tuple[bytes, ...]) -> None:
-        assert writer is not None
-        writer.vouch(Vouched(statement, leaves, warrant.introduction))
+    def begin(writer: AuditWriter) -> None:
+        def keep(statement: Statement, leaves: tuple[bytes, ...]) -> None:
+            writer.vouch(Vouched(statement, leaves, warrant.introduction))
 
-    return await enter(Teacher(bus, serving.domain, warrant.identity, None if writer is None else keep))
+        teacher.keep(keep)
+
+    await enter(auditing(bus, serving.domain, serving.name, serving.audit, begin, AUDIT_SECONDS))
+    return await enter(teacher)
 
 
 async def _answering(
@@ -152,8 +159,13 @@ async def _answering(
         return parts.point(policies, epoch, serving.entities)
 
     if isinstance(serving.policies, Path):
-        return build(PolicySet.read(read_folder(serving.policies)), 0)
+        return await asyncio.to_thread(_compile, serving.policies, build)
     return await stack.enter_async_context(Follower(bus, serving.policies, build))
+
+
+def _compile(folder: Path, build: Callable[[PolicySet, int], Answering]) -> Answering:
+    with saying_so(f"compiling the policies in `{folder}`"):
+        return build(PolicySet.read(read_folder(folder)), 0)
 
 
 async def _wait_for_policies(follower: Follower, stop: asyncio.Event) -> None:

@@ -173,10 +173,10 @@ class Connection:
         dropped = list(subscriptions)
         self._subscriptions.difference_update(dropped)
         client = self._client
-        for subscription in dropped:
-            await client.unlisten(subscription.number)
-        try:
-            if client.is_connected:
+        try:  # where the connection is lost, nothing more is heard
+            with contextlib.suppress(NotConnected, nats.errors.Error, OSError, RuntimeError):
+                for subscription in dropped:
+                    await client.unlisten(subscription.number)
                 await self.flush()
         finally:
             for subscription in dropped:

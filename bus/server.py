@@ -132,6 +132,11 @@ class NatsServer:
                 process.kill()
                 await asyncio.to_thread(process.wait)
 
+    async def wait(self) -> None:
+        """Return when the process has ended; at once if there is none."""
+        if (process := self._process) is not None:
+            await asyncio.to_thread(process.wait)
+
     def freeze(self) -> None:
         """Stop the process where it stands (SIGSTOP), as an overloaded or suspended machine would."""
         signal_process(self.pid, signal.SIGSTOP)

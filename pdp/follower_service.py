@@ -24,6 +24,7 @@ from pdp.bundle import Bundle
 from pdp.bundle_store import BundleCache
 from pdp.explain import Explanation
 from pdp.policy_set import PolicySet
+from pdp.progress import saying_so
 from pdp.service import CannotDecide, Decider
 
 _log = logging.getLogger("authfabric.pdp")
@@ -137,8 +138,9 @@ class PolicyFollower(ReleaseFollower, Generic[T]):
         return kept
 
     def _compile(self, released: Released, packed: bytes) -> T:
-        bundle = Bundle.unpack(packed, released.release.bundle)
-        return self._build(PolicySet.read(bundle), released.epoch)
+        with saying_so(f"compiling {released}"):
+            bundle = Bundle.unpack(packed, released.release.bundle)
+            return self._build(PolicySet.read(bundle), released.epoch)
 
 
 class Follower(PolicyFollower[Answering]):

@@ -50,14 +50,21 @@ class Teacher:
         identity: Identity,
         keep: Keep | None = None,
         limit: int = 16_384,
+        *,
+        later: bool = False,
     ) -> None:
-        """With `keep` everything is signed, else what somebody wishes; `limit` bounds what waits for that."""
+        """With `keep` everything is signed, else what somebody wishes; `limit` bounds what waits for that.
+
+        With `later` it may be given later, and the newest decisions are remembered for it.
+        """
         self._connection = connection
         self._domain = domain
         self._identity = identity
         self._keep = keep
         self._limit = limit
         self._waiting: deque[Said] = deque()
+        self._recent: deque[Said] | None = deque(maxlen=limit) if later and keep is None else None
+        """What is signed as soon as somebody keeps it."""
         self._news, self._idle = asyncio.Event(), asyncio.Event()
         self._idle.set()
         self._wishes: dict[str, tuple[Topic, float]] = {}
@@ -83,8 +90,20 @@ class Teacher:
             _log.warning("%d decisions are left unsigned", len(self._waiting))
         await self._stack.aclose()
 
+    def keep(self, keep: Keep) -> None:
+        """Sign everything from now on, and what was decided a moment ago."""
+        self._keep = keep
+        if self._recent is not None:
+            self._waiting.extend(self._recent)
+            self._recent = None
+        if self._waiting:
+            self._idle.clear()
+            self._news.set()
+
     def observe(self, requests: Sequence[Request], decisions: Sequence[Decision]) -> None:
         """Take note of what was decided, if anybody wants it."""
+        if self._recent is not None:
+            self._recent.extend(s for s in zip(requests, decisions, strict=True) if s[1].decided)
         if self._keep is None and not self._topics:
             return
         if len(self._waiting) + len(requests) > self._limit:

@@ -119,7 +119,8 @@ class Asker:
         if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN or self._stopped:
             refusal = self._refusal()
             if refusal is not None:
-                answer.set_result(self.failure(refusal, request, 0.0))
+                # In the next turn of the event loop: who asks in a loop must not keep it from connecting again.
+                self.loop.call_soon(_settle, answer, self.failure(refusal, request, 0.0))
                 return answer
         route = self._routes.get(request.object.id) or self.route(request)
         batch = route.filling.get(terms) or self._batch(route, terms)
@@ -242,6 +243,11 @@ class Asker:
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:
             self._forget_routes()
+
+
+def _settle(answer: asyncio.Future[Decision], decision: Decision) -> None:
+    if not answer.done():
+        answer.set_result(decision)
 
 
 def _parse_scopes(texts: Iterable[str]) -> list[Scope]:

@@ -31,6 +31,8 @@ Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
 DEFAULT_SECONDS = 1.0
 REVOCATION_SECONDS = 1.0
 """How long connecting waits for a store of revocations that is silent. Nobody is believed before it has been read."""
+YIELD_EVERY = 1024
+"""After so many answers without asking the event loop has its turn: it keeps the connection and the lease."""
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
 
@@ -51,6 +53,7 @@ class Enforcer:
         """What takes note of every decision; None if nothing does."""
         self.secondary = secondary
         """What answers without asking; None if nothing does."""
+        self._recalled = 0
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -101,10 +104,14 @@ class Enforcer:
             secondary = await enter(secondary_point(bus, domain, trusted, recycling, lease))
             if learn:
                 await enter(learning(bus, secondary, asker.authenticity, domain, learn))
-            writer = await enter(auditing(bus, domain, name, audit))
+            pep = cls(asker, secondary)
+            await enter(auditing(bus, domain, name, audit, pep._record_to))
             if snapshot is not None and secondary is not None:
                 await secondary.try_to_load(snapshot, connect_seconds)
-            yield cls(asker, secondary, writer)
+            yield pep
+
+    def _record_to(self, audit: AuditWriter) -> None:
+        self.audit = audit
 
     async def check(
         self,
@@ -126,7 +133,13 @@ class Enforcer:
         else:
             request = plain or _request(subject, object, action, context)
             known = None if secondary is None else secondary.recall(request, at_least)
-            decision = await self._ask(asker.decide, request, terms, at_least) if known is None else known
+            if known is None:
+                decision = await self._ask(asker.decide, request, terms, at_least)
+            else:
+                decision = known
+                self._recalled += 1
+                if self._recalled >= YIELD_EVERY:
+                    await self._yield()
         if self.audit is not None:
             self.audit.record(request, decision)
         return decision
@@ -168,11 +181,18 @@ class Enforcer:
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
         answers = iter(await self._ask_all(unknown, terms, at_least))
         decisions = [next(answers) if decision is None else decision for decision in known]
+        self._recalled += len(asked) - len(unknown)
+        if self._recalled >= YIELD_EVERY:
+            await self._yield()
         if self.audit is not None:
             for request, decision in zip(asked, decisions, strict=True):
                 if decision.reason is not Reason.INVALID_REQUEST:  # it could not be read back either
                     self.audit.record(request, decision)
         return decisions
+
+    async def _yield(self) -> None:
+        self._recalled = 0
+        await asyncio.sleep(0)
 
     async def _ask_all(
         self, requests: list[Request], terms: Terms | None, at_least: int

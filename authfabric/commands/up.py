@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -25,6 +26,7 @@ from bus.audit import AuditStore
 from bus.credentials_store import default_file
 from bus.link import connect
 from bus.scopes import DEFAULT_DOMAIN
+from bus.tasks import in_background
 from pdp.bundle_store import read_folder
 from pdp.publisher_service import Publisher
 
@@ -54,6 +56,8 @@ def up(
     json: Json = False,
 ) -> None:
     """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies.
+
+    Whichever of them ends by itself is started anew.
 
     Nobody connects without credentials, and links are encrypted. Yours are left where every other command, and every
     service that you run, finds them by itself.
@@ -96,6 +100,7 @@ async def _up(
                 extra = [*extra, "--cache", str(state / "releases" / DEFAULT_DOMAIN)]
             await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in range(1, replicas + 1)))
             note_running(running.url, root.public)
+        in_background(stack, partial(running.keep_running, extra, partial(err.print, highlight=False)))
         try:
             _say_ready(running, released, json)
             await stop.wait()

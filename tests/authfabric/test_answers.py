@@ -17,6 +17,7 @@ from authz import Decision, Reason, Request
 from bus import Connection, NatsServer
 from bus.audit import AuditStore, AuditWriter
 from pep import Enforcer
+from pep.auditing import auditing
 from tests.authfabric.pushing import authfabric
 from tests.waiting import eventually
 
@@ -85,6 +86,37 @@ async def test_a_decision_that_no_pdp_made_is_found_in_the_audit(files):
             )
         code, found = await authfabric(*verify)
         assert (code, found["holds"], found["unsigned"]) == (1, True, {liar.trail.writer: [1]})
+
+
+async def test_a_replica_signs_what_it_decided_since_there_is_an_audit_stream(files):
+    root = (files / "root.pub").read_text().strip()
+    async with NatsServer(jetstream=True) as server, Connection(server.url) as bus:
+        words = ["--key", str(files / "pdp.key")]
+        replica = await ReplicaProcess.start("pdp", server.url, policies=DEFAULT_POLICIES, extra=words)
+        try:
+            await AuditStore(bus, "default").create()
+            async with Enforcer.connect(server.url, trust=[root], deadline=20.0, name="shop") as pep:
+                await pep.check("alice", "/sales/q1", "read")
+            await eventually(lambda: "there is an audit stream of `default` now" in replica.log)
+            async with Enforcer.connect(server.url, trust=[root], deadline=20.0, name="shop") as pep:
+                await pep.check("bob", "/sales/q1", "read")
+        finally:
+            await replica.stop()
+        verify = ("audit", "verify", "--signed", "--trust", root, "--url", server.url)
+        code, found = await authfabric(*verify)
+        assert (code, found["signed"], found["unsigned"]) == (0, 2, {})
+
+
+async def test_a_pep_records_as_soon_as_there_is_an_audit_stream():
+    begun: list[AuditWriter] = []
+    async with NatsServer(jetstream=True) as server, Connection(server.url) as bus:
+        async with auditing(bus, "default", "shop", None, begun.append, again=0.02):
+            assert not begun
+            await AuditStore(bus, "default").create()
+            await eventually(lambda: begun)
+            begun[0].record(Request.of("ann", "/x", "read"), Decision(True))
+        code, found = await authfabric("audit", "verify", "--url", server.url)
+        assert (code, found["writers"][begun[0].trail.writer]["to"]) == (0, 1)
 
 
 async def test_a_right_is_renewed_by_replacing_its_file(files, monkeypatch, caplog):

@@ -67,6 +67,15 @@ def read_document(process: subprocess.Popen[str]) -> dict[str, object]:
     raise AssertionError(f"it printed only `{text}`; {process.communicate()[1]}")
 
 
+def child(parent: int, program: str) -> int:
+    """The process that another has started to run this."""
+    for children in Path(f"/proc/{parent}/task").glob("*/children"):
+        for pid in children.read_text().split():
+            if program in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "):
+                return int(pid)
+    raise AssertionError(f"{program} does not run")
+
+
 @pytest.fixture(scope="module")
 def up(tmp_path_factory) -> Iterator[tuple[Shell, dict[str, object]]]:
     """A fabric that `authfabric up` runs; ended by Ctrl-C, as a person would."""
@@ -274,6 +283,23 @@ class TestUp:
         _, document = up
         assert set(document["replicas"]) == {"pdp-1", "pdp-2"}
         assert document["url"].startswith("tls://127.0.0.1:")
+
+    def test_what_dies_is_started_anew(self, lonely):
+        process = lonely.start("up", "--port", "-1", "--replicas", "1", "--json")
+        assert process.stderr
+        try:
+            read_document(process)
+            for program, name in (("nats-server", "the NATS server"), ("pdp serve", "`pdp-1`")):
+                os.kill(child(process.pid, program), signal.SIGKILL)
+                said = [next(process.stderr) for _ in range(2)]
+                assert said[0].startswith(f"{name} has ended")
+                assert said[1].startswith(f"{name} runs again (pid {child(process.pid, program)})")
+            code, out, error = lonely.run("ask", "alice", "/sales/q1", "read", "--deadline", "30")
+            assert (code, out[:5]) == (0, "allow"), error
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        assert process.returncode == 0
 
     def test_a_port_that_is_taken_is_3(self, up):
         result = CliRunner().invoke(app, ["up", "--port", up[1]["url"].rpartition(":")[2]])

@@ -10,11 +10,14 @@ import pytest
 
 from authz import Decision, Entity, InvalidRequest, Reason, Request
 from bus.errors import InvalidScope
+from bus.process import signal_process
 from bus.scopes import Scope
 from pdp.service import MAX_ANNOUNCED
 from pep import UNVERIFIED, AccessDenied, Enforcer, Strategy
+from pep.enforcer import YIELD_EVERY
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import asking, serving, wiretap
+from tests.pep.recycling_world import QUESTION, only, world
 from tests.waiting import eventually
 
 YES = Decision(True, policies=("readers",))
@@ -274,3 +277,35 @@ class TestFailClosed:
 async def test_scopes_are_shown_as_they_are_announced(server):
     async with serving(server.url, Readers(), "prefix:/sales"), asking(server.url, "prefix:/sales") as pep:
         assert list(pep.asker.scopes) == [Scope.parse("prefix:/sales")]
+
+
+class TestTurns:
+    async def test_answers_without_asking_leave_the_event_loop_its_turn(self, tmp_path):
+        async with world(tmp_path) as here, here.replica():
+            await here.push(only("bob"))
+            async with here.pep() as pep:
+                while (await pep.check(QUESTION)).inferred is None:
+                    pass
+                for ask in (lambda: pep.check(QUESTION), lambda: pep.check_many([QUESTION] * 8)):
+                    turns: list[bool] = []
+                    asyncio.get_running_loop().call_soon(turns.append, True)
+                    for _ in range(YIELD_EVERY):
+                        await ask()
+                    assert turns
+
+    async def test_refusals_without_asking_leave_the_event_loop_its_turn(self, own_server):
+        async with asking(own_server.url) as pep:
+            await own_server.stop(signal.SIGKILL)
+            while (await pep.check("alice", "/x", "read")).reason is not Reason.NOT_CONNECTED:
+                pass
+            turns: list[bool] = []
+            asyncio.get_running_loop().call_soon(turns.append, True)
+            await pep.check("alice", "/x", "read")
+            assert turns
+
+    async def test_leaving_while_the_server_dies_raises_nothing(self, tmp_path):
+        async with world(tmp_path) as here, here.replica():
+            await here.push(only("bob"))
+            async with here.pep(learn=["prefix:/x"], audit=True) as pep:
+                await pep.check(QUESTION)
+                signal_process(here.server.pid, signal.SIGKILL)
