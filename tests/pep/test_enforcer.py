@@ -306,6 +306,6 @@ class TestTurns:
     async def test_leaving_while_the_server_dies_raises_nothing(self, tmp_path):
         async with world(tmp_path) as here, here.replica():
             await here.push(only("bob"))
-            async with here.pep(learn=["prefix:/x"], audit=True) as pep:
+            async with here.pep() as pep:
                 await pep.check(QUESTION)
                 signal_process(here.server.pid, signal.SIGKILL)
