@@ -48,8 +48,8 @@ class Broker:
         self.switchboard = Switchboard(int(setting.now() * 1000))
         self.sessions: dict[str, Session] = {}
         self.peers: dict[str, Peer] = {}
-        self.silent: set[str] = set()
-        """The types whose owners are out of reach."""
+        self.within_reach: Callable[[str], bool] = lambda type_: True
+        """Whether the owner of a type, by UUID, is within reach now: nothing else of it is delivered."""
         self.counts = Counts()
         self.agreement = AgreementKey.of(setting.identity)
         self.ways = Ways(setting, self.counts, self.peers)
@@ -226,8 +226,9 @@ class Broker:
 
     def _deliver(self, events: Sequence[tuple[msgspec.Raw, Event]]) -> None:
         """Put events into the outboxes of those they are for, and send what can be sent."""
-        if self.silent:
-            heard = [each for each in events if each[1].type not in self.silent]
+        out_of_reach = {id_ for id_ in {event.type for _, event in events} if not self.within_reach(id_)}
+        if out_of_reach:
+            heard = [each for each in events if each[1].type not in out_of_reach]
             self.counts.withheld += len(events) - len(heard)
             events = heard
         touched: dict[str, Session] = {}

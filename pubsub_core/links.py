@@ -17,6 +17,7 @@ from authz.seal import Seal
 from bus.subjects import link_all, link_to
 from pubsub_core.broker import Broker
 from pubsub_core.clocks import MAX_SKEW, Clocks
+from pubsub_core.event_type import EventType
 from pubsub_core.messages import Carried, Hello, unpack_numbered
 from pubsub_core.notes import Notes
 from pubsub_core.session import Peer
@@ -65,6 +66,10 @@ class Links:
         self._told: dict[str, float] = {}
         self._hurried = -inf
         self.clocks = Clocks()
+        broker.within_reach = self._within_reach
+        for each in broker.setting.catalogue:
+            self._learn_owner(each.definition)
+        broker.setting.catalogue.on_accept.append(self._learn_owner)
         self.notes = Notes(broker, web.would_trust, network)
         self.hear_past: Callable[[bytes], None] = lambda data: None
         """Takes what others ask about the past, and answer."""
@@ -159,16 +164,26 @@ class Links:
             self._broker.hear(unpack_numbered(carried.data))
 
     def review(self, now: float) -> None:
-        """Look again at who is trusted with what and can be reached, and which owners are within reach."""
+        """Look again at who is trusted with what and can be reached."""
         broker, web = self._broker, self._web
         types = {each.definition.id: each.definition.owner for each in broker.setting.catalogue}
         web.owners = frozenset(types.values())
-        broker.silent = {id_ for id_, owner in types.items() if not web.reachable(owner, now)}
         for peer in broker.peers.values():
             peer.carries = {id_ for id_, owner in types.items() if web.trusts(peer.key, id_, owner, now)}
         broker.ways.refresh()
         for peer in broker.peers.values():
             self._serve(peer, now)
+
+    def _learn_owner(self, definition: EventType) -> None:
+        """Let what the owner has said count before anything of its type is delivered."""
+        self._web.owners |= {definition.owner}
+
+    def _within_reach(self, type_: str) -> bool:
+        """Whether the owner of a type is within reach. What is not known has no owner to be."""
+        catalogue = self._broker.setting.catalogue
+        if not catalogue.knows(type_):
+            return False
+        return self._web.reachable(catalogue.newest(type_).owner, self._broker.setting.now())
 
     def _serve(self, peer: Peer, now: float) -> None:
         """Send a broker from now on what it wants, as far as it may have it and there is a way to it."""

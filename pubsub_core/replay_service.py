@@ -226,8 +226,9 @@ class Replays:
 
     def _room(self, session: Session, playback: Playback, now: float) -> int:
         """How many events can be sent now: none while nobody knows whether they may be."""
-        silent = not self._broker.silent.isdisjoint(playback.granted)
-        if self._broker.held or silent or not playback.granted:
+        if self._broker.held or not playback.granted:
+            return 0
+        if not all(map(self._broker.within_reach, playback.granted)):
             return 0
         number = playback.number
         credit = WINDOW - session.past_sent[number] + session.past_read.get(number, 0)

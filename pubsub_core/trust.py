@@ -3,9 +3,10 @@
 A web of trust (section 5 of Belokosztolszki et al.): the owner of a type vouches for brokers, and a broker it trusts
 may vouch for others, a few steps far. Whoever has vouched may take it back, and brokers hand that on too. Owners send
 signed heartbeats, which brokers hand on; a broker that hears none of them for a while may have been cut off from news
-of policies and of trust, and delivers nothing of that owner's types until it hears one again. Invariant: a broker is
-trusted with a type only if a chain of vouchers that are all valid now, and not taken back, leads from the type's owner,
-or from a key trusted locally, to it.
+of policies and of trust, and delivers nothing of that owner's types until it hears one again. An owner promises
+heartbeats in its vouches, so that one never heard of is told from one that sends none. Invariant: a broker is trusted
+with a type only if a chain of vouchers that are all valid now, and not taken back, leads from the type's owner, or from
+a key trusted locally, to it.
 """
 
 from __future__ import annotations
@@ -143,6 +144,8 @@ class Web:
         return {each: self._beats[each][2] for each in owners}
 
     def reachable(self, owner: str, now: float) -> bool:
-        """Whether the owner was heard of lately; one that was never known to send heartbeats counts as within reach."""
+        """Whether the owner was heard of lately; one that is not known to send heartbeats counts as within reach."""
         known = self._beats.get(owner)
-        return owner not in self.expected if known is None else now - known[0] <= BEAT_LIMIT
+        if known is None:
+            return owner not in self.expected and owner not in self.words.promised
+        return now - known[0] <= BEAT_LIMIT

@@ -45,6 +45,8 @@ class Vouch(msgspec.Struct, frozen=True):
     made: float = 0.0
     withdrawn: bool = False
     """Then it takes back what the signer has said for this broker, about these types, up to when it was made."""
+    heartbeats: bool = False
+    """Then the signer promises to send heartbeats, as the owner of types: without them it is out of reach."""
 
     def concerns(self, type_: str) -> bool:
         return ALL in self.types or type_ in self.types
@@ -58,9 +60,17 @@ class Vouch(msgspec.Struct, frozen=True):
 _VOUCH = Seal("broker vouch", Vouch)
 
 
-def vouch(broker: PublicKey, types: Iterable[str], until: float, by: Identity, made: float = 0.0) -> bytes:
-    """The word of `by` for a broker. Raises WordTooLong."""
-    return _sign(Vouch(str(broker), tuple(types), until, made), by)
+def vouch(
+    broker: PublicKey,
+    types: Iterable[str],
+    until: float,
+    by: Identity,
+    made: float = 0.0,
+    *,
+    heartbeats: bool = False,
+) -> bytes:
+    """The word of `by` for a broker; with `heartbeats`, its promise to send some too. Raises WordTooLong."""
+    return _sign(Vouch(str(broker), tuple(types), until, made, heartbeats=heartbeats), by)
 
 
 def withdraw(broker: PublicKey, types: Iterable[str], made: float, by: Identity) -> bytes:
@@ -110,6 +120,9 @@ class Words:
         self._known: dict[bytes, _Word] = {}
         self._pinned: dict[bytes, _Word] = {}
         self._strange: dict[bytes, _Word] = {}
+        self._given: dict[str, dict[_About, _Word]] = {}
+        """What the broker was started with, by signer, also once it has run out."""
+        self._promised: tuple[int, frozenset[str]] = (-1, frozenset())
         self._steps: dict[str, int] = dict.fromkeys(self._roots, 0)
         """How far each signer that counts is from an owner."""
         self._news: set[bytes] = set()
@@ -139,6 +152,9 @@ class Words:
         """Keep a word for good that the broker was started with. Raises InvalidSignature."""
         word = _read(data)
         self._pinned[data] = word
+        given = self._given.setdefault(word.signer, {})
+        given[word.about] = max(word, given.get(word.about, word), key=lambda each: each.standing)
+        self.version += 1
         self._keep(word)
         self._measure()
         self._hear_strangers()
@@ -185,6 +201,18 @@ class Words:
         words = [each for each in words if not each.said.withdrawn and each.said.until > now]
         words = [each for each in words if each.said.concerns(type_)]
         return max(words, key=lambda each: (each.said.made, each.said.until)).data
+
+    @property
+    def promised(self) -> frozenset[str]:
+        """Who promises heartbeats in a vouch that was not taken back.
+
+        In one that the broker was started with, also once it has run out: that is no reason to expect none.
+        """
+        if self._promised[0] != self.version:
+            said = {by: {**self._given.get(by, {}), **self._by.get(by, {})} for by in self._given | self._by}
+            promising = (by for by, mine in said.items() if any(each.heartbeats for each in _standing(mine)))
+            self._promised = self.version, frozenset(promising)
+        return self._promised[1]
 
     def next_end(self, now: float) -> float:
         """When the next word runs out."""
@@ -292,22 +320,23 @@ class Words:
         self._steps = dict.fromkeys(first, 0)
         reached: Collection[str] = first
         for step in range(1, MAX_STEPS):
-            reached = {each for by in reached for each in _live(self._by.get(by, {}))} - self._steps.keys()
+            said = (each for by in reached for each in _standing(self._by.get(by, {})))
+            reached = {each.broker for each in said} - self._steps.keys()
             self._steps.update(dict.fromkeys(reached, step))
 
 
-def _live(mine: Mapping[_About, _Word]) -> set[str]:
-    """The brokers for whom anything is left of what one signer said."""
+def _standing(mine: Mapping[_About, _Word]) -> list[Vouch]:
+    """The vouches of one signer of which anything is left."""
     taken_back: dict[str, list[Vouch]] = {}
     for each in mine.values():
         if each.said.withdrawn:
             taken_back.setdefault(each.said.broker, []).append(each.said)
-    return {
-        each.said.broker
+    return [
+        each.said
         for each in mine.values()
         if not each.said.withdrawn
         and not any(other.takes_back(each.said) for other in taken_back.get(each.said.broker, ()))
-    }
+    ]
 
 
 def _fit(words: Iterable[bytes], size: int) -> dict[bytes, None]:

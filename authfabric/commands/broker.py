@@ -215,14 +215,20 @@ def vouch(
     output: Out,
     types: Types = None,
     lasts: Lasts = "90d",
+    heartbeats: Annotated[
+        bool,
+        typer.Option(
+            "--heartbeats",
+            help="Promise that some broker sends your heartbeats (`broker serve --owner-key`): whoever knows"
+            " of the promise delivers nothing of your types while it hears none.",
+        ),
+    ] = False,
 ) -> None:
     """Say that a broker is to be trusted with events of your types."""
     with _errors():
-        now, signer = time(), load_key(key, passphrase.known)
-        word = vouch_for(
-            load_public_key(broker), types or [ALL], now + option_seconds("--for", lasts), signer, now
-        )
-        write_signed(output, word)
+        now, signer, public = time(), load_key(key, passphrase.known), load_public_key(broker)
+        until = now + option_seconds("--for", lasts)
+        write_signed(output, vouch_for(public, types or [ALL], until, signer, now, heartbeats=heartbeats))
 
 
 @app.command()

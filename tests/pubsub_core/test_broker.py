@@ -203,10 +203,10 @@ def test_what_comes_from_a_stranger_or_a_broker_not_trusted_with_the_type_is_ref
 
 def test_nothing_of_an_owner_out_of_reach_is_delivered(pair):
     pair.subscribe()
-    pair.away.silent = {KIND.id}
+    pair.away.within_reach = lambda type_: type_ != KIND.id
     pair.publish(pair.bundle(CAR))
     pair.carry()
-    pair.away.silent = set()
+    pair.away.within_reach = lambda type_: True
     pair.publish(pair.bundle(FAST))
     pair.carry()
     assert pair.seen() == [(1, FAST)], "what came meanwhile is stale, and is not delivered later"

@@ -96,6 +96,36 @@ def test_an_owner_is_within_reach_while_its_heartbeats_are_fresh_by_its_own_time
     assert made.reachable(OWNER, 107.0)
 
 
+def test_an_owner_that_promised_heartbeats_is_out_of_reach_until_it_is_heard():
+    made = web(vouch(ONE.public, [ALL], 1000, PITO, made=1, heartbeats=True))
+    assert not made.reachable(OWNER, 100.0)
+    assert made.hear(OWNER, beat(100.0, PITO), 100.0)
+    assert made.reachable(OWNER, 100.0)
+
+
+def test_nobody_promises_heartbeats_for_somebody_else():
+    words = vouch(ONE.public, [ALL], 1000, PITO), vouch(TWO.public, [ALL], 1000, ONE, heartbeats=True)
+    assert web(*words).reachable(OWNER, 100.0)
+
+
+def test_a_promise_of_heartbeats_ends_when_the_owner_takes_it_back_or_vouches_without_it():
+    promise = vouch(ONE.public, [ALL], 1000, PITO, made=1, heartbeats=True)
+    assert web(promise, withdraw(ONE.public, [ALL], 2, PITO)).reachable(OWNER, 100.0)
+    assert web(promise, vouch(ONE.public, [ALL], 1000, PITO, made=2)).reachable(OWNER, 100.0)
+    elsewhere = withdraw(TWO.public, [ALL], 2, PITO), vouch(TWO.public, [ALL], 1000, PITO, made=3)
+    assert not web(promise, *elsewhere).reachable(OWNER, 100.0)
+
+
+def test_a_promise_that_a_broker_was_started_with_outlasts_the_vouch():
+    made = web()
+    made.pin(vouch(ONE.public, [ALL], 10, PITO, made=1, heartbeats=True))
+    made.forget(20.0)
+    assert not trusts(made, ONE, now=20.0)
+    assert not made.reachable(OWNER, 20.0)
+    made.learn(withdraw(ONE.public, [ALL], 30, PITO))
+    assert made.reachable(OWNER, 40.0)
+
+
 def test_a_heartbeat_of_somebody_else_or_from_the_future_does_not_count():
     made = Web()
     with pytest.raises(InvalidSignature):

@@ -92,6 +92,15 @@ def test_a_vouch_lets_a_broker_be_trusted():
     web = Web({key("met")})
     web.learn(read_signed(Path("broker.vouch")))
     assert web.trusts(str(key("broker")), "any", str(key("camera")), time())
+    assert web.reachable(str(key("met")), time())
+
+
+def test_a_vouch_can_promise_heartbeats():
+    run("broker", "vouch", "broker.pub", "--key", "met.key", "--heartbeats", "--out", "beats.vouch")
+    web = Web({key("met")})
+    web.learn(read_signed(Path("beats.vouch")))
+    assert web.trusts(str(key("broker")), "any", str(key("met")), time())
+    assert not web.reachable(str(key("met")), time())
 
 
 def metrics(process: ReplicaProcess) -> str:
