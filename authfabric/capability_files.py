@@ -67,7 +67,4 @@ def read_owners(path: Path) -> Owners:
 
 def read_revocations(paths: Sequence[Path]) -> Revocations:
     """All that several lists and events revoke. Raises InvalidSignature for one that is forged."""
-    revocations = Revocations()
-    for path in paths:
-        revocations = revocations.accept(read(path, parse_notice))
-    return revocations
+    return Revocations.of(*(read(path, parse_notice) for path in paths))

@@ -125,6 +125,8 @@ class Deciders:
         self._follow = follow
         self._known: dict[bytes, Decider] = {}
         self._revocations = Revocations()
+        for verifier in self._verifiers:
+            verifier.revocations = self._revocations
         self._own = AgreementKey.generate()
         self.asker = self._own.public
         """The asker's agreement key, made for this process, so that no answer outlives it."""
@@ -163,7 +165,8 @@ class Deciders:
 
     def accept(self, notice: Notice, at: float) -> None:
         """Heed a revocation from now on. Raises InvalidSignature if it is forged."""
-        self._heed(self._revocations.accept(notice).forget(at))
+        self._revocations.accept(notice)
+        self._revocations.forget(at)
         for key, decider in list(self._known.items()):
             self._check(key, decider, at)
 
@@ -172,12 +175,7 @@ class Deciders:
         for key, decider in list(self._known.items()):
             if any(revoker in link.revokers for link in decider.reduced.links):
                 del self._known[key]
-        self._heed(self._revocations.without(revoker))
-
-    def _heed(self, revocations: Revocations) -> None:
-        self._revocations = revocations
-        for verifier in self._verifiers:
-            verifier.revocations = revocations
+        self._revocations.drop(revoker)
 
     def _verify(self, introduction: Introduction, at: float) -> tuple[Reduced, float]:
         problem: AuthFabricError = InvalidSignature()

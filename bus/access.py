@@ -11,7 +11,7 @@ from authz.spki import Notice
 from authz.spki.capability import encode
 from bus.envelope import Unpack, pack
 from bus.errors import BusError
-from bus.subjects import RENEW, REVOKE
+from bus.subjects import RENEW, place, revoke
 
 if TYPE_CHECKING:
     from bus.connection import Connection
@@ -35,6 +35,14 @@ class CapabilityRequest(msgspec.Struct, frozen=True, array_like=True):
     """The session whose active roles count; none for what the holder is enrolled with."""
 
 
+class RevocationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A notice to be stored for all, and what shows that its issuer's word counts."""
+
+    notice: bytes
+    chain: bytes = b""
+    """A capability chain that comes from an owner and leads to the issuer, or that the issuer can take back."""
+
+
 class AccessAnswer(msgspec.Struct, frozen=True, array_like=True):
     """A capability chain, encoded; or why there is none."""
 
@@ -45,6 +53,7 @@ class AccessAnswer(msgspec.Struct, frozen=True, array_like=True):
 
 
 CAPABILITY_REQUEST: Seal[CapabilityRequest] = Seal("capability request", CapabilityRequest)
+unpack_revocation = Unpack(RevocationRequest)
 _unpack = Unpack(AccessAnswer)
 
 
@@ -60,9 +69,14 @@ async def ask_renewal(connection: Connection, at: float, session: str = "") -> A
     return await _ask(connection, RENEW, request)
 
 
-async def ask_revocation(connection: Connection, notice: Notice) -> None:
-    """Have a capability taken back everywhere; whoever is connected by it is disconnected. Raises AccessRefused."""
-    await _ask(connection, REVOKE, encode(notice))
+async def ask_revocation(connection: Connection, notice: Notice, chain: bytes = b"") -> None:
+    """Have a capability taken back everywhere; whoever is connected by it is disconnected. Raises AccessRefused.
+
+    Where the service knows nothing of the issuer, a chain from an owner shows that its word counts.
+    """
+    credentials = connection.credentials  # where nobody has any, nobody is there to answer
+    submitter = notice.issuer if credentials is None else credentials.identity.public
+    await _ask(connection, revoke(place(submitter)), pack(RevocationRequest(encode(notice), chain)))
 
 
 async def _ask(connection: Connection, subject: str, payload: bytes) -> AccessAnswer:

@@ -65,7 +65,7 @@ def permissions(
     own = f"{subjects.inbox(capability.subject)}.>"
     place = subjects.place(capability.subject)
     mail = {members.mail(network, place) for network in networks}
-    common = {*members.COMMON, own} | ({subjects.REVOKE} if capability.delegate else set())
+    common = {*members.COMMON, own} | ({subjects.revoke(place)} if capability.delegate else set())
     parts = (part for grant in held for part in _parts(grant, place, networks, domains))
     return reduce(Permissions.union, parts, Permissions(frozenset(common), frozenset({own, *mail})))
 

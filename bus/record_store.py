@@ -78,6 +78,17 @@ class RecordStore:
                 raise RecordChanged(name) from None
             return await self.write(name, data, erased)
 
+    async def get(self, name: str) -> Record | None:
+        """The record under a name; None if there never was one."""
+        found = await read_entry(self._connection, self._bucket, name)
+        return None if found is None else Record(found.revision, found.key, found.data)
+
+    async def count(self, names: str) -> int:
+        """How many records there are whose names match a pattern, those taken out included."""
+        stream, keys = f"KV_{self._bucket}", f"$KV.{self._bucket}.{names}"
+        info = await within(self._connection.jetstream().stream_info(stream, subjects_filter=keys))
+        return len(info.state.subjects or {})
+
     async def erase(self, name: str) -> None:
         """Take a record out so that soon nothing is left of it."""
         await erase_entry(self._connection, self._bucket, name)

@@ -1,8 +1,9 @@
 """The revocation feed: notices in a store that everyone reads, with a push for each new one.
 
-The store is trusted with nothing but keeping: whoever reads a notice verifies it. Nothing is ever taken out, so what
-was missed while a connection was away is found when it is back. Each notice stands below its issuer's key, so whoever
-relies on some issuers only reads theirs, however much others have written.
+The store is trusted with nothing but keeping: whoever reads a notice verifies it. Nothing is ever taken out but for a
+list that a newer one stands for, so what was missed while a connection was away is found when it is back. Each notice
+stands below its issuer's key, so whoever relies on some issuers only reads theirs, however much others have written;
+and then below the place of whoever submitted it, by which those are counted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from authz.spki.revocation import MAX_NOTICE_BYTES
 from bus.connection import Connection
 from bus.errors import BusError
 from bus.record_store import Record, RecordStore
-from bus.subjects import REVOCATIONS
+from bus.subjects import REVOCATIONS, place
 from bus.tasks import in_background
 
 LOOK_SECONDS = 10.0
@@ -33,14 +34,57 @@ LOOK_SECONDS = 10.0
 RETRY_SECONDS = 0.5
 """How soon it is asked again as long as it does not answer."""
 
+_LIST = "list"
+"""The last word of the name of an issuer's newest list; other notices are named by their hashes."""
+
 _log = logging.getLogger("authfabric.bus")
 
 
-async def publish_notice(connection: Connection, notice: Notice) -> None:
-    """Let everyone know. Raises StoreUnavailable."""
-    data = encode(notice)
-    name = f"{notice.issuer}.{hashlib.sha256(data).hexdigest()}"
-    await RecordStore(connection, REVOCATIONS).put(name, data)
+class NoRoom(BusError):
+    """Whoever submits a notice has as many stored as it may."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"there is no room for more than {most} notices of one submitter: send a list of its own key"
+        )
+        self.most = most
+
+
+async def publish_notice(
+    connection: Connection, notice: Notice, submitter: str = "", most: int | None = None
+) -> None:
+    """Let everyone know. Raises StoreUnavailable, or NoRoom if a submitter has so many stored already.
+
+    Each notice stands below its issuer and whoever submitted it, which is the issuer unless it is said otherwise. A
+    list takes the place of the one before it. So a newer list always fits, and so does a submitter's own.
+    """
+    store, data = RecordStore(connection, REVOCATIONS), encode(notice)
+    submitter = submitter or place(notice.issuer)
+    name = f"{notice.issuer}.{submitter}"
+    record = None if notice.number is None else await store.get(f"{name}.{_LIST}")
+    last = _read_list(record, notice.issuer)
+    if last is not None and last.covers(notice):
+        return
+    is_newest = notice.number is not None and (last is None or notice.covers(last))
+    fits = is_newest and (last is not None or submitter == place(notice.issuer))
+    if most is not None and not fits and await store.count(f"*.{submitter}.*") >= most:
+        raise NoRoom(most)
+    if is_newest:
+        await store.write(f"{name}.{_LIST}", data, 0 if record is None else record.number)
+    else:
+        await store.put(f"{name}.{hashlib.sha256(data).hexdigest()}", data)
+
+
+def _read_list(record: Record | None, issuer: PublicKey) -> Notice | None:
+    """The list in a record; None if there is none that its issuer has signed."""
+    if record is None or not record.data:
+        return None
+    try:
+        notice = decode(record.data, Notice, MAX_NOTICE_BYTES)
+        notice.verify()
+    except AuthFabricError:
+        return None
+    return notice if notice.issuer == issuer else None
 
 
 class RevocationFeed:

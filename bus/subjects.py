@@ -51,7 +51,7 @@ AUDITED_UP_TO = f"{ROOT}.audited-up-to"
 """Below this, they say so."""
 
 REVOKE = f"{ROOT}.access.revoke"
-"""Where the access control service is told that a capability is taken back."""
+"""Below this, each in their own place, members tell the access control service that a capability is taken back."""
 RENEW = f"{ROOT}.access.renew"
 """Where the access control service is asked for a capability."""
 
@@ -135,6 +135,11 @@ def place(key: PublicKey) -> str:
     """The word by which a key's own subjects are told from all others'."""
     digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()
     return base64.b32encode(digest).decode().rstrip("=")
+
+
+def revoke(owner: str) -> str:
+    """Where whoever has this place tells what is taken back; with `*`, where to hear all of them."""
+    return f"{REVOKE}.{owner}"
 
 
 def inbox(key: PublicKey) -> str:

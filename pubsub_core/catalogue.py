@@ -88,7 +88,8 @@ class Catalogue:
 
     def heed(self, notice: Notice, at: float) -> None:
         """Heed a revocation from now on. Raises InvalidSignature."""
-        self.revocations = self.revocations.accept(notice).forget(at)
+        self.revocations.accept(notice)
+        self.revocations.forget(at)
 
     def review(self, at: float) -> bool:
         """Look again at what rests on certificates; what does not hold is left out, with all that builds on it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 
-from authz import Identity
+from authz import Identity, PublicKey
 from authz.spki import (
     Capability,
     Certificate,
@@ -46,6 +46,8 @@ class Secured:
     url: str = ""
     domain: Identity = field(default_factory=Identity.generate)
     service: Identity = field(default_factory=Identity.generate)
+    trusted: tuple[PublicKey, ...] = ()
+    """By whose word members go, besides the domain's."""
     authority: str = ""
     """Who certifies its servers."""
 
@@ -83,7 +85,9 @@ class Secured:
 
     def control(self) -> AccessControl:
         owners = Owners([(Resource(Kind.ANY, "*"), self.domain.public)])
-        return AccessControl(Verifier(owners), self.service.public, [(self.holding,)], self.rules)
+        return AccessControl(
+            Verifier(owners), self.service.public, [(self.holding,)], self.rules, trusted=self.trusted
+        )
 
     def access(self, control: AccessControl | None = None) -> AccessService:
         keys, tls = ServiceKeys.of(self.service), self.tls(self.service)

@@ -26,6 +26,7 @@ from authz.spki import (
     Certificate,
     InvalidCapability,
     Notice,
+    encode_chain,
     parse_chain,
 )
 from authz.spki.text import parse_notice, unparse_notice
@@ -52,13 +53,23 @@ def revoke(
         bool,
         typer.Option("--publish", help="Let everyone on the bus know: whoever relies on it stops at once."),
     ] = False,
+    proof: Annotated[
+        Path | None,
+        typer.Option(
+            "--proof",
+            help="A chain from an owner that leads to your key, or that you can take back, to be shown with "
+            "--publish. Default: the chain to take back.",
+        ),
+    ] = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """Take a certificate back: sign the next revocation list."""
     with errors():
         issuer = load_key(key, passphrase.known)
-        taken = () if file is None else (read(file, parse_chain)[-1],)
+        chain = () if file is None else read(file, parse_chain)
+        shown = chain if proof is None else read(proof, parse_chain)
+        taken = chain[-1:]
         for certificate in taken:
             _check_revoker(issuer, certificate)
         notice = _next_list(list_, issuer, taken)
@@ -66,18 +77,18 @@ def revoke(
         if event is not None and taken:
             write_new(event, unparse_notice(Notice.event(issuer, taken[0], notice.at)))
     if publish:
-        run(_publish(find_url(url), notice))
+        run(_publish(find_url(url), notice, encode_chain(shown) if shown else b""))
     if json:
         print_json(describe_notice(notice))
     else:
         out.print(f"list {notice.number} of {issuer.public}: {len(notice.revoked)} revoked", highlight=False)
 
 
-async def _publish(url: str, notice: Notice) -> None:
+async def _publish(url: str, notice: Notice, chain: bytes) -> None:
     """Through the access control service where there is one: elsewhere whoever connects may write to the store."""
     async with connect(url, name="cap", connect_seconds=CONNECT_SECONDS) as bus:
         try:
-            await ask_revocation(bus, notice)
+            await ask_revocation(bus, notice, chain)
         except NoResponders:
             await publish_notice(bus, notice)
 

@@ -9,7 +9,8 @@ arrive, and however often.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+import heapq
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -56,6 +57,12 @@ class Revoked(msgspec.Struct, frozen=True, array_like=True):
     def lives(self, at: float) -> bool:
         return self.until is None or at < self.until
 
+    def later(self, other: Revoked) -> Revoked:
+        """Of two that name the same, the one to be forgotten later."""
+        return (
+            self if self.until is None or (other.until is not None and other.until <= self.until) else other
+        )
+
 
 class Notice(msgspec.Struct, frozen=True, array_like=True):
     """What `issuer` has taken back. With a number it is a list: all of it, as of `at`; without, an event."""
@@ -93,9 +100,18 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
 
     def following(self, issuer: Identity, at: int, added: Iterable[Certificate] = ()) -> Notice:
         """The list after this one: with what is added, without what has expired."""
-        every = _merge({each.id: each for each in self.revoked}, map(Revoked.of, added))
+        every = {each.id: each for each in self.revoked}
+        for each in map(Revoked.of, added):
+            every[each.id] = each.later(every.get(each.id, each))
         kept = tuple(every[id_] for id_ in sorted(every) if every[id_].lives(at))
         return Notice(self.issuer, at, kept, (self.number or 0) + 1)._sign(issuer)
+
+    def covers(self, other: Notice) -> bool:
+        """Whether this is a list of the same key that is no older, and that leaves out what has expired only."""
+        if self.issuer != other.issuer or self.number is None or self.number < (other.number or 0):
+            return False
+        ids = {each.id for each in self.revoked}
+        return all(each.id in ids for each in other.revoked if each.lives(self.at))
 
     def verify(self) -> None:
         """Raise InvalidSignature unless the issuer signed exactly this."""
@@ -110,33 +126,59 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
         return _DOMAIN + encode(msgspec.structs.replace(self, signature=b""))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Revocations:
-    """All revocations known, by the key that made them. A value: `accept` gives the next one."""
+    """All revocations known, by the key that made them. Hearing one more costs as much as that one is long."""
 
-    revoked: Mapping[PublicKey, Mapping[bytes, Revoked]] = field(default_factory=dict)
-    lists: Mapping[PublicKey, tuple[int, int]] = field(default_factory=dict)
+    revoked: dict[PublicKey, dict[bytes, Revoked]] = field(default_factory=dict)
+    lists: dict[PublicKey, tuple[int, int]] = field(default_factory=dict)
     """Number and time of the newest list from each key."""
+    _ends: list[tuple[int, bytes, bytes, PublicKey]] = field(default_factory=list, compare=False, repr=False)
+    """A heap of what can be forgotten, the first to expire first: when, what, and whose word it is."""
 
-    def accept(self, notice: Notice) -> Revocations:
-        """What is known once this notice is heard. Raises InvalidSignature if its issuer did not sign it."""
+    @classmethod
+    def of(cls, *notices: Notice) -> Revocations:
+        """What these make known. Raises InvalidSignature."""
+        revocations = cls()
+        for notice in notices:
+            revocations.accept(notice)
+        return revocations
+
+    def accept(self, notice: Notice) -> None:
+        """Heed a notice from now on. Raises InvalidSignature if its issuer did not sign it."""
         notice.verify()
-        known = _merge(self.revoked.get(notice.issuer, {}), notice.revoked)
-        lists = self.lists
+        issuer = notice.issuer
         if notice.number is not None:
-            newest = max(lists.get(notice.issuer, (0, 0)), (notice.number, notice.at))
-            lists = {**lists, notice.issuer: newest}
-        return Revocations({**self.revoked, notice.issuer: known}, lists)
+            self.lists[issuer] = max(self.lists.get(issuer, (0, 0)), (notice.number, notice.at))
+        if not notice.revoked:
+            return
+        known = self.revoked.setdefault(issuer, {})
+        for each in notice.revoked:
+            before = known.get(each.id)
+            if before is not None and before.later(each) is before:
+                continue
+            known[each.id] = each
+            if each.until is not None:
+                heapq.heappush(self._ends, (each.until, each.id, issuer.raw, issuer))
 
-    def forget(self, at: float) -> Revocations:
-        """The same without what has expired by now."""
-        kept = {key: {r.id: r for r in known.values() if r.lives(at)} for key, known in self.revoked.items()}
-        return Revocations(kept, self.lists)
+    def forget(self, at: float) -> None:
+        """Drop what has expired by now."""
+        while self._ends and self._ends[0][0] <= at:
+            _, id_, _, issuer = heapq.heappop(self._ends)
+            known = self.revoked.get(issuer, {})
+            if id_ in known and not known[id_].lives(at):
+                del known[id_]
+                if not known:
+                    del self.revoked[issuer]
 
-    def without(self, key: PublicKey) -> Revocations:
-        """The same without anything that this key has said."""
-        revoked = {each: known for each, known in self.revoked.items() if each != key}
-        return Revocations(revoked, {each: newest for each, newest in self.lists.items() if each != key})
+    def drop(self, key: PublicKey) -> None:
+        """Forget everything that this key has said."""
+        self.revoked.pop(key, None)
+        self.lists.pop(key, None)
+
+    def heard_of(self, key: PublicKey) -> bool:
+        """Whether anything that this key has said is known."""
+        return key in self.revoked or key in self.lists
 
     def revoker(self, ids: Collection[bytes], keys: Iterable[PublicKey]) -> PublicKey | None:
         """Which of these keys has taken back what goes by one of these ids, if any."""
@@ -150,12 +192,3 @@ class Revocations:
         """How many seconds old this key's newest list is; None if none was heard."""
         newest = self.lists.get(key)
         return None if newest is None else at - newest[1]
-
-
-def _merge(known: Mapping[bytes, Revoked], added: Iterable[Revoked]) -> dict[bytes, Revoked]:
-    """Both, and where they differ on when to forget, the later."""
-    merged = dict(known)
-    for each in added:
-        other = merged.get(each.id, each)
-        merged[each.id] = each if each.until is None or (other.until or MAX_TIME + 1) < each.until else other
-    return merged

@@ -22,7 +22,7 @@ class Verifier:
     """Verifies chains as they come over the wire, by one set of owners and all revocations heard."""
 
     def __init__(self, owners: Owners, *, size: int = 4096, max_links: int = MAX_LINKS) -> None:
-        self._owners = owners
+        self.owners = owners
         self.revocations = Revocations()
         self._max_links = max_links
         self._reductions: LRUCache[bytes, Reduced] = LRUCache(size)
@@ -32,7 +32,7 @@ class Verifier:
         key = hashlib.sha256(chain).digest()
         reduced = self._reductions.get(key)
         if reduced is None:
-            reduced = verify(decode_chain(chain), self._owners, at, self.revocations, self._max_links)
+            reduced = verify(decode_chain(chain), self.owners, at, self.revocations, self._max_links)
             self._reductions[key] = reduced
         else:
             reduced.check(at, self.revocations)
@@ -40,4 +40,5 @@ class Verifier:
 
     def accept(self, notice: Notice, at: float) -> None:
         """Heed a revocation from now on. Raises InvalidSignature if its issuer did not sign it."""
-        self.revocations = self.revocations.accept(notice).forget(at)
+        self.revocations.accept(notice)
+        self.revocations.forget(at)

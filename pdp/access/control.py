@@ -67,6 +67,10 @@ class AccessRules:
     """How many one key may have at once."""
     revocations_seconds: float = 60.0
     """Nobody is let in by a replica that has not been able to read for so long what was revoked."""
+    notices: int = 512
+    """Maximum revocation notices that one submitter has stored, besides those of owners."""
+    notice_bytes: int = 16 * 1024
+    """Maximum size of each."""
     needs_certificate: bool = True
     """Whether the TLS certificate must be over the holder's key, so that no server in between can pass a proof on."""
 
@@ -104,8 +108,11 @@ class AccessControl:
         holdings: Iterable[Sequence[Certificate]],
         rules: AccessRules = AccessRules(),
         domains: Iterable[str] = (),
+        trusted: Iterable[PublicKey] = (),
     ) -> None:
         """`holdings` are the chains that end with the service's key: what it may pass on.
+
+        `trusted` are keys besides the owners' by whose word members go, and who can take it back.
 
         Whoever presents certificates that begin with the service's has all of these before them. So a blanket grant
         to a broker reaches what the service is granted later.
@@ -113,6 +120,7 @@ class AccessControl:
         self.verifier = verifier
         self.rules = rules
         self.domains = frozenset(domains)
+        self.trusted = frozenset(trusted)
         self._service = service
         self.holdings = tuple(map(tuple, holdings))
         self._revoked = set[bytes]()
@@ -161,6 +169,29 @@ class AccessControl:
         """Heed a revocation from now on. Raises InvalidSignature."""
         self.verifier.accept(notice, at)
         self._revoked |= marks_of(notice)
+
+    def is_root(self, key: PublicKey) -> bool:
+        """Whether a key's word counts by itself: as the service's, an owner's, or that of one whom members trust."""
+        return key == self._service or key in self.trusted or self.verifier.owners.root(key) is not None
+
+    def check_revoker(self, key: PublicKey, chain: bytes, at: float) -> None:
+        """Raise an AuthFabricError unless a chain from an owner names a key that could take back something of it.
+
+        Whoever may pass on what the chain proves will be the issuer of something.
+        """
+        refused: AuthFabricError | None = None
+        for each in self._completed(chain) if chain else ():
+            try:
+                reduced = self.verifier.verify(each, at)
+            except AuthFabricError as error:
+                refused = refused or error
+                continue
+            capability = reduced.capability
+            if capability.delegate and capability.subject == key:
+                return
+            if any(key in link.revokers for link in reduced.links):
+                return
+        raise refused or ChainRefused(0, Fault.NOT_THE_HOLDER, f"names nothing that `{key}` could take back")
 
     def revoked(self, marks: Iterable[bytes]) -> bool:
         """Whether anything that these marks stand for was taken back."""

@@ -150,7 +150,8 @@ class DomainFolder:
     def control(self, rules: AccessRules = AccessRules()) -> AccessControl:
         """What decides on arrivals, as the folder stands now."""
         service = PublicKey.parse(self.file.service)
-        control = AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains)
+        trusted = map(PublicKey.parse, (self.file.owner, *self.file.trust))
+        control = AccessControl(Verifier(self.owners), service, self.holdings, rules, self.domains, trusted)
         for notice in self.revocations:
             control.accept(notice, notice.at)
         return control

@@ -19,29 +19,29 @@ from typing import Self
 
 from authz import AuthFabricError
 from authz.spki import Notice, Revocations
-from authz.spki.capability import decode
-from authz.spki.revocation import MAX_NOTICE_BYTES
 from bus.access import AccessAnswer, refusal
 from bus.callout import Arrival, admit, read_arrival, refuse
 from bus.connection import Connection
 from bus.credentials import Credentials
 from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected, StoreUnavailable
-from bus.responder import responding
-from bus.revocations import RevocationFeed, publish_notice
+from bus.responder import Limits, responding_by_subject
+from bus.revocations import RevocationFeed
 from bus.security import ACCOUNT, ServiceKeys
 from bus.stores import set_up
-from bus.subjects import REVOKE
+from bus.subjects import revoke
 from bus.system import Connected, System
 from bus.tasks import in_background
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
+from pdp.access.notice_store import NoticeStore
 
 START_SECONDS = 30.0
 RETRY_SECONDS = 0.5
 WATCH_SECONDS = 1.0
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"
+_BUSY = refusal("too many at once")
 _RECENT = 10.0
 """How long after it was admitted a connection may still be missing from what a server lists."""
 
@@ -80,6 +80,7 @@ class AccessService:
         )
         self._system = System(self._system_bus, ACCOUNT)
         self._feed = RevocationFeed(self.member, self._heed)
+        self._notices = NoticeStore(self.member, control, clock)
         self._looking = False
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
         self._stack = contextlib.AsyncExitStack()
@@ -92,8 +93,8 @@ class AccessService:
             await self._wait(await stack.enter_async_context(self._feed))
             await self._system.listen(self.census.came, self.census.left)
             await stack.enter_async_context(
-                responding(
-                    self.member, [REVOKE], self._take_back, busy=refusal("too many at once"), queue=_QUEUE
+                responding_by_subject(
+                    self.member, [revoke("*")], self._take_back, Limits(), busy=_BUSY, queue=_QUEUE
                 )
             )
             await self._callout.listen(_CALLOUT, self._on_arrival, _QUEUE)
@@ -165,12 +166,10 @@ class AccessService:
             self._recent.popleft()
         self._recent.append((now, arrival, admitted))
 
-    async def _take_back(self, payload: bytes) -> bytes:
+    async def _take_back(self, subject: str, payload: bytes) -> bytes:
         """Store a revocation; whoever follows the store, this one too, then acts on it."""
         try:
-            notice = decode(payload, Notice, MAX_NOTICE_BYTES)
-            notice.verify()
-            await publish_notice(self.member, notice)
+            notice = await self._notices.take(subject.rpartition(".")[2], payload)
         except AuthFabricError as error:
             return refusal(str(error))
         self._heed(notice)

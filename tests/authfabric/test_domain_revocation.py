@@ -11,10 +11,14 @@ from pathlib import Path
 from time import time
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from authfabric.cli import app
 from authfabric.domain_process import follow
 from authfabric.local_domain import LocalDomain
 from authz import Identity
+from authz.spki import Capability, decode_chain, parse_authority, unparse_chain
 from bus import Connection, NatsServer, NotConnected
 from bus.access import (
     CAPABILITY_REQUEST,
@@ -186,3 +190,45 @@ def joined(uk: Path, met: Path) -> None:
     run("join", met, "--request", request, "--want", "network: uk", "--want", "action: connect")
     run("admit", uk, request, "--out", membership)
     run("join", met, membership)
+
+
+async def test_cap_revoke_publishes_for_the_issuer_itself_or_with_a_chain_that_leads_to_it(tmp_path):
+    """Owners of types, whom the domain does not know, take back what they gave."""
+    authority = parse_authority("type: *\naction: publish")
+
+    def owner(name: str) -> Identity:
+        key, file = Identity.generate(), tmp_path / f"{name}.key"
+        file.touch(0o600)
+        file.write_bytes(key.to_pem())
+        given = Capability(key.public, Identity.generate().public, False, authority).sign(key)
+        (tmp_path / f"{name}.cap").write_text(unparse_chain([given]))
+        return key
+
+    async def publish(name: str, member: str, *words: object) -> Result:
+        files = [
+            tmp_path / f"{name}.cap",
+            "--key",
+            tmp_path / f"{name}.key",
+            "--list",
+            tmp_path / f"{name}.crl",
+        ]
+        env = {"AUTHFABRIC_CREDENTIALS": str(tmp_path / f"{member}.json")}
+        command = ["cap", "revoke", *files, "--publish", *words]
+        return await asyncio.to_thread(CliRunner(env=env).invoke, app, [*map(str, command)])
+
+    uk, pito = tmp_path / "uk", owner("pito")
+    owner("dvla")
+    async with serving(uk):
+        operator = granted(uk, "operator", "--as", "operator")
+        for name in ("pito", "dvla"):
+            refused = await publish(name, "operator")
+            assert refused.exit_code != 0
+            assert "submit it with credentials of the issuer's own key" in " ".join(refused.stderr.split())
+        link = Capability(operator.identity.public, pito.public, True, authority).sign(operator.identity)
+        proof = tmp_path / "proof.cap"
+        proof.write_text(unparse_chain([*decode_chain(operator.chain), link]))
+        shown = await publish("pito", "operator", "--proof", proof)
+        assert shown.exit_code == 0, shown.stderr
+        granted(uk, "dvla", "--as", "pep", "--delegate", "--key", tmp_path / "dvla.key")
+        own = await publish("dvla", "dvla")
+        assert own.exit_code == 0, own.stderr

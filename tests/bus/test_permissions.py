@@ -179,8 +179,12 @@ def test_auditors_hear_what_was_decided():
 
 
 def test_only_who_may_pass_on_may_take_back():
-    assert not may_publish(of(CONNECT), subjects.REVOKE)
-    assert may_publish(of(CONNECT, delegate=True), subjects.REVOKE)
+    own = subjects.revoke(subjects.place(HOLDER))
+    assert not may_publish(of(CONNECT), own)
+    assert may_publish(of(CONNECT, delegate=True), own)
+    assert not may_publish(
+        of(CONNECT, delegate=True), subjects.revoke(subjects.place(Identity.generate().public))
+    )
 
 
 words = st.sampled_from(["a", "b", "*"])

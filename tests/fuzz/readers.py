@@ -26,7 +26,7 @@ def certificate(data: bytes) -> None:
 
 
 def notice(data: bytes) -> None:
-    Revocations().accept(decode(data, Notice, MAX_NOTICE_BYTES))
+    Revocations.of(decode(data, Notice, MAX_NOTICE_BYTES))
 
 
 def text(data: bytes) -> None:

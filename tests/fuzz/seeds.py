@@ -15,6 +15,7 @@ from authz.seal import _decode_signed
 from authz.spki import Capability, Notice, Validity, encode_chain, parse_authority, unparse_chain
 from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
+from bus.access import RevocationRequest
 from bus.credentials import Presented
 from bus.envelope import pack
 from bus.messages import Questions
@@ -89,6 +90,7 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
         "envelopes": (
             ("unpack_questions", pack(Questions([request]))[1:]),
             ("unpack_request", pack(request)[1:]),
+            ("unpack_revocation", pack(RevocationRequest(encode(notice), chain))[1:]),
             ("introduction", Introduction.of(KEY, (link,), NOW).encode()),
             ("release", _content(sign_release(release, KEY))),
         ),

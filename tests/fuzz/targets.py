@@ -19,7 +19,7 @@ from authz.release import _SEAL as RELEASE
 from authz.release import Released
 from authz.rules import parse_rules, parse_term
 from authz.seal import Seal, _Signed
-from bus import messages, role_messages
+from bus import access, messages, role_messages
 from bus.envelope import VERSION, Unpack
 from pdp.abac.reader import read_policies
 from pdp.bundle import _SEAL as BUNDLE
@@ -112,7 +112,7 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
         "chain": chain, "certificate": certificate, "notice": notice, "text": text, "token": token, "arrival": arrival,
     },
     "envelopes": {
-        **_unpacking(messages, role_messages, keys),
+        **_unpacking(messages, role_messages, keys, access),
         "introduction": Introduction.read,
         "release": lambda data: Released.open(sealed(RELEASE, data), "shop", {KEY.public}),
         "command": lambda data: COMMAND.read(sealed(COMMAND, data)),

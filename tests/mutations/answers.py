@@ -180,9 +180,9 @@ AUTHORITY = [
         "RevocationFeed(connection, authenticity.revoke)",
         Edit(
             "authz/deciders.py",
-            "        self._heed(self._revocations.accept(notice).forget(at))\n",
+            "        self._revocations.accept(notice)\n",
             "        if len(self._revocations.revoked) < self._most:\n"
-            "            self._heed(self._revocations.accept(notice))\n",
+            "            self._revocations.accept(notice)\n",
         ),
     ),
     without(

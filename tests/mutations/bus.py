@@ -411,6 +411,30 @@ REVOCATION = [
         "",
     ),
     without(
+        f"{_REVOCATION}TestFloods::test_notices_of_made_up_keys_are_not_stored_and_genuine_ones_count_at_once",
+        "pdp/access/notice_store.py",
+        "            self._control.check_revoker(notice.issuer, chain, self._clock())\n",
+        "            pass\n",
+    ),
+    without(
+        f"{_REVOCATION}TestFloods::test_whoever_empowers_made_up_keys_has_so_many_notices_stored_and_takes_no_room_from_others",
+        "bus/revocations.py",
+        "        raise NoRoom(most)\n",
+        "        pass\n",
+    ),
+    without(
+        f"{_REVOCATION}TestFloods::test_nobody_submits_in_the_place_of_another",
+        "bus/permissions.py",
+        "{subjects.revoke(place)}",
+        '{subjects.revoke("*")}',
+    ),
+    without(
+        "tests/bus/test_responder.py::test_one_who_floods_keeps_nobody_else_from_being_answered",
+        "bus/responder.py",
+        " or asked[subject] >= limits.each",
+        "",
+    ),
+    without(
         f"{_REVOCATION}TestReplicas::test_one_that_starts_later_ends_what_was_revoked_meanwhile",
         "pdp/access/service.py",
         "RevocationFeed(self.member, self._heed)",

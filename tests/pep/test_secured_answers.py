@@ -26,7 +26,7 @@ INSTALLER = "network: default\naction: connect|install"
 
 async def test_members_can_do_what_they_need_and_a_revoked_pdp_is_believed_no_more(tmp_path):
     async with (
-        secured(tmp_path) as (world, access),
+        secured(tmp_path, trusted=(ROOT.public,)) as (world, access),
         world.connect(INSTALLER) as installer,
         world.connect(world.credentials(delegate=True)) as delegate,
     ):

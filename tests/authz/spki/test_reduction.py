@@ -197,17 +197,17 @@ def test_steps_show_what_each_link_leaves():
 
 
 def test_a_revoked_link_is_named_with_its_revoker():
-    revocations = Revocations().accept(Notice.event(MET, GOOD[1], 1400))
+    revocations = Revocations.of(Notice.event(MET, GOOD[1], 1400))
     error = refusal(GOOD, revocations=revocations)
     assert (error.link, error.fault) == (2, Fault.REVOKED)
     assert str(MET.public) in str(error)
 
 
 def test_only_the_issuer_or_a_key_named_for_rechecks_can_revoke():
-    revocations = Revocations().accept(Notice.event(OTHER, GOOD[1], 1400))
+    revocations = Revocations.of(Notice.event(OTHER, GOOD[1], 1400))
     verify(GOOD, OWNERS, 1500, revocations)
     named = link(MET, CAMERA, validity=replace_rechecks(DAY, OTHER))
-    revocations = Revocations().accept(Notice.first(OTHER, 1400).following(OTHER, 1450, [named]))
+    revocations = Revocations.of(Notice.first(OTHER, 1400).following(OTHER, 1450, [named]))
     assert refusal([GOOD[0], named], revocations=revocations).fault is Fault.REVOKED
 
 
@@ -218,7 +218,7 @@ def replace_rechecks(validity: Validity, key: Identity) -> Validity:
 def test_a_recheck_needs_a_list_that_is_fresh_enough():
     chain = [GOOD[0], link(MET, CAMERA, validity=replace_rechecks(DAY, MET))]
     assert refusal(chain).fault is Fault.REVOCATION_UNKNOWN
-    revocations = Revocations().accept(Notice.first(MET, 1450))
+    revocations = Revocations.of(Notice.first(MET, 1450))
     verify(chain, OWNERS, 1510, revocations)
     error = refusal(chain, at=1511, revocations=revocations)
     assert (error.link, error.fault) == (2, Fault.REVOCATION_UNKNOWN)
@@ -275,4 +275,4 @@ def test_a_reduction_is_checked_anew_at_each_time():
     with pytest.raises(ChainRefused, match="link 1 of the chain expired"):
         reduced.check(2000, Revocations())
     with pytest.raises(ChainRefused, match="link 2 of the chain was revoked"):
-        replace(reduced).check(1500, Revocations().accept(Notice.event(MET, GOOD[1], 1)))
+        replace(reduced).check(1500, Revocations.of(Notice.event(MET, GOOD[1], 1)))

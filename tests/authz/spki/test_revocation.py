@@ -24,30 +24,26 @@ EVENT = Notice.event(OWNER, CERTIFICATES[3], 25)
 
 
 def test_what_is_known_does_not_depend_on_the_order_of_hearing():
-    states = []
-    for order in permutations([FIRST, SECOND, THIRD, EVENT, SECOND]):
-        state = Revocations()
-        for notice in order:
-            state = state.accept(notice)
-        states.append(state)
+    states = [Revocations.of(*order) for order in permutations([FIRST, SECOND, THIRD, EVENT, SECOND])]
     assert all(state == states[0] for state in states)
     assert states[0].age(OWNER.public, 160) == 10
     assert all(states[0].revoker([each.id], [OWNER.public]) == OWNER.public for each in CERTIFICATES)
 
 
 def test_an_old_list_does_not_make_the_news_fresh():
-    state = Revocations().accept(THIRD).accept(FIRST)
+    state = Revocations.of(THIRD, FIRST)
     assert state.age(OWNER.public, 200) == 50
 
 
 def test_an_event_is_no_list():
-    assert Revocations().accept(EVENT).age(OWNER.public, 30) is None
+    assert Revocations.of(EVENT).age(OWNER.public, 30) is None
 
 
 def test_a_list_drops_what_has_expired_and_so_does_memory():
     assert {each.id for each in SECOND.revoked} == {CERTIFICATES[0].id, CERTIFICATES[1].id}
     assert {each.id for each in THIRD.revoked} == {CERTIFICATES[0].id, CERTIFICATES[2].id}
-    state = Revocations().accept(SECOND).forget(100)
+    state = Revocations.of(SECOND)
+    state.forget(100)
     assert state.revoker([CERTIFICATES[0].id], [OWNER.public])
     assert not state.revoker([CERTIFICATES[1].id], [OWNER.public])
 
@@ -55,23 +51,22 @@ def test_a_list_drops_what_has_expired_and_so_does_memory():
 def test_the_later_time_to_forget_prevails():
     soon = msgspec.structs.replace(EVENT, revoked=(Revoked(EVENT.revoked[0].id, 30),))
     for order in ([soon, EVENT], [EVENT, soon]):
-        state = Revocations()
-        for notice in order:
-            state = state.accept(notice._sign(OWNER))
-        assert state.forget(200).revoker([CERTIFICATES[3].id], [OWNER.public])
+        state = Revocations.of(*(notice._sign(OWNER) for notice in order))
+        state.forget(200)
+        assert state.revoker([CERTIFICATES[3].id], [OWNER.public])
 
 
 def test_a_forged_notice_is_refused():
     forged = msgspec.structs.replace(EVENT, issuer=KEYS[1].public)
     with pytest.raises(InvalidSignature):
-        Revocations().accept(forged)
+        Revocations.of(forged)
     with pytest.raises(InvalidSignature):
         SECOND.following(KEYS[1], 30)
 
 
 def test_an_event_signed_as_such_cannot_be_passed_off_as_a_list():
     with pytest.raises(InvalidSignature):
-        Revocations().accept(msgspec.structs.replace(EVENT, number=99))
+        Revocations.of(msgspec.structs.replace(EVENT, number=99))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +81,30 @@ def test_a_notice_that_makes_no_sense_is_refused(parts):
 def test_a_revoked_key_is_revoked_for_good_by_its_issuer_alone_and_in_every_list_that_follows():
     key, other = KEYS[1].public, KEYS[2].public
     event = Notice.of_key(OWNER, key, 10)
-    state = Revocations().accept(event).forget(10**9)
+    state = Revocations.of(event)
+    state.forget(10**9)
     assert state.has_revoked(OWNER.public, key)
     assert not state.has_revoked(OWNER.public, other)
     assert not state.has_revoked(other, key)
     assert event.following(OWNER, 10**9).revoked == event.revoked
+
+
+def test_a_list_stands_for_what_came_before_it_unless_it_leaves_out_what_lives():
+    assert SECOND.covers(FIRST)
+    assert THIRD.covers(SECOND)
+    assert not SECOND.covers(THIRD)
+    assert not THIRD.covers(EVENT)
+    assert not EVENT.covers(EVENT)
+    assert THIRD.following(OWNER, 160, CERTIFICATES[3:]).covers(EVENT)
+    assert not Notice.first(KEYS[1], 200).covers(FIRST)
+
+
+def test_hearing_one_more_leaves_what_others_have_said_where_it_is():
+    """So the cost of reading a store grows with what stands in it, and no faster."""
+    state = Revocations.of(EVENT)
+    everything, known = state.revoked, state.revoked[OWNER.public]
+    state.accept(Notice.of_key(KEYS[1], KEYS[2].public, 30))
+    state.accept(SECOND)
+    assert state.revoked is everything
+    assert state.revoked[OWNER.public] is known
+    assert len(known) == 3

@@ -94,6 +94,6 @@ def test_memory_is_bounded_and_the_longest_unused_goes_first(monkeypatch):
 def test_expired_revocations_are_forgotten_and_forged_ones_never_heard():
     verifier = Verifier(OWNERS)
     verifier.accept(Notice.event(DOMAIN, LINKS[1], 1500), 2500)
-    assert not verifier.revocations.revoked[DOMAIN.public]
+    assert not verifier.revocations.heard_of(DOMAIN.public)
     with pytest.raises(InvalidSignature):
         verifier.accept(Notice(OWNER.public, 1, (), 1, bytes(64)), 1500)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from authz import Identity
 from authz.spki import (
     Capability,
+    ChainRefused,
     Kind,
     Notice,
     Owners,
@@ -249,3 +250,28 @@ def test_connecting_uses_up_a_rate():
 @given(st.lists(st.binary(min_size=32, max_size=32), max_size=4))
 def test_a_label_reads_back(links):
     assert read_label(write_label(CLIENT.public, links)) == (str(CLIENT.public), frozenset(links))
+
+
+class TestRevokers:
+    def test_are_those_who_could_take_back_something_of_a_chain_from_an_owner(self):
+        checked = Identity.generate()
+        last = capability(OTHER, CLIENT, rechecks=(Recheck(checked.public, 100),))
+        chain, by = [capability(SERVICE, OTHER, delegate=True), last], control()
+        by.accept(Notice.first(checked, int(NOW)), NOW)
+        for key in (SERVICE, OTHER, checked):
+            by.check_revoker(key.public, encode_chain(chain), NOW)
+        by.check_revoker(OTHER.public, encode_chain(chain[:1]), NOW)
+        with pytest.raises(ChainRefused, match="nothing that"):
+            by.check_revoker(CLIENT.public, encode_chain(chain), NOW)
+        made_up = Identity.generate()
+        with pytest.raises(ChainRefused, match="owns nothing here"):
+            by.check_revoker(made_up.public, encode_chain([capability(made_up, CLIENT)]), NOW)
+
+    def test_roots_need_no_chain(self):
+        by = AccessControl(control().verifier, SERVICE.public, [(BLANKET,)], trusted=[OTHER.public])
+        assert [by.is_root(key.public) for key in (DOMAIN, SERVICE, OTHER, CLIENT)] == [
+            True,
+            True,
+            True,
+            False,
+        ]

@@ -12,7 +12,7 @@ from nats.js.errors import APIError, NotFoundError
 from authz import Reason
 from bus import Connection, NotConnected, ReplyTimeout
 from bus.permissions import RESPONSES
-from bus.record_store import RecordStore
+from bus.record_store import RecordStore, writer
 from bus.scopes import Scope
 from bus.state_store import StateStore
 from bus.store import ReleaseStore, read_entry
@@ -260,5 +260,5 @@ class TestStreams:
     async def test_what_is_kept_is_there_before_anybody_comes(self, world, access):
         async with world.connect("network: *\naction: *") as member:
             assert await ReleaseStore(member).put(b"content")
-            await RecordStore(member, TYPES).put("a.b", b"definition")
+            await RecordStore(member, TYPES).put(f"{writer(member)}.b", b"definition")
             assert await StateStore(member, KEYS).write("a", b"keys", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from time import monotonic, time
@@ -11,18 +12,21 @@ import msgspec
 import pytest
 
 from authz import Identity
-from authz.spki import Capability, Notice, encode_chain, parse_authority
+from authz.spki import Capability, Certificate, Notice, encode_chain, parse_authority
 from bus import Connection, NatsServer, cluster
 from bus.access import AccessRefused, ask_capability, ask_revocation
 from bus.credentials import Credentials
 from bus.errors import NoResponders
+from bus.record_store import Record, RecordStore
 from bus.revocations import publish_notice
 from bus.security import ServiceKeys
 from bus.server import free_ports
+from bus.subjects import REVOCATIONS, place, revoke
+from pdp.access import AccessRules, AccessService
 from pdp.access.domain import Issuer
 from pdp.access.entitlement import Enrolment
 from pdp.access.issuing_service import IssuingService
-from tests.pdp.access.attempts import ASK, answering, log_of, member, refused
+from tests.pdp.access.attempts import ASK, answering, log_of, may_publish, member, refused
 from tests.secured import PDP, PEP, Secured, secured
 from tests.waiting import eventually, once_it_works
 
@@ -107,12 +111,93 @@ class TestRevocation:
             world.connect(credentials) as bus,
             world.connect(Credentials(known, encode_chain([other]), world.tls(known))) as neighbour,
         ):
-            await ask_revocation(boss, Notice.event(Identity.generate(), certificate, 1))
+            await ask_revocation(boss, Notice.event(owner.identity, certificate, 1))
             await ask_revocation(boss, world.revocation(other))
             await eventually(lambda: not neighbour.ready)
             assert (bus.ready, bus.reconnects) == (True, 0)
             async with world.connect(credentials) as bus:
                 assert bus.ready
+
+
+async def notices(access: AccessService) -> list[Record]:
+    return await RecordStore(access.member, REVOCATIONS).since(0)
+
+
+async def flood(bus: Connection, made_up: Iterable[Identity], *above: Certificate) -> int:
+    """Have a notice of each key stored, if the service does that; with a chain, each is empowered by the bus's own."""
+    submitter, stored = bus.credentials.identity, 0
+    for key in made_up:
+        notice, chain = Notice.first(key, 1), ()
+        if above:
+            link = Capability(submitter.public, key.public, True, parse_authority(PEP)).sign(submitter)
+            chain = (encode_chain([*above, link]),)
+        with contextlib.suppress(AccessRefused):
+            await ask_revocation(bus, notice, *chain)
+            stored += 1
+    return stored
+
+
+class TestFloods:
+    async def test_notices_of_made_up_keys_are_not_stored_and_genuine_ones_count_at_once(self, tmp_path):
+        """One member sends those of thousands of keys; then a delegate revokes, and the owner."""
+        async with secured(tmp_path) as (world, access):
+            between, holder = Identity.generate(), Identity.generate()
+            upper = world.grant(between, PEP, delegate=True)
+            lower = Capability(between.public, holder.public, False, parse_authority(PEP)).sign(between)
+            given = Credentials(holder, encode_chain([upper, lower]), world.tls(holder))
+            giver = Credentials(between, encode_chain([upper]), world.tls(between))
+            certificate = Capability(
+                world.domain.public, world.service.public, True, parse_authority(PEP)
+            ).sign(world.domain)
+            async with (
+                world.connect(world.credentials(delegate=True)) as attacker,
+                world.connect(given) as bus,
+                world.connect(giver) as middle,
+            ):
+                made_up = (Identity.generate() for _ in range(2000))
+                assert await flood(attacker, made_up) == 0
+                assert not await notices(access)
+                assert not access.control.verifier.revocations.lists
+                await ask_revocation(middle, Notice.event(between, lower, 1))
+                await eventually(lambda: not bus.ready)
+                assert attacker.ready
+                await ask_revocation(attacker, Notice.event(world.domain, certificate, 1))
+                assert access.control.verifier.revocations.revoker([certificate.id], [world.domain.public])
+                assert len(await notices(access)) == 2
+
+    async def test_whoever_empowers_made_up_keys_has_so_many_notices_stored_and_takes_no_room_from_others(
+        self, tmp_path
+    ):
+        async with secured(tmp_path, rules=AccessRules(notices=5)) as (world, access):
+            attacker = Identity.generate()
+            held = world.grant(attacker, PEP, delegate=True)
+            chain = encode_chain([held])
+            between, holder = Identity.generate(), Identity.generate()
+            upper = world.grant(between, PEP, delegate=True)
+            lower = Capability(between.public, holder.public, False, parse_authority(PEP)).sign(between)
+            given = Credentials(holder, encode_chain([upper, lower]), world.tls(holder))
+            async with (
+                world.connect(Credentials(attacker, chain, world.tls(attacker))) as bad,
+                world.connect(world.credentials(delegate=True)) as other,
+                world.connect(given) as bus,
+            ):
+                made_up = [Identity.generate() for _ in range(12)]
+                assert await flood(bad, made_up, held) == 5
+                with pytest.raises(AccessRefused, match="more than 5 notices"):
+                    await ask_revocation(bad, Notice.event(attacker, lower, 1))
+                newer = Notice.first(made_up[0], 1).following(made_up[0], 2)
+                await ask_revocation(bad, newer)
+                assert len(await notices(access)) == 5
+                await ask_revocation(bad, Notice.first(attacker, 1, [lower]))
+                await ask_revocation(other, Notice.event(between, lower, 1), encode_chain([upper, lower]))
+                await eventually(lambda: not bus.ready)
+                await ask_revocation(bad, world.revocation(upper))
+                assert len(await notices(access)) == 8
+
+    async def test_nobody_submits_in_the_place_of_another(self, world):
+        async with world.connect(world.credentials(delegate=True)) as bus:
+            assert not await may_publish(bus, revoke(place(Identity.generate().public)))
+            assert await may_publish(bus, revoke(place(bus.credentials.identity.public)))
 
 
 class TestReplicas:

@@ -87,7 +87,7 @@ def test_with_the_type_owners_word_for_the_domain_it_makes_a_chain_until_it_is_r
 
     (gone,) = sessions.hear(Retracted(Instance("caseAssignment", ("smith", "case7"))))
     assert gone.role == membership.role
-    revocations = Revocations().accept(Notice.event(MET, certificate, 1500))
+    revocations = Revocations.of(Notice.event(MET, certificate, 1500))
     with pytest.raises(ChainRefused):
         verify((root, certificate), owners, 1500, revocations)
 
