@@ -63,6 +63,21 @@ class Transport(TcpTransport):
             await asyncio.wait_for(super().wait_closed(), CLOSE_SECONDS)  # type: ignore[no-untyped-call]
 
 
+class Interest(Subscription):
+    """A subscription without the library's queue of messages, which its handler does not need: there may be many."""
+
+    _max_msgs = 0
+    _message_iterator = None
+    _pending_next_msgs_calls = None  # type: ignore[assignment]
+    _received = 0
+    _wait_for_msgs_task = None
+
+    def __init__(self, number: int, subject: str, queue: str) -> None:
+        self._id = number
+        self._subject = subject
+        self._queue = queue
+
+
 class GuardedClient(Client):
     """One NATS connection that no message can stop."""
 
@@ -83,7 +98,7 @@ class GuardedClient(Client):
         """Call the handler for each message on the subject, from the read loop; returns the subscription's number."""
         self._sid += 1
         sid: int = self._sid
-        sub = Subscription(self, sid, subject=subject, queue=queue)
+        sub = Interest(sid, subject, queue)
         self._subs[sid] = sub
         self._handlers[sid] = handler
         await self._send_subscribe(sub)
@@ -139,6 +154,12 @@ class GuardedClient(Client):
         # The library would write the ping before what waits in line, and its answer would prove nothing.
         self._write_pending()
         await super()._send_ping(future)
+
+    async def _flush_pending(self, force_flush: bool = False) -> None:
+        # One flush writes all that waits. The library would queue one for every subscription, and there may be many.
+        flusher, due = self._flusher_task, self._flush_queue
+        if force_flush or flusher is None or flusher.done() or due is None or due.empty():
+            await super()._flush_pending(force_flush)
 
     async def _process_pong(self) -> None:
         # The library fails, and with it the read loop, if whoever sent the ping has stopped waiting.

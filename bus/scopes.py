@@ -6,8 +6,11 @@ contain never hears a question twice, and the narrowest scope that holds a quest
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import functools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,6 +21,10 @@ from bus.errors import InvalidScope
 DEFAULT_DOMAIN = "default"
 MAX_DOMAIN_BYTES = 128
 """The longest domain, in bytes of UTF-8: with the longest request it still fits a NATS subject."""
+MAX_SCOPES = 65_536
+"""The most scopes of one announcer that are known. Questions in others are asked on their own subjects."""
+EXPIRE_SECONDS = 0.1
+"""How often a table looks for scopes that were not announced again, at most."""
 
 _MARKS = re.compile("[%,:]")
 _ESCAPED = re.compile("%(25|2C|3A)")
@@ -116,6 +123,9 @@ class Scope:
         return self.object == other.object and (self.kind is Kind.OBJECT or self == other)
 
 
+_parse = functools.lru_cache(8192)(Scope.parse)
+
+
 def check_domain(name: str) -> None:
     """Raise InvalidScope unless this can be a domain's name."""
     if not name:
@@ -140,6 +150,15 @@ def _unescape(text: str) -> str:
     return _ESCAPED.sub(lambda mark: chr(int(mark[1], 16)), text)
 
 
+def parse_scopes(texts: Iterable[str]) -> list[Scope]:
+    """Those of the texts that are scopes: a newer replica may know other kinds."""
+    scopes = list[Scope]()
+    for text in texts:
+        with contextlib.suppress(InvalidScope):
+            scopes.append(_parse(text))
+    return scopes
+
+
 def under(prefix: str, path: str) -> bool:
     """Whether the path is the prefix itself or lies below it, by whole segments."""
     return prefix in ("/", path) or path.startswith(prefix + "/")
@@ -147,11 +166,29 @@ def under(prefix: str, path: str) -> bool:
 
 def widest(scopes: Iterable[Scope]) -> list[Scope]:
     """The scopes without those that another of them contains."""
-    kept: list[Scope] = []
-    for scope in sorted(set(scopes), key=lambda s: (s.kind, len(s.object))):
-        if not any(other.contains(scope) for other in kept):
-            kept.append(scope)
-    return kept
+    given = set(scopes)
+    widest_kind = min((scope.kind for scope in given), default=Kind.BROADCAST)
+    kept = [scope for scope in given if not any(each in given for each in _wider(scope, widest_kind))]
+    return sorted(kept, key=lambda s: (s.kind, len(s.object)))
+
+
+def _wider(scope: Scope, up_to: Kind = Kind.BROADCAST) -> Iterator[Scope]:
+    """Every other scope, of kinds up to the widest given, that contains this one: narrowest first."""
+    domain, path = scope.domain, scope.object
+    if up_to <= Kind.OBJECT < scope.kind:
+        yield Scope(Kind.OBJECT, domain, path)
+    if up_to <= Kind.PREFIX < scope.kind:
+        yield Scope(Kind.PREFIX, domain, path)
+    if up_to <= Kind.PREFIX <= scope.kind:
+        while "/" in path and path != "/":
+            path = path.rpartition("/")[0] or "/"
+            yield Scope(Kind.PREFIX, domain, path)
+        if path != "/":
+            yield Scope(Kind.PREFIX, domain, "/")
+    if up_to <= Kind.DOMAIN < scope.kind:
+        yield Scope(Kind.DOMAIN, domain)
+    if scope.kind > Kind.BROADCAST:
+        yield Scope(Kind.BROADCAST)
 
 
 def own_scope(domain: str, request: Request) -> Scope:
@@ -160,31 +197,58 @@ def own_scope(domain: str, request: Request) -> Scope:
 
 
 class ScopeTable:
-    """The scopes announced lately, as soft state: what is not announced again is forgotten."""
+    """The scopes announced lately, as soft state: what is not announced again is forgotten.
 
-    def __init__(self, limit: int = 4096) -> None:
+    Each is charged to whoever announced it first, and each announcer has a limit of its own. Many replicas with the
+    same scopes take no more room than one, and none can take the room of another.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        """`limit` bounds the scopes of one announcer."""
         self._expiry: dict[Scope, float] = {}
-        self._limit = limit
+        self._charged: dict[Scope, bytes] = {}
+        self._counts: Counter[bytes] = Counter()
+        self._limit = MAX_SCOPES if limit is None else limit
         self._tuples = 0
+        self._next_expiry = float("-inf")
         self.version = 0
         """Changes whenever the set of scopes does."""
 
-    def announce(self, scopes: Iterable[Scope], now: float, ttl: float) -> None:
+    def announce(self, scopes: Iterable[Scope], now: float, ttl: float, announcer: bytes = b"") -> None:
+        """Know these scopes for so long, or longer if somebody said so. Those beyond the limit are not known."""
+        until = now + ttl
+        self._next_expiry = min(self._next_expiry, until)
         for scope in scopes:
-            if scope not in self._expiry:
-                if len(self._expiry) >= self._limit:
-                    continue
-                self.version += 1
-                self._tuples += scope.kind is Kind.TUPLE
-            self._expiry[scope] = now + ttl
+            known = self._expiry.get(scope)
+            if known is None and not self._charge(scope, announcer):
+                continue
+            if known is None or known < until:
+                self._expiry[scope] = until
+
+    def _charge(self, scope: Scope, announcer: bytes) -> bool:
+        if self._counts[announcer] >= self._limit:
+            return False
+        self._counts[announcer] += 1
+        self._charged[scope] = announcer
+        self._tuples += scope.kind is Kind.TUPLE
+        self.version += 1
+        return True
 
     def expire(self, now: float) -> None:
+        """Forget what was not announced again. It looks through all scopes at most once in a while."""
+        if now < self._next_expiry:
+            return
         for scope in [s for s, expiry in self._expiry.items() if expiry <= now]:
             self.withdraw(scope)
+        self._next_expiry = max(now + EXPIRE_SECONDS, min(self._expiry.values(), default=0.0))
 
     def withdraw(self, scope: Scope) -> None:
         """Forget a scope at once: nobody listens there any more."""
         if self._expiry.pop(scope, None) is not None:
+            announcer = self._charged.pop(scope)
+            self._counts[announcer] -= 1
+            if not self._counts[announcer]:
+                del self._counts[announcer]
             self.version += 1
             self._tuples -= scope.kind is Kind.TUPLE
 
@@ -203,20 +267,5 @@ class ScopeTable:
 
     def narrowest(self, domain: str, request: Request) -> Scope | None:
         """The narrowest announced scope that holds the request."""
-        known = self._expiry
-        thing = request.object.id
-        if (own := own_scope(domain, request)) in known:
-            return own
-        if (scope := Scope(Kind.OBJECT, domain, thing)) in known:
-            return scope
-        path = thing
-        while True:
-            if (scope := Scope(Kind.PREFIX, domain, path)) in known:
-                return scope
-            if "/" not in path or path == "/":
-                break
-            path = path.rpartition("/")[0] or "/"
-        for scope in (Scope(Kind.PREFIX, domain, "/"), Scope(Kind.DOMAIN, domain), Scope(Kind.BROADCAST)):
-            if scope in known:
-                return scope
-        return None
+        own = own_scope(domain, request)
+        return next((each for each in (own, *_wider(own)) if each in self._expiry), None)

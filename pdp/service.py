@@ -26,14 +26,9 @@ from bus.messages import (
 )
 from bus.scopes import Scope, widest
 from bus.subjects import ANNOUNCE, DECIDING, QUEUE, WHO, Mode, interest, is_inbox
+from pdp.announcing import ANNOUNCE_SECONDS, Announcer
 from pdp.warrant import Warrant
 
-ANNOUNCE_SECONDS = 1.0
-ANNOUNCE_TTL = 3.5
-SIGN_SECONDS = 10.0
-"""How long an announcement is repeated before it is signed anew."""
-MAX_ANNOUNCED = 256
-"""A replica with more scopes than this announces only that it is there; its questions come one object at a time."""
 PROBE_SECONDS = 1.0
 DRAIN_SECONDS = 8.0
 """How long a drain waits for the decider and the bus."""
@@ -115,7 +110,7 @@ class Replica:
         self._queued = 0
         self._subscriptions: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._said: Announcement | None = None
+        self._announcer = Announcer(self.scopes, warrant)
         self._probe = ""
         self.probed_at = 0.0
         """When a message last went to the bus and back, by the monotonic clock."""
@@ -274,34 +269,25 @@ class Replica:
     async def _repeat(self) -> None:
         """Announce what is served, and see that the bus still carries messages, again and again."""
         while True:
-            self._announce()
+            self._say(ANNOUNCE, self._announcer.next)
             with contextlib.suppress(NotConnected):
                 self.connection.send(self._probe, b"")
             await asyncio.sleep(ANNOUNCE_SECONDS)
 
-    def _announce(self, to: str = ANNOUNCE) -> None:
+    def _announce(self) -> None:
+        self._say(ANNOUNCE, self._announcer.all)
+
+    def _say(self, to: str, pages: Callable[[float], list[Announcement]]) -> None:
         if self.draining or not self.able:
             return
         with contextlib.suppress(NotConnected):
-            self.connection.send(to, pack(self._announcement()))
-
-    def _announcement(self) -> Announcement:
-        """What is said now: signed every few seconds only, since many listen, and each has to verify it."""
-        said, now, warrant = self._said, time(), self.warrant
-        introduction = warrant.introduction if warrant is not None else b""
-        if said is None or now - said.at >= SIGN_SECONDS or said.introduction != introduction:
-            scopes = [str(s) for s in self.scopes] if len(self.scopes) <= MAX_ANNOUNCED else []
-            if warrant is None:
-                said = Announcement(scopes, ANNOUNCE_TTL)
-            else:
-                said = warrant.announcement(scopes, ANNOUNCE_TTL, now)
-            self._said = said
-        return said
+            for page in pages(time()):
+                self.connection.send(to, pack(page))
 
     def _on_who(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         """Tell whoever asks, and nobody else: many PEPs may start at once."""
         if is_inbox(reply):
-            self._announce(reply)
+            self._say(reply, self._announcer.told)
 
     def _on_probe(self) -> None:
         self.probed_at = monotonic()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from time import monotonic
 
 import msgspec
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from bus.connection import Connection, Subscription
-from bus.errors import BadMessage, InvalidScope, NotConnected
+from bus.errors import BadMessage, NotConnected
 from bus.messages import Announcement, unpack_announcement, unpack_request
-from bus.scopes import Scope, ScopeTable, check_domain, own_scope
+from bus.scopes import Scope, ScopeTable, check_domain, own_scope, parse_scopes
 from bus.subjects import ANNOUNCE, WHO
 from pep.authenticity import Authenticity
 from pep.batch import MAX_COUNT, Batch, Route, Terms
@@ -32,7 +31,6 @@ MAX_TTL = 60.0
 """Longest lifetime, in seconds, that an announcement may claim."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_parse_scope = functools.lru_cache(8192)(Scope.parse)
 
 
 class Asker:
@@ -224,22 +222,23 @@ class Asker:
         with contextlib.suppress(NotConnected):
             self.connection.send(WHO, b"", self._inbox)
 
-    def _announced(self, announcement: Announcement) -> list[Scope] | None:
-        """The scopes that count; None if the announcement does not."""
+    def _announced(self, announcement: Announcement) -> tuple[bytes, list[Scope]] | None:
+        """Who announces, if that is known, and the scopes that count; None if the announcement does not."""
         if self.authenticity is not None:
             return self.authenticity.announced(announcement)
-        return _parse_scopes(announcement.scopes)
+        return b"", parse_scopes(announcement.scopes)
 
     def _hear(self, payload: bytes) -> None:
         """Take note of an announcement."""
         announcement = unpack_announcement(payload)
-        scopes = self._announced(announcement)
-        if scopes is None:
+        announced = self._announced(announcement)
+        if announced is None:
             return
+        announcer, scopes = announced
         now = monotonic()
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)
         self.circuit.heard(now, ttl)
-        self.scopes.announce(scopes, now, ttl)
+        self.scopes.announce(scopes, now, ttl, announcer)
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:
             self._forget_routes()
@@ -248,14 +247,6 @@ class Asker:
 def _settle(answer: asyncio.Future[Decision], decision: Decision) -> None:
     if not answer.done():
         answer.set_result(decision)
-
-
-def _parse_scopes(texts: Iterable[str]) -> list[Scope]:
-    scopes = list[Scope]()
-    for text in texts:
-        with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds
-            scopes.append(_parse_scope(text))
-    return scopes
 
 
 def _terms(strategy: Strategy | str, seconds: float) -> Terms:

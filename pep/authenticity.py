@@ -6,13 +6,12 @@ open, and the true answer is taken when it comes.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cachetools import LRUCache
 
@@ -23,9 +22,9 @@ from authz.introduction import Introduction
 from authz.spki import Notice
 from authz.spki.errors import RevocationUnknown
 from bus.authentic import unwrap
-from bus.errors import InvalidScope
+from bus.envelope import MAX_BYTES
 from bus.messages import Announcement
-from bus.scopes import Kind, Scope
+from bus.scopes import Kind, Scope, parse_scopes
 
 if TYPE_CHECKING:
     from pep.revocation_watch import RevocationWatch
@@ -38,6 +37,10 @@ ASK_SECONDS = 0.05
 SKEW_SECONDS = 60.0
 """How old an announcement may be, clocks included: one that is repeated leads questions astray for no longer."""
 
+MAX_VERIFIED = MAX_BYTES
+"""The most scopes of announcements that are remembered as verified: more than any one announcement can have."""
+
+_Verified: TypeAlias = tuple[Announcement, list[Scope]]
 _log = logging.getLogger("authfabric.pep")
 
 
@@ -69,7 +72,7 @@ class Authenticity:
         self.refused_introductions = 0
         self.refused_announcements = 0
         """How many announcements were not by whom they introduced, or too old."""
-        self._announced: LRUCache[bytes, tuple[Announcement, list[Scope]]] = LRUCache(MAX_DECIDERS)
+        self._announced: LRUCache[tuple[bytes, bytes], _Verified] = LRUCache(MAX_VERIFIED, _size)
         self._unchecked: LRUCache[bytes, None] = LRUCache(MAX_DECIDERS)
         self._asked_at = self._said_at = float("-inf")
 
@@ -120,24 +123,25 @@ class Authenticity:
             _log.debug("an introduction is refused: %s", error)
             return None
 
-    def announced(self, announcement: Announcement) -> list[Scope] | None:
-        """The scopes of an announcement that its decider may decide; None if it is not a decider's, or not of now."""
+    def announced(self, announcement: Announcement) -> tuple[bytes, list[Scope]] | None:
+        """Who announces, and of the scopes those that it may decide; None if it is no decider, or not of now."""
         decider = self.introduce(announcement.introduction)
         if decider is None:
             return None
         key = decider.key.raw
-        known = self._announced.get(key)
+        known = self._announced.get((key, announcement.signature))
         if known is None or known[0] != announcement:
             try:
                 decider.key.verify(announcement.signature, announcement.signed())
             except InvalidSignature:
                 self.refused_announcements += 1
                 return None
-            known = self._announced[key] = (announcement, _served(decider, announcement.scopes))
+            known = announcement, _served(decider, announcement.scopes)
+            self._announced[key, announcement.signature] = known
         if abs(time() - announcement.at) > SKEW_SECONDS:
             self.refused_announcements += 1
             return None
-        return known[1]
+        return key, known[1]
 
     @property
     def unread(self) -> list[str]:
@@ -172,15 +176,14 @@ class Authenticity:
         return ", ".join(f"{count} {refusal}" for refusal, count in self.refused.items()) or "none"
 
 
+def _size(verified: _Verified) -> int:
+    """How much room a verified announcement takes."""
+    return 1 + len(verified[0].scopes)
+
+
 def _served(decider: Decider, texts: Iterable[str]) -> list[Scope]:
     """Those of the scopes in which the decider may decide everything."""
-    scopes = list[Scope]()
-    for text in texts:
-        with contextlib.suppress(InvalidScope):  # a newer replica may know other kinds
-            scope = Scope.parse(text)
-            if decider.may_decide_under(_objects(scope)):
-                scopes.append(scope)
-    return scopes
+    return [scope for scope in parse_scopes(texts) if decider.may_decide_under(_objects(scope))]
 
 
 def _objects(scope: Scope) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,9 +13,9 @@ from bus import subjects
 from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
 from bus.messages import Questions, unpack_answers
-from bus.scopes import Scope
+from bus.scopes import Kind, Scope, own_scope
 from bus.subjects import DECIDING, Mode
-from pep.strategy import RETRY_SECONDS, Strategy, escalation
+from pep.strategy import ESCALATION, RETRY_SECONDS, Strategy, escalation
 
 if TYPE_CHECKING:
     from pep.asker import Asker
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_COUNT = 128
 """Questions in one message. Several messages, rather than one, keep PEP and PDP busy at the same time."""
 
+APART_SHARE = 0.25
+"""The share of a question's time that is left, at the least, for asking on its own subject."""
 _QUICK_ATTEMPTS = 2
 """Hedged attempts after each of which the usual time of an answer is waited; later waits double."""
 
@@ -35,11 +37,13 @@ Terms: TypeAlias = tuple[Strategy, float]
 class Route:
     """Where the questions of one scope go."""
 
-    __slots__ = ("announced", "expected_until", "filling", "scope", "subjects")
+    __slots__ = ("announced", "expected_until", "filling", "scope", "shared", "subjects")
 
     def __init__(self, scope: Scope, announced: bool, expected_until: float = 0.0) -> None:
         self.scope = scope
         self.announced = announced
+        self.shared = announced and scope.kind is not Kind.TUPLE
+        """Whether it is not a question's own subject, so that some who could answer may not hear it."""
         self.expected_until = expected_until
         """Until when to keep asking although nobody listens: somebody did a moment ago."""
         self.subjects = {mode: subjects.question(mode, scope) for mode in DECIDING}
@@ -113,9 +117,14 @@ class Batch:
         if left <= 0:
             self._give_up()
             return
+        until_apart = self._until_apart(left)
+        apart = until_apart <= 0
         try:
-            for mode in modes:
-                self._publish(mode, now, left)
+            if apart:
+                self._publish_apart(now, left)
+            else:
+                for mode in modes:
+                    self._publish(mode, now, left)
             self._attempts += 1
             wait = self._next_wait()
         except NotConnected:
@@ -124,21 +133,53 @@ class Batch:
         except BadMessage as error:
             self._split(str(error))
             return
-        self._timer = self._asker.loop.call_later(min(wait, left), self._again)
+        self._timer = self._asker.loop.call_later(min(wait, left if apart else until_apart), self._again)
+
+    def _until_apart(self, left: float) -> float:
+        """Seconds until whoever announced the scope has had its chances; then each question goes on its own subject.
+
+        They are over early if nobody answers, or all are busy or unable.
+        """
+        if not self.route.shared:
+            return left
+        return 0.0 if self._attempts >= len(ESCALATION) else left - self._seconds * APART_SHARE
+
+    def _publish_apart(self, now: float, left: float) -> None:
+        """Ask for each question on its own subject: every replica hears it that serves it, announced or not."""
+        groups: dict[Scope, tuple[list[Request], list[Answer]]] = {}
+        for request, answer in zip(self.requests, self.answers, strict=True):
+            requests, answers = groups.setdefault(own_scope(self._asker.domain, request), ([], []))
+            requests.append(request)
+            answers.append(answer)
+        for scope, (requests, answers) in groups.items():
+            self._ask(subjects.question(Mode.ALL, scope), requests, answers, now, left)
+        self._asked_all = True
 
     def _publish(self, mode: Mode, now: float, left: float) -> None:
-        asker, subject = self._asker, self.route.subjects[mode]
+        subject = self.route.subjects[mode]
+        self._ask(subject, self.requests, self.answers, now, left, self._nobody_listens)
+        self._asked_all = mode is Mode.ALL
+
+    def _ask(
+        self,
+        subject: str,
+        requests: list[Request],
+        asked: list[Answer],
+        now: float,
+        left: float,
+        nobody_listens: Callable[[], None] = lambda: None,
+    ) -> None:
+        asker = self._asker
         asker.sent += 1
         authenticity = asker.authenticity
         if authenticity is None:
-            question = pack(Questions(self.requests, left))
+            question = pack(Questions(requests, left))
         else:
-            question = pack(Questions(self.requests, left, authenticity.asker, asker.sent))
-        asked, requests = self.answers, self.requests
+            question = pack(Questions(requests, left, authenticity.asker, asker.sent))
 
         def take(payload: bytes, nobody: bool) -> None:
             if nobody:
-                self._nobody_listens()
+                nobody_listens()
             elif authenticity is None:
                 self._take(asked, payload, now)
             elif (opened := authenticity.open(subject, question, payload)) is not None:
@@ -149,7 +190,6 @@ class Batch:
         asker.connection.send(subject, question, reply)
         if self._attempts:
             asker.asked_again += len(asked)
-        self._asked_all = mode is Mode.ALL
         if self._reason is Reason.NOT_CONNECTED:
             self._reason = Reason.TIMEOUT
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +15,17 @@ from authz import Request
 from bus.errors import InvalidScope
 from bus.scopes import Kind, Scope, ScopeTable, own_scope, under, widest
 from tests.bus.scopes import scopes
+
+
+@contextlib.contextmanager
+def counting_calls() -> Iterator[Callable[[], int]]:
+    """How many functions are called in a block, as a measure of its work that no other process disturbs."""
+    events: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, argument: events.update([event]))
+    try:
+        yield lambda: events["call"] + events["c_call"]
+    finally:
+        sys.setprofile(None)
 
 
 class TestText:
@@ -98,6 +114,17 @@ class TestContainment:
         assert all(any(k.contains(s) for k in kept) for s in given_scopes)
         assert not any(one.contains(other) for one in kept for other in kept if one is not other)
 
+    def test_the_widest_of_twice_as_many_are_found_in_twice_the_steps(self):
+        def steps(count: int) -> int:
+            several = [
+                Scope.parse(f"{kind}:/{number}/x") for number in range(count) for kind in ("prefix", "object")
+            ]
+            with counting_calls() as calls:
+                assert len(widest(several)) == count
+            return calls()
+
+        assert steps(1000) < 3 * steps(500)
+
     def test_paths_lie_below_by_whole_segments(self):
         assert under("/sales", "/sales")
         assert under("/sales", "/sales/q1")
@@ -157,3 +184,23 @@ class TestTable:
         table.announce([Scope(Kind.OBJECT, "default", "new"), known], now=0.5, ttl=1.0)
         table.expire(now=1.2)
         assert list(table) == [known]  # what is known is still refreshed
+
+    def test_each_announcer_has_room_of_its_own(self):
+        table = ScopeTable(limit=10)
+        many = [Scope(Kind.OBJECT, "default", str(n)) for n in range(100)]
+        table.announce(many, now=0.0, ttl=1.0, announcer=b"greedy")
+        table.announce(many[50:55], now=0.0, ttl=2.0, announcer=b"modest")
+        assert list(table) == [*many[:10], *many[50:55]]
+        table.expire(now=1.0)
+        table.announce(many[60:], now=1.0, ttl=1.0, announcer=b"greedy")
+        assert list(table) == [*many[50:55], *many[60:70]]
+
+    def test_a_scope_lasts_as_long_as_whoever_repeats_it_least_often_says(self):
+        table = ScopeTable()
+        scope = Scope.parse("prefix:/sales")
+        table.announce([scope], now=0.0, ttl=30.0, announcer=b"one of many pages")
+        table.announce([scope], now=1.0, ttl=3.0, announcer=b"the only page")
+        table.expire(now=10.0)
+        assert scope in table
+        table.expire(now=30.0)
+        assert scope not in table

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bus import Connection, Scope
 from bus.messages import Questions, unpack_questions
+from pdp.announcing import Announcer
 from pdp.service import Decider, Replica
 from pep import UNVERIFIED, Enforcer, Strategy
 from tests.waiting import eventually
@@ -18,6 +19,14 @@ async def serving(url: str, decider: Decider, *scopes: str, **options) -> AsyncI
     """A replica with a connection of its own, for the length of a block."""
     served = [Scope.parse(text) for text in scopes or ("domain:default",)]
     async with Connection(url) as connection, Replica(connection, decider, served, **options) as replica:
+        yield replica
+
+
+@contextlib.asynccontextmanager
+async def serving_unannounced(url: str, decider: Decider, *scopes: str, **options) -> AsyncIterator[Replica]:
+    """A replica that says that it is there, and not what it serves."""
+    async with serving(url, decider, *scopes, **options) as replica:
+        replica._announcer = Announcer([], replica.warrant)
         yield replica
 
 

@@ -12,11 +12,12 @@ import pytest
 from authz import Decision, Identity, Reason, Request
 from bus.envelope import pack
 from bus.messages import Announcement
+from bus.scopes import Scope
 from bus.subjects import ANNOUNCE
 from pdp.service import CannotDecide
 from tests.attacker import Attacker
 from tests.deciders import Gated, Readers
-from tests.pep.fabric import serving
+from tests.pep.fabric import asking, serving, serving_unannounced
 from tests.pep.mallory import EVE, PDP, READ, ROOT, Heard, mallory, trusting
 from tests.waiting import eventually
 from tests.warrants import warrant
@@ -34,7 +35,7 @@ class OnlyOnce(Gated):
 @pytest.mark.parametrize("announced", [True, False])
 async def test_nobody_can_end_a_question_by_saying_that_nobody_listens(server, announced):
     once = OnlyOnce()
-    scopes = ["domain:default"] if announced else [f"object:/{n}" for n in range(300)] + ["prefix:/sales"]
+    served = serving if announced else serving_unannounced
     with Attacker(server.url) as socket:
 
         def silence(heard: Heard) -> list[bytes]:
@@ -43,7 +44,7 @@ async def test_nobody_can_end_a_question_by_saying_that_nobody_listens(server, a
             return []
 
         async with (
-            serving(server.url, once, *scopes, warrant=warrant(ROOT, holder=PDP)),
+            served(server.url, once, warrant=warrant(ROOT, holder=PDP)),
             mallory(server.url, silence) as attacker,
             trusting(server.url, PDP) as pep,
         ):
@@ -98,16 +99,48 @@ FALSE = {
 
 @pytest.mark.parametrize("name", FALSE)
 async def test_nobody_leads_questions_to_himself_by_announcing_what_he_may_not(server, name):
-    """The true PDP has too many scopes to announce; whoever is believed to serve them all has the questions alone."""
-    scopes = [f"object:/{number}" for number in range(300)] + ["prefix:/sales"]
+    """The true PDP has not said what it serves; whoever is believed to serve everything has its questions first."""
     async with (
-        serving(server.url, Readers(), *scopes, warrant=warrant(ROOT, holder=PDP)),
+        serving_unannounced(server.url, Readers(), "prefix:/sales", warrant=warrant(ROOT, holder=PDP)),
         mallory(server.url) as attacker,
         trusting(server.url, PDP, deadline=2.0) as pep,
     ):
         attacker.bus.send(ANNOUNCE, pack(FALSE[name](time())))
         await attacker.bus.flush()
         await pep.asker.connection.flush()
+        assert pep.asker.scopes.narrowest("default", READ) is None
+        assert (await pep.check(READ)).allowed
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_pep_knows_every_scope_of_a_pdp_however_many_they_are(server, trusted):
+    scopes = [f"object:/tenants/{number}" for number in range(5_000)]
+    pep_of = trusting(server.url, PDP) if trusted else asking(server.url)
+    async with (
+        serving(server.url, Readers(), *scopes, warrant=warrant(ROOT, "/tenants/*", PDP)),
+        pep_of as pep,
+    ):
+        await eventually(lambda: len(pep.asker.scopes) == 5_000)
+        assert (await pep.check("ann", "/tenants/4999", "read")).allowed
+
+
+async def test_no_pdp_can_take_the_room_for_the_scopes_of_another(server, monkeypatch):
+    monkeypatch.setattr("bus.scopes.MAX_SCOPES", 100)
+    greedy = warrant(ROOT, "/hr/*", CLERK)
+    async with (
+        mallory(server.url) as attacker,
+        trusting(server.url) as pep,
+        serving(server.url, Readers(), "prefix:/sales", warrant=warrant(ROOT, "/sales/*", PDP)),
+    ):
+        await eventually(lambda: pep.asker.scopes.narrowest("default", READ))
+        for page in range(20):
+            scopes = [f"object:/hr/{page}/{number}" for number in range(50)]
+            attacker.bus.send(ANNOUNCE, pack(greedy.announcement(scopes, 60.0, time())))
+        await attacker.bus.flush()
+        await eventually(lambda: len(pep.asker.scopes) > 100)
+        await pep.asker.connection.flush()
+        assert len(pep.asker.scopes) == 101
+        assert pep.asker.scopes.narrowest("default", READ) == Scope.parse("prefix:/sales")
         assert (await pep.check(READ)).allowed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -14,11 +14,12 @@ from bus.envelope import MAX_BYTES, pack
 from bus.messages import Answers, unpack_questions
 from bus.scopes import Scope
 from bus.subjects import QUEUE, Mode, interest, question
+from pdp.service import CannotDecide
 from pep import Enforcer, Strategy
 from pep.batch import MAX_COUNT
 from tests.attacker import Attacker
 from tests.deciders import Gated, Readers
-from tests.pep.fabric import asking, serving, wiretap
+from tests.pep.fabric import asking, serving, serving_unannounced, wiretap
 from tests.waiting import eventually
 
 YES = Decision(True, policies=("readers",))
@@ -318,6 +319,56 @@ class TestScopesThatVanish:
         async with asking(server.url, deadline=60.0) as pep:
             pep.asker.scopes.announce([Scope.parse(DOMAIN)], 0.0, float("inf"))
             assert (await pep.check("alice", "/1", "read")).reason is Reason.NO_PDP
+
+
+class Unable(Readers):
+    """Has nothing to decide by."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__()
+        self.reason = reason
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        raise CannotDecide("not here", self.reason)
+
+
+class TestNarrowerScopes:
+    """A wide scope is announced by somebody who is of no help; a narrower one by nobody."""
+
+    @pytest.mark.parametrize("strategy", list(Strategy))
+    @pytest.mark.parametrize("trouble", ["silent", Reason.BUSY, Reason.STALE])
+    async def test_whoever_serves_a_question_is_asked_in_the_end(self, server, trouble, strategy):
+        wide = Gated() if trouble == "silent" else Unable(trouble)
+        narrow = [f"object:/sales/{n}" for n in range(5)]
+        async with (
+            serving(server.url, wide),
+            serving_unannounced(server.url, Readers(), *narrow),
+            asking(server.url, DOMAIN, strategy=strategy) as pep,
+        ):
+            questions = [("alice", f"/sales/{n}", "read") for n in range(5)]
+            assert await pep.check_many(questions) == [YES] * 5
+            assert nothing_is_left(pep)
+            if isinstance(wide, Gated):
+                wide.gate.set()
+
+    async def test_also_if_answers_usually_take_longer_than_there_is_time(self, server):
+        wide = Gated()
+        async with (
+            serving(server.url, wide),
+            serving_unannounced(server.url, Readers(), "object:/x"),
+            asking(server.url, DOMAIN, patient=True, deadline=3.0) as pep,
+        ):
+            assert await pep.check("alice", "/x", "read") == YES
+            wide.gate.set()
+
+    async def test_a_question_that_is_answered_in_time_is_not_asked_there(self, server):
+        async with (
+            serving(server.url, Readers()),
+            wiretap(server.url) as tap,
+            asking(server.url, DOMAIN, patient=True) as pep,
+        ):
+            await pep.check("alice", "/x", "read")
+            assert await tap.subjects(pep) == [question(Mode.ANY, Scope.parse(DOMAIN))]
 
 
 class TestCancellation:
