@@ -175,3 +175,15 @@ async def test_giving_up_a_flush_costs_no_connection(own_server: NatsServer):
         await bus.flush()
         await bus.flush()
         assert bus.reconnects == 0
+
+
+async def test_many_subscriptions_are_written_together(bus):
+    """And each is heard, also those after which nothing was flushed."""
+    heard = []
+    for number in range(500):
+        await bus.listen(f"many.{number}", lambda subject, *_: heard.append(subject))
+    assert bus._client._flush_queue.qsize() <= 1
+    await bus.flush()
+    for number in range(500):
+        bus.send(f"many.{number}", b"")
+    await eventually(lambda: heard == [f"many.{number}" for number in range(500)])
