@@ -35,7 +35,7 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 test: lint ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
-cluster: $(VENV)/full ## run the jobs on Sparks of their own: a cluster of several processes, of which some are killed
+cluster: $(VENV)/full ## run the jobs on a Spark cluster whose processes are killed, and restart a server twenty times
 	$(BIN)/python -m pytest -m cluster
 
 bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performance.md

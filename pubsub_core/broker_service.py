@@ -15,6 +15,7 @@ from authz.spki import Notice
 from bus.connection import Connection
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.link import connect
+from bus.probes import Probes
 from bus.revocations import RevocationFeed
 from bus.tasks import in_background
 from pep import UNVERIFIED, Enforcer
@@ -109,9 +110,10 @@ class BrokerService:
         self._door = Door(bus, self.broker, self._calls, self.links, self._pages)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
-        self._probe = ""
-        self.probed_at = 0.0
-        """When a message last went to the bus and back, by the monotonic clock."""
+        asking = pep.asker.connection
+        ways = [(asking, home), (home, asking), *([(bus, bus)] if bus is not home else [])]
+        self.probes = Probes(ways)
+        """Whether what is sent on each of its connections is heard on the others to the same server."""
         self._types_news = asyncio.Event()
         self._revocations = RevocationFeed(bus, self._revoke)
         self._looked_at_types = monotonic()
@@ -167,7 +169,7 @@ class BrokerService:
         for work in (self._tick, self._keep_pace, self._follow_types, self._follow_revocations):
             in_background(stack, work)
         stack.callback(self.links.leave)
-        self.probed_at = monotonic()
+        stack.callback(self.probes.end)
 
     async def _record(self, stack: contextlib.AsyncExitStack, history: HistorySetting) -> None:
         """Keep what is published from now on."""
@@ -213,18 +215,9 @@ class BrokerService:
                     self.broker.close(session, f"`{name}` is no longer delivered here, since {problem}")
                     break
 
-    @property
-    def connected(self) -> bool:
-        return self._bus.ready and self._home.ready
-
-    def _on_probe(self) -> None:
-        self.probed_at = monotonic()
-
     async def _tick(self) -> None:
-        self._probe = self._bus.expect(lambda *_: self._on_probe())
         while True:
-            with contextlib.suppress(NotConnected):
-                self._bus.send(self._probe, b"")
+            self.probes.send()
             self.links.tick()
             self._heard.add(self.web.heard)
             now = time()

@@ -9,9 +9,9 @@ from time import monotonic
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pubsub_core.broker_service import TICK_SECONDS, BrokerService
+from bus.probes import SILENT_SECONDS
+from pubsub_core.broker_service import BrokerService
 
-STALE_SECONDS = 3 * TICK_SECONDS
 _EVENTS = {
     "published": "Events taken from clients.",
     "delivered": "Events sent to clients.",
@@ -32,12 +32,12 @@ class BrokerVitals:
     service: BrokerService
 
     def live(self) -> bool:
-        """Whether a message went through the bus and back lately."""
-        return monotonic() - self.service.probed_at < STALE_SECONDS
+        """Whether a message went out on each of its connections and came back on the other, lately."""
+        return monotonic() - self.service.probes.heard_at < SILENT_SECONDS
 
     def ready(self) -> bool:
         """Whether events go through it: it is connected, and not held because of policies it does not have."""
-        return self.live() and self.service.connected and not self.service.broker.held
+        return self.live() and self.service.probes.connected and not self.service.broker.held
 
 
 class BrokerMetrics(Collector):

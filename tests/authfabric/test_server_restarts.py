@@ -140,6 +140,7 @@ async def test_events_flow_both_ways_and_keys_are_given_again_after_a_restart_of
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(1200)
 async def test_twenty_restarts_of_the_server_leave_no_connection_stuck(files, monkeypatch):
     async with country(monkeypatch) as made:
         await restarts(made, 20)

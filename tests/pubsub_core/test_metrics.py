@@ -11,12 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bus.health_server import serve_vitals
+from bus.probes import SILENT_SECONDS
 from pubsub_core import metrics
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.metrics import BrokerMetrics, BrokerVitals
 from pubsub_core.type_edit import find
 from tests.pubsub_core.town import NEWS, rule, take, wanted
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:
@@ -84,7 +85,31 @@ async def test_a_broker_is_ready_while_events_go_through_it(place, monkeypatch):
         north.broker.hold()
         assert await answers() == [200, 503]
         north.broker.release()
-        before = north.probed_at
-        await eventually(lambda: north.probed_at > before)
-        monkeypatch.setattr(metrics, "monotonic", lambda: monotonic() + metrics.STALE_SECONDS + 60)
+        before = north.probes.heard_at
+        await eventually(lambda: north.probes.heard_at > before)
+        monkeypatch.setattr(metrics, "monotonic", lambda: monotonic() + SILENT_SECONDS + 60)
         assert await answers() == [503, 503]
+
+
+@pytest.mark.parametrize("deaf", [0, 1])
+async def test_a_broker_is_not_ready_while_one_of_its_connections_hears_nothing(place, deaf, caplog):
+    """The server answers its pings, and it says that it is connected; what is sent to it does not arrive."""
+    north = await place.broker("north")
+    both = north._rights._pep.asker.connection, north._home
+    assert both[0] is not both[1]
+    (listening,) = [each for each in both[deaf]._subscriptions if each.subject.startswith(both[deaf]._inbox)]
+    with serve_vitals(BrokerVitals(north), [], 0) as port:
+        await answer(port, 200)
+        await both[deaf]._client.unlisten(listening.number)
+        await answer(port, 503)
+        assert all(each.ready for each in both)
+        await both[deaf].renew()
+        await answer(port, 200)
+    assert "does not come back" in caplog.text
+
+
+async def answer(port: int, status: int) -> None:
+    """Return when the broker says so of its readiness."""
+    async with asyncio.timeout(PATIENCE):
+        while (await asyncio.to_thread(fetch, port, "/readyz"))[0] != status:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
