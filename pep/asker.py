@@ -156,7 +156,12 @@ class Asker:
             Reason.BUSY: f"every PDP that serves `{thing}` was too busy for {seconds:g} s",
             Reason.NOT_CONNECTED: f"not connected to `{self.connection.address}`",
         }
-        return Decision(False, reason, detail=problem or words[reason] + self._unread())
+        return Decision(False, reason, detail=problem or words[reason] + self._unread() + self._clocks())
+
+    def _clocks(self) -> str:
+        """Whose clock is wrong, if somebody's is."""
+        wrong = "" if self.authenticity is None else self.authenticity.clocks.problem
+        return f"; {wrong}" if wrong else ""
 
     def _unread(self) -> str:
         """Why nobody new is believed, if that is so."""

@@ -6,6 +6,7 @@ open, and the true answer is taken when it comes.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
 from collections import Counter
@@ -25,6 +26,7 @@ from bus.authentic import unwrap
 from bus.envelope import MAX_BYTES
 from bus.messages import Announcement
 from bus.scopes import Kind, Scope, parse_scopes
+from pep.clocks import SKEW_SECONDS, Clocks
 
 if TYPE_CHECKING:
     from pep.revocation_watch import RevocationWatch
@@ -33,9 +35,6 @@ ALARM_SECONDS = 10.0
 """How long after a line in the log about refused answers there is none."""
 ASK_SECONDS = 0.05
 """How long after asking who is there it is not asked again."""
-
-SKEW_SECONDS = 60.0
-"""How old an announcement may be, clocks included: one that is repeated leads questions astray for no longer."""
 
 MAX_VERIFIED = MAX_BYTES
 """The most scopes of announcements that are remembered as verified: more than any one announcement can have."""
@@ -64,7 +63,11 @@ class Authenticity:
 
     def __init__(self, roots: Iterable[PublicKey], ask_who: Callable[[], None]) -> None:
         """`ask_who` has the replicas introduce themselves."""
-        self.deciders = Deciders(roots, follow=self._follow)
+        trusted = tuple(roots)
+        self.deciders = Deciders(trusted, follow=self._follow)
+        self._at_their_time = Deciders(trusted)
+        """Who would be believed if its own clock were right: this tells a wrong clock from a wrong key, and no more."""
+        self.clocks = Clocks()
         self.watch: RevocationWatch | None = None
         """What knows what was revoked; without it nobody is introduced."""
         self.ask_who = ask_who
@@ -125,8 +128,10 @@ class Authenticity:
 
     def announced(self, announcement: Announcement) -> tuple[bytes, list[Scope]] | None:
         """Who announces, and of the scopes those that it may decide; None if it is no decider, or not of now."""
+        now = time()
         decider = self.introduce(announcement.introduction)
         if decider is None:
+            self._suspect_clock(announcement, now)
             return None
         key = decider.key.raw
         known = self._announced.get((key, announcement.signature))
@@ -138,10 +143,20 @@ class Authenticity:
                 return None
             known = announcement, _served(decider, announcement.scopes)
             self._announced[key, announcement.signature] = known
-        if abs(time() - announcement.at) > SKEW_SECONDS:
+        self.clocks.hear(decider.key, announcement.at, now)
+        if abs(now - announcement.at) > SKEW_SECONDS:
             self.refused_announcements += 1
             return None
         return key, known[1]
+
+    def _suspect_clock(self, announcement: Announcement, now: float) -> None:
+        """Find out whether somebody is not believed since its clock, or this one, is wrong."""
+        if abs(now - announcement.at) <= SKEW_SECONDS:
+            return
+        with contextlib.suppress(AuthFabricError):
+            key = self._at_their_time.introduce(announcement.introduction, announcement.at).key
+            key.verify(announcement.signature, announcement.signed())
+            self.clocks.hear(key, announcement.at, now)
 
     @property
     def unread(self) -> list[str]:

@@ -55,6 +55,14 @@ class EnforcerMetrics(Collector):
             "Whether what was revoked cannot be read, so that no new PDP is believed.",
             bool(authenticity.unread),
         )
+        skews = GaugeMetricFamily(
+            "authfabric_pep_clock_skew_seconds",
+            "Seconds by which a PDP's clock is ahead of this one, where that is too much.",
+            labels=["pdp"],
+        )
+        for key, ahead in authenticity.clocks.skews.items():
+            skews.add_metric([str(key)], ahead)
+        yield skews
         known = len(authenticity.deciders)
         yield GaugeMetricFamily("authfabric_pep_deciders", "PDPs known and trusted.", known)
 

@@ -24,6 +24,7 @@ from bus.errors import ReplyTimeout
 from bus.link import connect
 from bus.server import find_binary
 from pep import UNVERIFIED, Enforcer, NobodyTrusted
+from pep.clocks import SKEW_SECONDS
 from pep.trust_store import TRUST_VARIABLE, Trust, configured_keys
 
 SLOW_MS = 20.0
@@ -110,7 +111,7 @@ async def _bus(url: str, probes: int) -> list[Finding]:
         async with Enforcer.connect(
             url, name="doctor", connect_seconds=CONNECT_SECONDS, trust=trust, recycling=None
         ) as pep:
-            return [*findings, await _replicas(pep), await _decision(pep)]
+            return [*findings, await _replicas(pep), await _decision(pep), *_clocks(pep)]
     except AuthFabricError as error:
         return [Finding("connection", False, str(error), START)]
 
@@ -155,6 +156,15 @@ async def _replicas(pep: Enforcer) -> Finding:
     return Finding(
         "PDP replicas", False, "none announced itself", "start some: `authfabric pdp serve --policies DIR`"
     )
+
+
+def _clocks(pep: Enforcer) -> list[Finding]:
+    """How the clocks of replicas are, as their signed announcements tell."""
+    if pep.asker.authenticity is None:
+        return []
+    if problem := pep.asker.authenticity.clocks.problem:
+        return [Finding("clocks", False, problem, "set the clocks of all machines by NTP")]
+    return [Finding("clocks", True, f"all within {SKEW_SECONDS:g} s")]
 
 
 async def _decision(pep: Enforcer) -> Finding:

@@ -16,6 +16,7 @@ from bus.address import URL_VARIABLE, configured_url
 from bus.client import GuardedClient
 from bus.credentials import Credentials, connection_key
 from bus.errors import BadMessage
+from bus.process import signal_process
 from bus.server import free_ports
 from tests.attacker import Attacker
 from tests.waiting import eventually
@@ -387,3 +388,11 @@ def test_the_environment_names_an_external_server(monkeypatch):
     assert configured_url() == "nats://elsewhere:4222"
     monkeypatch.setenv(URL_VARIABLE, "")
     assert configured_url() is None
+
+
+async def test_interest_is_dropped_without_an_error_while_the_server_dies(own_server):
+    async with Connection(own_server.url) as bus:
+        several = [await bus.listen(f"af.test.{n}", lambda *_: None) for n in range(2)]
+        await bus.flush()
+        signal_process(own_server.pid, signal.SIGKILL)
+        await bus.cancel(several)
