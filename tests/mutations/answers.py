@@ -187,7 +187,7 @@ AUTHORITY = [
         Edit(
             "authz/deciders.py",
             "        self._revocations.accept(notice)\n",
-            "        if len(self._revocations.revoked) < self._most:\n"
+            "        if len(self._revocations.lists) < self._most:\n"
             "            self._revocations.accept(notice)\n",
         ),
     ),
