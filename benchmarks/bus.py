@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class ReplicaProcess:
-    """A `benchmarks.replica` process and its command pipe."""
+    """A `benchmarks.replica` process, of one replica or several, and its command pipe."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -48,7 +48,7 @@ class ReplicaProcess:
         self._replies = process.stdout
 
     @classmethod
-    async def start(cls, url: str, *scopes: str, root: bytes = b"") -> ReplicaProcess:
+    async def start(cls, url: str, *scopes: str, root: bytes = b"", count: int = 1) -> ReplicaProcess:
         replica = cls(
             await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -56,6 +56,7 @@ class ReplicaProcess:
                 "benchmarks.replica",
                 url,
                 root.hex(),
+                str(count),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )

@@ -1,4 +1,4 @@
-"""A process for the bus benchmark: a PDP replica, and beside it a plain nats-py echo for comparison.
+"""A process for the bus benchmark: a PDP replica, or several, and beside it a plain nats-py echo for comparison.
 
 It reads its scopes from standard input, one a line up to an empty one, says `ready`, and answers every further
 line with the number of questions it has decided, until the input ends. With the seed of a root's key, that root
@@ -8,6 +8,7 @@ empowers it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from time import time
@@ -29,9 +30,9 @@ from pdp.warrant import Warrant
 READERS = ["alice", *(f"reader{n}" for n in range(99))]
 
 
-def engine() -> Engine:
+def policies() -> str:
     """A hundred policies: each reader may read everything."""
-    policies = [
+    each = [
         {
             "uid": f"{name}-reads",
             "effect": "allow",
@@ -40,14 +41,21 @@ def engine() -> Engine:
         }
         for name in READERS
     ]
-    return Engine([AbacSource(read_policies(json.dumps(policies)), Algorithm.DENY_OVERRIDES)])
+    return json.dumps(each)
 
 
-async def serve(url: str, seed: str = "") -> None:
+def engine() -> Engine:
+    return Engine([AbacSource(read_policies(policies()), Algorithm.DENY_OVERRIDES)])
+
+
+def warrant(seed: str) -> Warrant | None:
+    if not seed:
+        return None
     holder = Identity.generate()
-    warrant = (
-        Warrant(holder, [empower(holder, Identity.from_seed(bytes.fromhex(seed)))], time()) if seed else None
-    )
+    return Warrant(holder, [empower(holder, Identity.from_seed(bytes.fromhex(seed)))], time())
+
+
+async def serve(url: str, seed: str = "", count: str = "1") -> None:
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(commands), sys.stdin
@@ -62,10 +70,15 @@ async def serve(url: str, seed: str = "") -> None:
     raw = await nats.connect(url)
     await raw.subscribe("raw", cb=echo)
     await raw.flush()
-    async with Connection(url) as bus, Replica(bus, engine(), scopes, warrant=warrant) as replica:
+    async with contextlib.AsyncExitStack() as stack:
+        replicas = list[Replica]()
+        for _ in range(int(count)):
+            bus = await stack.enter_async_context(Connection(url))
+            replica = Replica(bus, engine(), scopes, warrant=warrant(seed))
+            replicas.append(await stack.enter_async_context(replica))
         print("ready", flush=True)
         while await commands.readline():
-            print(replica.answered, flush=True)
+            print(sum(replica.answered for replica in replicas), flush=True)
     await raw.close()
 
 

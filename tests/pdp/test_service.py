@@ -367,6 +367,24 @@ class TestScopes:
             own = Scope(Kind.TUPLE, "default", "/x/7", "alice", "read")
             assert (await ask(bus, READ, subject=question(Mode.ANY, own))).in_order() == [YES]
 
+    async def test_while_it_cannot_decide_it_announces_nothing(self, server, bus):
+        able, heard = False, []
+        inbox = bus.expect(lambda payload, nobody: heard.append(unpack_announcement(payload)))
+        await bus.listen(ANNOUNCE, lambda s, r, payload, h: heard.append(unpack_announcement(payload)))
+        await bus.flush()
+        scopes = [Scope.parse("prefix:/sales")]
+        async with (
+            Connection(server.url) as connection,
+            Replica(connection, Readers(), scopes, able=lambda: able) as running,
+        ):
+            bus.send(WHO, b"", inbox)
+            await bus.flush()
+            await running.connection.flush()
+            await bus.flush()
+            assert not heard
+            able = True
+            await eventually(lambda: heard)
+
     async def test_a_scope_too_long_to_serve_is_refused_and_leaves_nothing_running(self, bus):
         before = asyncio.all_tasks()
         with pytest.raises(InvalidScope):
