@@ -8,6 +8,7 @@ from time import time
 
 import pytest
 
+from pep.trust_store import UNVERIFIED
 from pubsub_core.errors import ReplayIncomplete
 from pubsub_core.known_store import KnownBrokers
 from pubsub_core.past_service import Pages
@@ -62,7 +63,7 @@ async def test_a_broker_that_is_heard_before_it_is_vouched_for_is_waited_for(pla
         unknown.setattr(Web, "trusts", lambda *_: False)
         service = await place.broker("auditor", known=known)
         await eventually(lambda: met in service.broker.peers)
-        auditor = await place.client("auditor", "auditor")
+        auditor = await place.client("auditor", "auditor", trust=UNVERIFIED)
         replayed = await auditor.replay(kind.name)
         await asyncio.wait_for(asked.wait(), 60)
     assert [each["amount"] async for each in replayed] == list(range(10))

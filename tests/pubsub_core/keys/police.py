@@ -58,6 +58,8 @@ class Network:
         stack.push_async_callback(self._managing.aclose)
         self.capabilities: dict[str, Certificate] = {}
         """Those of the brokers, by their names."""
+        self.names = ((NAME, self.pito.public),)
+        """Whose the type is, to brokers that do not send its owner's heartbeats."""
         self.town = Town(server, bus, stack, home._folder)
         self.town.domain, self.town.key = home.domain, home.key
 
@@ -92,6 +94,7 @@ class Network:
             network=NETWORK,
             home=home,
             owner_keys=(self.pito,) if name == "met" else (),
+            names=self.names,
             **more,
         )
 

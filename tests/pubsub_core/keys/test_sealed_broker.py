@@ -242,7 +242,9 @@ async def test_a_broker_that_was_not_told_that_a_type_is_sealed_sends_nothing_of
     seen: list[bytes] = []
     await network.bus.listen(">", lambda subject, reply, data, head: seen.append(data))
     await started(network)
-    plain = await network.town.broker("plain", network=NETWORK, home=network._home.server.url)
+    plain = await network.town.broker(
+        "plain", network=NETWORK, home=network._home.server.url, names=network.names
+    )
     billing = await network.town.client("billing", "ccs")
     await billing.subscriber(NAME)
     await eventually(lambda: network.kind.version in plain.catalogue)
@@ -308,7 +310,9 @@ async def test_clients_of_a_broker_that_was_refused_the_keys_are_told_and_get_no
 
 async def test_clients_of_a_broker_that_asks_for_no_keys_are_told(network, caplog):
     await network.begin()
-    plain = await network.town.broker("plain", network=NETWORK, home=network._home.server.url)
+    plain = await network.town.broker(
+        "plain", network=NETWORK, home=network._home.server.url, names=network.names
+    )
     await eventually(lambda: network.kind.version in plain.catalogue)
     subscriber = await (await network.town.client("billing", "plain")).subscriber(NAME)
     await network.broker("met")
@@ -328,7 +332,9 @@ async def test_a_broker_that_asks_for_no_keys_delivers_what_is_in_clear(network)
     network.plan = Plan.each([network.ids["numberplate"], network.ids["location"]])
     await network.begin()
     met = await network.broker("met")
-    plain = await network.town.broker("plain", network=NETWORK, home=network._home.server.url)
+    plain = await network.town.broker(
+        "plain", network=NETWORK, home=network._home.server.url, names=network.names
+    )
     await eventually(lambda: network.kind.version in plain.catalogue and met.sealing.vault.ring.groups)
     camera, reader = await network.town.client("camera", "met"), await network.town.client("billing", "plain")
     subscriber, plates = await reader.subscriber(NAME), await camera.publisher(NAME)
@@ -363,7 +369,7 @@ async def test_what_a_stranger_on_the_line_sends_once_more_is_not_taken_again(ne
 
 async def test_a_type_that_comes_to_be_sealed_while_brokers_run_is_in_clear_no_more(network):
     await network.publish_type()
-    plain = {"network": NETWORK, "home": network._home.server.url}
+    plain = {"network": NETWORK, "home": network._home.server.url, "names": network.names}
     seen: list[bytes] = []
     async with (
         network.town.running("met", **plain, owner_keys=(network.pito,)) as met,
