@@ -54,8 +54,8 @@ class ProviderMetrics(Collector):
             "authfabric_provider_failures", "Questions that were not answered.", labels=["provider"]
         )
         behind = GaugeMetricFamily(
-            "authfabric_provider_behind",
-            "Whether a file could not be read and its last contents are in force.",
+            "authfabric_provider_unreadable",
+            "Whether a file cannot be read, so that what it says is unavailable.",
             labels=["provider"],
         )
         for each in self._providers:

@@ -52,7 +52,7 @@ class _Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FileProvider:
     """`subjects`, `objects` and `actions` with attributes by id, and the `context`, in YAML or JSON.
 
-    A file that cannot be read any more keeps its last contents in force: the log and `problem` say so.
+    What a file says that is broken or gone is unavailable: the log and `problem` say why.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class FileProvider:
         self.name = str(path)
         self.provides = provides
         self.problem = ""
-        """Why the file as it is now is not in force; empty if it is."""
+        """Why the file cannot be read; empty if it can."""
         self._path = path
         self._clock = clock
         self._lifetime = lifetime
@@ -116,10 +116,11 @@ class FileProvider:
         finally:
             self._reading = None
         if problem and problem != self.problem:
-            kept = "its last contents stay in force" if self._contents is not None else "it was never read"
-            _log.error("the attribute file `%s` cannot be read, and %s: %s", self.name, kept, problem)
+            _log.error("the attribute file `%s` cannot be read: %s", self.name, problem)
         elif self.problem and not problem:
             _log.warning("the attribute file `%s` is read again", self.name)
+        if problem:  # fail closed: what it said may have been taken back
+            self._contents = None
         self.problem, self._seen = problem, stamp
 
 

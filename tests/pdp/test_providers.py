@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from functools import partial
 
 import pytest
 
@@ -19,7 +18,7 @@ from pdp.provider_reader import FileText, ServiceText, read_providers
 from pdp.provider_service import BusProvider
 from pdp.provider_store import BEHIND_SECONDS, FileProvider
 from pdp.providers import PAUSE_SECONDS, Known, ProviderFailed, Remembering
-from tests.waiting import eventually, once_it_works
+from tests.waiting import once_it_works
 
 DEPARTMENT = Path("subject", ("department",))
 SERVICE, EVE = Identity.generate(), Identity.generate()
@@ -145,9 +144,9 @@ async def test_what_is_said_to_have_changed_is_asked_anew_and_no_older_answer_is
     assert table.asked == [["ann", "bob"], ["ann"], ["ann"]]
 
 
-def _behind(memory: Remembering) -> dict[str, float]:
+def _unreadable(memory: Remembering) -> dict[str, float]:
     metrics = {each.name: each for each in ProviderMetrics([memory]).collect()}
-    return {each.labels["provider"]: each.value for each in metrics["authfabric_provider_behind"].samples}
+    return {each.labels["provider"]: each.value for each in metrics["authfabric_provider_unreadable"].samples}
 
 
 class TestFile:
@@ -195,32 +194,28 @@ class TestFile:
         assert memory.failures == 0
 
     @pytest.mark.parametrize("text", ["people: {}", "subjects: [ann]", "{", None])
-    async def test_a_file_that_breaks_keeps_its_last_contents_and_says_so(
-        self, tmp_path, clock, text, caplog
-    ):
+    async def test_a_file_that_breaks_is_unavailable_until_it_is_mended(self, tmp_path, clock, text, caplog):
         file = tmp_path / "people.yaml"
         file.write_text(self.TEXT % "a")
         memory = Remembering(FileProvider(file, frozenset({DEPARTMENT}), clock, 60.0), clock, 20.0, 60.0)
         await memory.look_up("subject", ["ann"])
-        assert _behind(memory) == {str(file): 0.0}
+        assert _unreadable(memory) == {str(file): 0.0}
         file.unlink() if text is None else file.write_text(text)
-        clock.now += 60
 
-        async def look_up(department: str, seconds: float) -> None:
-            clock.now += BEHIND_SECONDS
-            found = (await memory.look_up("subject", ["ann"]))["ann"]
-            assert found == Known({"department": department}, clock.now + seconds)
+        async def fails() -> None:
+            clock.now += 60
+            with pytest.raises(ProviderFailed):
+                await memory.look_up("subject", ["ann"])
 
-        for _ in range(3):
-            await look_up("a", BEHIND_SECONDS)
-        await eventually(lambda: _behind(memory) == {str(file): 1.0})
-        assert memory.failures == 0
+        await once_it_works(fails, pytest.fail.Exception)  # until that was noticed, the old contents count
+        assert _unreadable(memory) == {str(file): 1.0}
         assert [each.getMessage().partition(":")[0] for each in caplog.records] == [
-            f"the attribute file `{file}` cannot be read, and its last contents stay in force"
+            f"the attribute file `{file}` cannot be read"
         ]
         file.write_text(self.TEXT % "mended")
-        await once_it_works(partial(look_up, "mended", 60), AssertionError)
-        assert _behind(memory) == {str(file): 0.0}
+        clock.now += 60
+        assert (await memory.look_up("subject", ["ann"]))["ann"].attributes == {"department": "mended"}
+        assert _unreadable(memory) == {str(file): 0.0}
 
     @pytest.mark.parametrize("text", ["people: {}", "subjects: [ann]", "{", None])
     async def test_a_file_that_cannot_be_read_is_a_failure(self, tmp_path, clock, text):
