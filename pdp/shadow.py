@@ -10,6 +10,7 @@ from authz import Decision, Request
 from pdp import reference
 from pdp.abac.oracle import Oracle, OracleError
 from pdp.abac.policy import Algorithm
+from pdp.abac.reader import read_policy
 from pdp.abac.source import AbacSource
 from pdp.policy_set import PolicySet
 from pdp.source import Effect, PolicySource
@@ -35,12 +36,15 @@ class Judge:
     def __init__(self, policies: PolicySet) -> None:
         algorithm = policies.manifest.algorithm
         others = [each for each in policies.sources() if not isinstance(each, AbacSource)]
-        self._abac = reference.Reference(policies.policies, algorithm)
+        abac = reference.Reference(policies.policies, algorithm)
         rules = reference.Reference(policies.interaction.policies, Algorithm.ALLOW_OVERRIDES, "rules")
-        self._sources: list[PolicySource] = [self._abac, rules, *others]
+        self._sources: list[PolicySource] = [abac, rules, *others]
         self._oracle: Oracle | None = None
         try:
             self._oracle = Oracle(policies.written(), algorithm)
+            # What is different on purpose is no divergence: docs/design/py-abac-differences.md.
+            meant = [read_policy(each, as_py_abac=True) for each in policies.written()]
+            self._as_py_abac = reference.Reference(meant, algorithm)
         except OracleError as error:
             _log.warning(
                 "py-abac cannot read these policies, so they are compared with the reference only: %s", error
@@ -57,5 +61,5 @@ class Judge:
             allowed = self._oracle.allows(request)
         except OracleError:
             return  # where py-abac breaks down it says nothing about what is right
-        if allowed is not (self._abac.judge(request).effect is Effect.ALLOW):
+        if allowed is not (self._as_py_abac.judge(request).effect is Effect.ALLOW):
             yield Divergence("py-abac", request, decision, Decision(allowed, epoch=decision.epoch))

@@ -39,7 +39,7 @@ def test_the_page_about_policies(tmp_path, monkeypatch):
 
 def test_the_page_about_events(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run_examples(CONCEPTS / "events.md", tmp_path) == 8
+    assert run_examples(CONCEPTS / "events.md", tmp_path) == 11
 
 
 @pytest.mark.parametrize(("page", "examples"), [("bundles.md", 6), ("search.md", 5)])

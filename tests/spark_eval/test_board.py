@@ -13,7 +13,7 @@ from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.source import AbacSource
 from pdp.engine import Engine
 from pdp.source import Effect
-from sdp_cache.snapshot import Ruling, Snapshot
+from sdp_cache.snapshot import Origin, Ruling, Snapshot
 from sdp_cache.snapshot_writer import write_snapshot
 from spark_eval import masks, relation, snapshots
 from spark_eval.board import Board, turn
@@ -107,10 +107,11 @@ def test_the_snapshot_says_the_same_to_caches(policies, algorithm, some, more, m
         [each.id for each in world.objects],
         [each.id for each in ACTIONS],
     )
+    origin = Origin("default", 7, "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshots, "MAX_ROWS", most)
-        computed = precomputation(world.plan, people, world.side, world.classes, 7)
-    snapshot = Snapshot.open(write_snapshot(computed, SIGNER), [SIGNER.public], 7)
+        computed = precomputation(world.plan, people, world.side, world.classes, origin)
+    snapshot = Snapshot.open(write_snapshot(computed, SIGNER), [SIGNER.public], origin)
     for subject, permission, case, decisions in world.cases():
         found, matched = snapshot.lookup(*(each.id for each in case))
         assert agrees(found, decisions)
