@@ -112,9 +112,6 @@ def _policies(policies: PolicySet) -> Iterator[_Remark]:
 
 def _negative(gap: Gap) -> _Remark:
     name = gap.policy.id
-    if gap.undenied:
-        text = f"`{name}` does not deny where {_or(gap.undenied)} is missing: deny that too, by `NotExists`"
-        return _Remark(Kind.SKIPS_MISSING, name, text, gap.undenied[0])
     text = (
         f"`{name}` does not apply where {_or(gap.about)} is missing or of another type:"
         " in py-abac its negative conditions are true there"

@@ -35,8 +35,6 @@ class Kind(enum.StrEnum):
     """A rule does not fit the type it is about."""
     ALLOWS_EVERYTHING = "allows-everything"
     """It allows every action on every object to every subject."""
-    SKIPS_MISSING = "skips-missing"
-    """It does not deny where an attribute is missing, since it is decided by a negative condition."""
     ROLES_AS_TEXT = "roles-as-text"
     """It compares roles without their seniority and parameters."""
     NEGATIVE = "negative"
@@ -50,7 +48,6 @@ WARNINGS = frozenset(
         Kind.REDUNDANT,
         Kind.DUPLICATE,
         Kind.ALLOWS_EVERYTHING,
-        Kind.SKIPS_MISSING,
         Kind.ROLES_AS_TEXT,
     }
 )

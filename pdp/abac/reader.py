@@ -112,7 +112,9 @@ class _Problem(Exception):
 def _policy(value: object, place: Place, as_py_abac: bool) -> Policy:
     text = _convert(value, _PolicyText, place)
     terms = [_target(name, getattr(text.targets, f"{name}_id")) for name in ("subject", "resource", "action")]
-    terms += [_rule(name, getattr(text.rules, name), (*place, "rules", name), as_py_abac) for name in ROOTS]
+    # Fail closed: of what is missing, negative conditions are false in an allow, and true in a deny, as in py-abac.
+    loose = as_py_abac or text.effect is Effect.DENY
+    terms += [_rule(name, getattr(text.rules, name), (*place, "rules", name), loose) for name in ROOTS]
     condition = And(tuple(conjuncts(And(tuple(terms)))))
     if depth(condition) > MAX_DEPTH:
         raise _Problem(
