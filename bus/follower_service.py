@@ -169,7 +169,9 @@ class ReleaseFollower(ABC):
         newest = look.newest.released if look.newest is not None else None
         if latest is None or (newest is not None and newest.hash == latest.hash):
             return ""
-        help_ = "if that is meant, start this member anew; else `authfabric policy restore` brings it back"
+        help_ = (
+            "restore a newer copy of the store; or, if this is meant, start this member with an empty cache"
+        )
         if newest is None:
             return f"the store has lost {latest}, which was verified here: {help_}"
         if newest.epoch < latest.epoch:
