@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 N ?= 200000
 SECONDS ?= 60
+SEED ?= 1
+unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started: each would compile whatever it imports
 
-.PHONY: help demo test lint cluster bench difftest recycletest mutations fuzz lock clean
+.PHONY: help demo test lint cluster bench chaos difftest recycletest mutations fuzz lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -20,7 +22,7 @@ $(VENV)/core: $(BIN)/uv pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/full: $(VENV)/core
-	$(UV) -e '.[spark,history,bench,dev]'
+	$(UV) -e '.[spark,history,gateway,test,lists,fastapi,asgi,flask,django,grpc,faststream,fastmcp,chaos,bench,dev]'
 	@touch $@
 
 demo: $(VENV)/core ## start a fabric, break it under load, and watch no request fail
@@ -40,6 +42,9 @@ cluster: $(VENV)/full ## run the jobs on a Spark cluster whose processes are kil
 
 bench: $(VENV)/full ## run every benchmark, keep its JSON, write docs/performance.md
 	$(BIN)/python -m benchmarks
+
+chaos: $(VENV)/full ## strike a fabric with random faults for ten minutes, and check that it kept its promises; SEED chooses them
+	$(BIN)/authfabric chaos --seed $(SEED) --minutes 10
 
 difftest: $(VENV)/full ## compare engine, reference and py-abac on N random cases
 	$(BIN)/python -m tests.pdp.difftest $(N)

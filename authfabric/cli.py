@@ -5,36 +5,41 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from difflib import get_close_matches
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.main import get_command, get_group
 
 from authfabric.help import Command, Group
-from authfabric.terminal import Exit
 
 SECTIONS = {
-    "Begin here": {"up": "up", "ask": "ask", "doctor": "doctor", "demo": "demo"},
+    "Begin here": {
+        "init": "begin.init",
+        "up": "begin.up",
+        "ask": "begin.ask",
+        "doctor": "begin.doctor",
+        "demo": "begin.demo",
+    },
     "Decisions": {
-        "policy": "policy",
-        "search": "search",
-        "pdp": "pdp",
-        "sdp": "sdp",
-        "roles": "roles",
-        "audit": "audit",
+        "policy": "policies.policy",
+        "search": "decisions.search",
+        "pdp": "decisions.pdp",
+        "sdp": "decisions.sdp",
+        "gateway": "decisions.gateway",
+        "roles": "decisions.roles",
+        "audit": "decisions.audit",
     },
-    "Trust": {"domain": "domain", "cap": "cap"},
+    "Trust": {"domain": "trust.domain", "cap": "trust.cap"},
     "Events": {
-        "type": "event_type",
-        "broker": "broker",
-        "rules": "rules",
-        "context": "context",
-        "history": "history",
-        "keys": "keys",
+        "type": "events.event_type",
+        "broker": "events.broker",
+        "rules": "events.rules",
+        "context": "events.context",
+        "history": "events.history",
+        "keys": "events.keys",
     },
-    "At scale": {"spark": "spark", "experiment": "experiment"},
+    "At scale": {"spark": "scale.spark", "experiment": "scale.experiment", "chaos": "scale.chaos"},
 }
 """What people type, and the module in authfabric/commands that does it: its `app`, or a function of its own name."""
 
@@ -51,9 +56,8 @@ class Commands(Group):
         return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        near = get_close_matches(args[0], COMMANDS)
-        if near and args[0] not in COMMANDS:
-            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        if args[0] not in COMMANDS and (near := _nearest(args[0])):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near}'?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -61,11 +65,17 @@ class Commands(Group):
             self.write_commands(ctx, formatter, title, list(section))
 
 
+def _nearest(word: str) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, COMMANDS)), None)
+
+
 def _load(name: str) -> Any:
     module = import_module(f"authfabric.commands.{COMMANDS[name]}")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     if not hasattr(module, "app"):
-        alone.command(name, cls=Command)(getattr(module, COMMANDS[name]))
+        alone.command(name, cls=Command)(getattr(module, name))
         return get_command(alone)
     for each in module.app.registered_commands:
         each.cls = Command
@@ -84,6 +94,8 @@ app = typer.Typer(
 
 def _say_version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         print(f"authfabric {metadata.version('authfabric')}")
         raise typer.Exit
 
@@ -108,6 +120,8 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:  # a full disk, a file that may not be read
+        from authfabric.console import Exit
+
         print(f"error: {error}", file=sys.stderr)
         with contextlib.suppress(OSError):  # what could not be written is not tried again when Python ends
             sys.stdout.close()

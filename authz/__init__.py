@@ -1,19 +1,11 @@
 """The words everyone in the fabric shares: requests, decisions, identities, errors. No I/O."""
 
-from authz.decision import Basis, Decision, Inference, Reason
+from authz.decision import Basis, Decision, DecisionPoint, Inference, Reason
 from authz.errors import AuthFabricError, InvalidRequest
 from authz.identity import Identity, PublicKey
 from authz.request import Entity, Request
 
 __all__ = [
-    "AuthFabricError",
-    "Basis",
-    "Decision",
-    "Entity",
-    "Identity",
-    "Inference",
-    "InvalidRequest",
-    "PublicKey",
-    "Reason",
-    "Request",
-]
+    "AuthFabricError", "Basis", "Decision", "DecisionPoint", "Entity", "Identity", "Inference",
+    "InvalidRequest", "PublicKey", "Reason", "Request",
+]  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from typing import NoReturn
+from collections.abc import Awaitable
+from typing import NoReturn, Protocol
 
 import msgspec
 
 from authz.predicate.terms import Certificate
+from authz.request import Request
 
 
 class Reason(enum.StrEnum):
@@ -23,6 +25,11 @@ class Reason(enum.StrEnum):
     BUSY = "busy"
     STALE = "stale"
     NOT_CONNECTED = "not-connected"
+
+
+class Effect(enum.StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
 
 
 class Basis(enum.StrEnum):
@@ -76,6 +83,17 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether a PDP decided this by its policies, rather than the fabric failing closed."""
         return self.reason in _DECIDED
 
+    def as_problem(self) -> dict[str, object]:
+        """The denial as a problem+json document (RFC 9457). It names no policy, and repeats no detail.
+
+        Raises ValueError for an allow, which is no problem.
+        """
+        if self.allowed:
+            raise ValueError("an allow is no problem: it has nothing to tell the caller")
+        status = 403 if self.decided else 400 if self.reason is Reason.INVALID_REQUEST else 503
+        title, detail = _PROBLEMS[status]
+        return {"type": "about:blank", "title": title, "status": status, "detail": detail}
+
     def __bool__(self) -> NoReturn:
         raise TypeError("a Decision has no truth value: use `decision.allowed`, or `await pep.require(...)`")
 
@@ -87,3 +105,19 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _DECIDED = frozenset({Reason.POLICY, Reason.NO_POLICY, Reason.ATTRIBUTE_UNAVAILABLE, Reason.POLICY_ERROR})
+_PROBLEMS = {
+    400: ("Bad Request", "This cannot be asked."),
+    403: ("Forbidden", "You may not do this."),
+    503: ("Service Unavailable", "Access cannot be decided now. Try again later."),
+}
+
+
+class DecisionPoint(Protocol):
+    """Answers requests. A failure to decide is a denial with its reason, and not an exception.
+
+    Decision points wrap one another: each answers what it can, and passes the rest on.
+    """
+
+    def decide(self, request: Request) -> Awaitable[Decision]:
+        """Raises InvalidRequest for what cannot be asked at all."""
+        ...

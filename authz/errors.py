@@ -35,10 +35,14 @@ class InvalidSyntax(AuthFabricError):
         self.line = line
         self.column = column
         self.source = source
+        self.others: tuple[InvalidSyntax, ...] = ()
+        """What else is wrong with the same text, as far as was seen."""
 
     def within(self, source: str) -> InvalidSyntax:
         """The same problem, with the name of the file it is in."""
-        return InvalidSyntax(self.problem, self.line, self.column, source)
+        same = InvalidSyntax(self.problem, self.line, self.column, source)
+        same.others = tuple(each.within(source) for each in self.others)
+        return same
 
 
 class InvalidKey(AuthFabricError):

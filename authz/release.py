@@ -14,7 +14,7 @@ from typing import Self
 import msgspec
 
 from authz.change import Effect, PolicyChange
-from authz.errors import AuthFabricError
+from authz.errors import AuthFabricError, InvalidSignature
 from authz.identity import Identity, PublicKey
 from authz.seal import Seal
 
@@ -52,7 +52,9 @@ class Release(msgspec.Struct, frozen=True):
     rearranged: bool = False
     """Whether the hierarchy is another than before."""
     forced: str = ""
-    """Why policies that allow everything to everyone were released all the same; empty if these do not."""
+    """Why policies that allow everything to everyone, or none at all, were released all the same; else empty."""
+    joins: tuple[str, ...] = ()
+    """The hashes of other releases that this one stands for from now on: where a store was restored, lines part."""
 
     @property
     def change(self) -> PolicyChange:
@@ -61,11 +63,31 @@ class Release(msgspec.Struct, frozen=True):
         return PolicyChange(self.sequence, self.sequence - 1, self.effects, self.whole, juniors)
 
 
+class Preparation(msgspec.Struct, frozen=True):
+    """A bundle that is about to be released in this domain: it brings nothing into force."""
+
+    domain: str
+    bundle: str
+    """The hash of the bundle, in hexadecimal."""
+    chunks: tuple[str, ...]
+    before: str
+    """The hash of the release that it will follow; empty if there is none."""
+
+
+PREPARATION = Seal("preparation", Preparation)
 _SEAL = Seal("release", Release)
 
 
 def sign_release(release: Release, identity: Identity) -> bytes:
     return _SEAL.sign(release, identity)
+
+
+def peek_release(data: bytes) -> Release | None:
+    """What is said to have been released, unverified; None if this is no release at all."""
+    try:
+        return _SEAL.peek(data).value
+    except InvalidSignature:
+        return None
 
 
 def release_hash(data: bytes) -> str:
@@ -105,5 +127,12 @@ class Released:
         return f"release {self.epoch} ({self.hash[:12]})"
 
     def follows(self, earlier: Released) -> bool:
-        """Whether this is the very next release after the other."""
-        return self.release.before == earlier.hash and self.release.sequence == earlier.release.sequence + 1
+        """Whether this is the very next release after the other, or joins its line with another."""
+        if earlier.hash in self.release.joins:
+            return self.epoch > earlier.epoch
+        return self.release.before == earlier.hash and self.epoch == earlier.epoch + 1
+
+    @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The hashes of the releases that this one takes the place of."""
+        return tuple(filter(None, (self.release.before, *self.release.joins)))

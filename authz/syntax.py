@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from functools import cached_property
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
@@ -13,6 +15,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from authz.errors import InvalidSyntax
+from authz.shapes import Shapes
 
 T = TypeVar("T")
 Scalar: TypeAlias = str | int | float | bool
@@ -54,6 +57,11 @@ class Language(Generic[T]):
             raise _too_deep(source) from None
 
     @cached_property
+    def shapes(self) -> Shapes[T]:
+        """For texts with many lines that are alike."""
+        return Shapes(self._parser, self._transformer)
+
+    @cached_property
     def _parser(self) -> Lark:
         return Lark(
             self._grammar.read_text(encoding="utf-8"),
@@ -62,7 +70,16 @@ class Language(Generic[T]):
             propagate_positions=True,
             maybe_placeholders=True,
             import_paths=[str(GRAMMARS)],
+            cache=self._tables,
         )
+
+    @property
+    def _tables(self) -> str | bool:
+        """Where the grammar's tables are kept: beside Python's compiled modules, and as trusted as they are."""
+        compiled = Path(cache_from_source(str(self._grammar)))
+        if sys.dont_write_bytecode or not compiled.parent.is_dir():
+            return False
+        return str(compiled.with_suffix(f".{self._start}.tables"))
 
     def _problem(self, error: UnexpectedInput, text: str, source: str) -> InvalidSyntax:
         if isinstance(error, UnexpectedToken):

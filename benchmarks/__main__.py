@@ -21,7 +21,7 @@ PAGE = HERE.parent / "docs" / "performance.md"
 
 def names() -> list[str]:
     """The benchmarks: the modules here that have a `run`."""
-    modules = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    modules = (module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.ispkg)
     return [name for name in modules if "\ndef run()" in (HERE / f"{name}.py").read_text()]
 
 

@@ -9,7 +9,7 @@ import os
 import signal
 import statistics
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import TypeVar
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class ReplicaProcess:
-    """A `benchmarks.replica` process, of one replica or several, and its command pipe."""
+    """A `benchmarks.processes.replica` process, of one replica or several, and its command pipe."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -53,7 +53,7 @@ class ReplicaProcess:
             await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "benchmarks.replica",
+                "benchmarks.processes.replica",
                 url,
                 root.hex(),
                 str(count),
@@ -94,12 +94,28 @@ async def replicas(
 
 async def median(call: Callable[[], Awaitable[object]], count: int) -> float:
     """Seconds of the median call, one at a time."""
-    times = []
-    for _ in range(count):
-        start = perf_counter()
-        await call()
-        times.append(perf_counter() - start)
-    return statistics.median(times)
+    return (await medians([call], count))[0]
+
+
+async def seconds(call: Callable[[], Awaitable[object]]) -> float:
+    """How long one call takes."""
+    start = perf_counter()
+    await call()
+    return perf_counter() - start
+
+
+async def medians(calls: Sequence[Callable[[], Awaitable[object]]], count: int) -> list[float]:
+    """Seconds of the median call of each, asked one by one in turn, another first each time.
+
+    Rivals that are timed in blocks are timed at different moments: on a machine that is busy now and then, the best
+    block of one against the best block of the other tells the machine's moods, not what either costs.
+    """
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(count):
+        for number in range(len(calls)):
+            which = (turn + number) % len(calls)
+            times[which].append(await seconds(calls[which]))
+    return [statistics.median(each) for each in times]
 
 
 async def rate(
@@ -117,10 +133,10 @@ async def rate(
 
     start = perf_counter()
     answers = await asyncio.gather(*map(worker, range(in_flight)))
-    seconds = perf_counter() - start
+    lasted = perf_counter() - start
     if wrong := [answer for answer in answers if not right(answer)]:
         raise AssertionError(f"wrong answer: {wrong[0]}")
-    return count / seconds
+    return count / lasted
 
 
 async def checked(pep: Enforcer, number: int) -> None:
@@ -160,7 +176,7 @@ async def rates(client: Client, pep: Enforcer) -> tuple[float, float]:
 
 async def against_raw(url: str) -> dict[str, float]:
     """Round trip and throughput, fabric and plain request/reply in turn, so that a slow moment strikes both."""
-    raw_rtt, rtt = [], []
+    raw_rtt, rtt = list[float](), list[float]()
     client = await nats.connect(url)
     async with (
         replicas(url, 1, "domain:default"),
@@ -168,8 +184,9 @@ async def against_raw(url: str) -> dict[str, float]:
     ):
         await checked(pep, 0)
         for _ in range(ROUNDS):
-            raw_rtt.append(await median(lambda: client.request("raw", PAYLOAD), 800))
-            rtt.append(await median(lambda: checked(pep, 7), 800))
+            asked = [lambda: client.request("raw", PAYLOAD), lambda: checked(pep, 7)]
+            for times, each in zip((raw_rtt, rtt), await medians(asked, 800), strict=True):
+                times.append(each)
         raw, one_scope = await rates(client, pep)
     scopes = [f"prefix:/{area}" for area in AREAS]
     async with replicas(url, 1, *scopes), Enforcer.connect(url, deadline=5.0, trust=UNVERIFIED) as pep:

@@ -1,4 +1,4 @@
-"""What encrypted events cost: throughput through two brokers, rekeying of key groups, hops in a large network."""
+"""What encrypted events cost: throughput through two brokers, and rekeying of key groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import os
-import random
 import statistics
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from math import log2
@@ -15,44 +14,30 @@ from uuid import uuid4
 
 import uvloop
 
-from authfabric.allocation import keep_freed_memory
+from authfabric.processes import keep_freed_memory
 from authz import Decision, Identity, Request
 from authz.spki import Authority, Capability, Grant, Kind, Resource, Right, encode_chain
 from benchmarks.harness import at_least, at_most, best, main
-from bus.connection import Connection
-from bus.scopes import Scope
+from bus.nats import Connection
 from bus.server import NatsServer
-from pdp.service import Replica
-from pubsub_core.broker_service import BrokerService, serve_broker
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.client import EventClient
-from pubsub_core.credential import Credential, issue
-from pubsub_core.event_type import AttributeType, EventType
+from bus.wire import Scope
+from pdp.replica import Replica
+from pubsub_core.client import Delivered, EventClient, Publisher, Subscriber
+from pubsub_core.key_groups import KeyDistribution, KeyedType, KeyManager, Member, Tree
 from pubsub_core.keys import Plan
-from pubsub_core.keys.keyed_type import KeyedType
-from pubsub_core.keys.manager import KeyOffice
-from pubsub_core.keys.manager_service import KeyManager
-from pubsub_core.keys.member import Member
-from pubsub_core.keys.tree import Tree
-from pubsub_core.publisher import Publisher
-from pubsub_core.serving import Serving
-from pubsub_core.subscriber import Subscriber
-from pubsub_core.trust import ALL, vouch
-from pubsub_core.type_signature import SignedType
-from pubsub_core.type_store import TypeStore
+from pubsub_core.server import BrokerService, Serving, TypeStore, serve_broker
+from pubsub_core.trust import ALL, Credential, issue, vouch
+from pubsub_core.types import AttributeType, Catalogue, EventType, SignedType
 
 EVENTS = 512
 ROUNDS = 120
 WARM_UP = 5
-BROKERS = 2_000
-PUBLICATIONS = 300
 DOMAIN = "bench"
-GROUPS = 21
-"""So many key groups a broker may have the keys of: one, ten and ten attributes."""
+GROUPS = 11
+"""Maximum key groups of which a broker holds the keys: one and ten attributes."""
 PROMISES = {
     "attr1_ratio": at_least(0.75),
     "attr10_ratio": at_least(0.45),
-    "cached_ratio": at_least(0.95),
     "rekey_messages_16": at_most(log2(16) + 2),
     "rekey_messages_256": at_most(log2(256) + 2),
     "rekey_messages_4096": at_most(log2(4096) + 2),
@@ -60,9 +45,9 @@ PROMISES = {
 
 
 def run() -> dict[str, float]:
-    """Measure throughput, rekeying and hops."""
+    """Measure throughput and rekeying."""
     keep_freed_memory()  # as brokers do
-    return {**uvloop.run(throughput()), **rekeying(), **hops()}
+    return {**uvloop.run(throughput()), **rekeying()}
 
 
 class Willing:
@@ -73,27 +58,26 @@ class Willing:
 
 
 class Kinds:
-    """The types compared: the same attributes in clear, sealed one by one, and sealed between equals.
+    """The types compared: the same attributes in clear, and sealed one by one.
 
-    Sealed types have one more attribute, which no event has and no broker may read, unless the brokers are equals.
+    Sealed types have one more attribute, which no event has and no broker may read.
     """
 
     def __init__(self, owner: Identity) -> None:
         self.owner = owner
         self.clear = {count: self._kind(f"bench.Clear{count}", count) for count in (1, 10)}
         self.sealed = {count: self._kind(f"bench.Sealed{count}", count, "unread") for count in (1, 10)}
-        self.equal = self._kind("bench.Equal10", 10)
 
     def _kind(self, name: str, count: int, *more: str) -> EventType:
         names = [*(f"a{n}" for n in range(count)), *more]
         return EventType.new(name, self.owner.public, [(each, AttributeType.STRING) for each in names], uuid4)
 
     def __iter__(self) -> Iterator[EventType]:
-        return iter((*self.clear.values(), *self.sealed.values(), self.equal))
+        return iter((*self.clear.values(), *self.sealed.values()))
 
     def chains(self, broker: Identity) -> dict[str, bytes]:
         """A broker's capabilities for the attributes of sealed types that events have."""
-        return {kind.name: self._chain(kind, broker) for kind in (*self.sealed.values(), self.equal)}
+        return {kind.name: self._chain(kind, broker) for kind in self.sealed.values()}
 
     def _chain(self, kind: EventType, broker: Identity) -> bytes:
         names = {each.name for each in kind.attributes} - {"unread"}
@@ -127,7 +111,6 @@ async def _compare_all(routes: Mapping[str, Route]) -> dict[str, float]:
     for name, clear, other in (
         ("attr1", "Clear1", "Sealed1"),
         ("attr10", "Clear10", "Sealed10"),
-        ("cached", "Clear10", "Equal10"),
     ):
         pairs = await _compare(routes[f"bench.{clear}"], routes[f"bench.{other}"])
         figures[f"{clear.lower()}_us"] = 1e6 * min(pairs)[0] / EVENTS
@@ -156,9 +139,9 @@ async def _manage(kinds: Kinds, bus: Connection, stack: contextlib.AsyncExitStac
     store = TypeStore(bus, catalogue)
     for kind in kinds:
         await store.publish(SignedType.sign(kind, kinds.owner))
-    for kind in (*kinds.sealed.values(), kinds.equal):
+    for kind in kinds.sealed.values():
         keyed = KeyedType.of(catalogue, kind.name)
-        office = KeyOffice(kinds.owner, keyed, Plan.each(keyed.names), keyed.verifier())
+        office = KeyDistribution(kinds.owner, keyed, Plan.each(keyed.names), keyed.verifier())
         await stack.enter_async_context(KeyManager(bus, office, pulse=60.0).serving())
     await bus.flush()
 
@@ -231,6 +214,7 @@ class Route:
         sending = asyncio.create_task(self._send())
         for _ in range(EVENTS):
             event = await anext(self._subscriber)
+            assert isinstance(event, Delivered)
             assert len(event.attributes) == len(self._names)
         await sending
         seconds = process_time() - start
@@ -268,62 +252,6 @@ def _follow(tree: Tree, keys: dict[str, bytes]) -> float:
     start = thread_time()
     member.apply(change)
     return thread_time() - start
-
-
-def hops() -> dict[str, float]:
-    """Messages between brokers for one publication to subscribers of several groups, with different rights.
-
-    The published comparison (DEBS 2007): a tree of subscriptions towards a rendezvous, in an overlay that routes by
-    prefixes. With attribute encryption one event serves all groups. With whole-event encryption there is one for each
-    group, and brokers that cannot read filters send each of them along the whole tree.
-    """
-    overlay, figures = Overlay(random.Random(2007), BROKERS), dict[str, float]()
-    for groups in (2, 10):
-        trees = [overlay.tree(subscribers=groups) for _ in range(PUBLICATIONS)]
-        mean = sum(trees) / len(trees)
-        figures[f"hops_attribute_{groups}"] = mean
-        figures[f"hops_whole_{groups}"] = groups * mean
-    return figures
-
-
-class Overlay:
-    """Brokers with random names, each of which knows one broker for each longer prefix, as in Pastry."""
-
-    def __init__(self, draw: random.Random, size: int) -> None:
-        self._draw = draw
-        self._names = [f"{draw.getrandbits(64):016x}" for _ in range(size)]
-        self._below: dict[str, list[str]] = {}
-        for name in self._names:
-            for length in range(1, 9):
-                self._below.setdefault(name[:length], []).append(name)
-        self._known: dict[tuple[str, str], str] = {}
-
-    def tree(self, subscribers: int) -> int:
-        """How many links one publication takes: up to the rendezvous, and down to all subscribers."""
-        rendezvous, publisher = self._draw.choice(self._names), self._draw.choice(self._names)
-        links = set(self._route(publisher, rendezvous))
-        for _ in range(subscribers):
-            way = self._route(self._draw.choice(self._names), rendezvous)
-            links |= {(towards, origin) for origin, towards in way}
-        return len(links)
-
-    def _route(self, origin: str, goal: str) -> list[tuple[str, str]]:
-        links = []
-        while origin != goal:
-            towards = self._next(origin, goal)
-            links.append((origin, towards))
-            origin = towards
-        return links
-
-    def _next(self, origin: str, goal: str) -> str:
-        alike = next(
-            place for place, (one, other) in enumerate(zip(origin, goal, strict=True)) if one != other
-        )
-        prefix = goal[: alike + 1]
-        candidates = self._below.get(prefix, [goal])
-        if len(candidates) == 1 or goal in candidates[:1]:
-            return goal
-        return self._known.setdefault((origin, prefix), self._draw.choice(candidates))
 
 
 if __name__ == "__main__":

@@ -12,24 +12,29 @@ from uuid import uuid4
 import nats
 import uvloop
 
-from authfabric.stage import Domain, Ground, stage
+from authfabric.scenarios import Domain, ServerMode, stage
 from authz import Identity
 from authz.predicate import And, Equal, Not, Order, Path, Predicate
+from authz.predicate.matching import Matcher
+from benchmarks.carriage import carriage
 from benchmarks.harness import at_least, at_most, best_of_each, main
-from bus.connection import Connection
-from bus.messages import unpack_member_status
-from bus.subjects import members
-from pubsub_core.credential import Credential, issue
-from pubsub_core.event_type import AttributeType, EventType
-from pubsub_core.matching import Matcher
-from pubsub_core.type_signature import SignedType
+from bus.nats import Connection
+from bus.wire import subjects, unpack_member_status
+from pubsub_core.trust import Credential, issue
+from pubsub_core.types import AttributeType, EventType, SignedType
 
 EVENTS = 20_000
 ROUNDS = 3
 PUSHES = 20
 WARM_UP = 100
 BROKERS = ("north", "south")
-PROMISES = {"publish_ratio": at_least(0.35), "match_growth": at_most(3)}
+PROMISES = {
+    "publish_ratio": at_least(0.35),
+    "match_growth": at_most(3),
+    "fanout_cost": at_most(1.1),
+    "idle_cpu_40": at_most(0.01),
+    "idle_growth": at_most(1.5),
+}
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}, description: '%d'}"
 WHY_OPEN = "carriage is measured, not policies"
 ATTRIBUTES = [
@@ -41,8 +46,8 @@ ATTRIBUTES = [
 
 
 def run() -> dict[str, float]:
-    """Measure throughput through two brokers, matching, and policy evolution."""
-    return {**matching(), **uvloop.run(services())}
+    """Measure throughput through two brokers, matching, policy evolution, and what carriage costs a broker."""
+    return {**matching(), **uvloop.run(services()), **uvloop.run(carriage())}
 
 
 def matching() -> dict[str, float]:
@@ -77,7 +82,7 @@ def _filter(number: int, count: int, draw: random.Random) -> Predicate:
 
 
 async def services() -> dict[str, float]:
-    async with stage(["bench"], Ground.OPEN) as (domain,):
+    async with stage(["bench"], ServerMode.OPEN) as (domain,):
         kind = EventType.new("bench.Sighting", domain.key.public, ATTRIBUTES, uuid4)
         await domain.publish_types(SignedType.sign(kind, domain.key))
         await domain.release(OPEN % 0, force=WHY_OPEN)
@@ -154,7 +159,9 @@ async def _plain(url: str, kind: EventType) -> float:
 
 
 async def _child(*words: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.events_load", *words)
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.processes.event_publisher", *words
+    )
 
 
 async def _evolve(domain: Domain, number: int) -> float:
@@ -169,7 +176,7 @@ async def _evolve(domain: Domain, number: int) -> float:
                 reached[status.member] = status.epoch
                 news.set()
 
-        await bus.listen(members(domain.name), hear)
+        await bus.listen(subjects.members(domain.name), hear)
         await bus.flush()
         start = perf_counter()
         epoch = await domain.release(OPEN % number, force=WHY_OPEN)

@@ -12,18 +12,17 @@ from uuid import uuid4
 
 import uvloop
 
-from authfabric.stage import Domain, Ground, stage
+from authfabric.scenarios import Domain, ServerMode, stage
 from benchmarks.events import writer
 from benchmarks.harness import at_least, at_most, best_of_each, main
-from benchmarks.history_load import ATTRIBUTES, DRUGS, fetch, fill
-from benchmarks.rules_load import events, judge
+from benchmarks.processes.history_publisher import ATTRIBUTES, DRUGS, fetch, fill
+from benchmarks.workloads.rules import events, judge
 from pdp.bundle import File
 from pubsub_core.client import EventClient
-from pubsub_core.event import Event
-from pubsub_core.event_type import EventType
-from pubsub_core.history.database import MAPPED_BYTES
-from pubsub_core.rules.judge import Judge
-from pubsub_core.type_signature import SignedType
+from pubsub_core.events import Event
+from pubsub_core.history import MAPPED_BYTES
+from pubsub_core.rules import Judge
+from pubsub_core.types import EventType, SignedType
 
 PROMISES = {"rule_growth": at_most(3), "store_ratio": at_least(0.6), "replay_ratio": at_least(0.3)}
 
@@ -63,7 +62,7 @@ def show(judge: Judge, shown: list[Event]) -> int:
 
 async def past() -> dict[str, float]:
     """Events a second, published with and without a history, and replayed, beside what SQL alone would take."""
-    async with stage(["bench"], Ground.OPEN) as (domain,):
+    async with stage(["bench"], ServerMode.OPEN) as (domain,):
         names = ("bench.Visit", "bench.Prescribe")
         visit, prescribe = (EventType.new(each, domain.key.public, ATTRIBUTES, uuid4) for each in names)
         await domain.publish_types(*(SignedType.sign(each, domain.key) for each in (visit, prescribe)))
@@ -96,7 +95,11 @@ async def _publish(domain: Domain, kind: EventType, broker: str) -> float:
         subscriber = await reader.subscriber(kind.name, "amount >= 0")
         words = [domain.url, *writer(domain), kind.name, broker, str(PUBLISHED)]
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.history_load", *words, stdout=asyncio.subprocess.DEVNULL
+            sys.executable,
+            "-m",
+            "benchmarks.processes.history_publisher",
+            *words,
+            stdout=asyncio.subprocess.DEVNULL,
         )
         await anext(subscriber)
         start = perf_counter()

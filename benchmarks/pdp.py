@@ -8,12 +8,11 @@ from functools import partial
 from time import thread_time
 
 from authz import Request
-from benchmarks import harness, peers
+from benchmarks import harness
 from benchmarks.harness import at_least, at_most, main
-from benchmarks.workloads import Workload, projects, roles, unindexable
-from pdp.abac import Algorithm, Policy, read_policies, read_policy
-from pdp.abac.oracle import Oracle
-from pdp.abac.source import AbacSource
+from benchmarks.rivals import policy_engines
+from benchmarks.workloads.policies import Workload, projects, roles, unindexable
+from pdp.abac import AbacSource, Algorithm, Oracle, Policy, read_policies, read_policy
 from pdp.engine import Engine
 
 PROMISES = {
@@ -59,16 +58,18 @@ def _engine(workload: Workload, certify: bool = False) -> Engine:
     return Engine([AbacSource(policies, Algorithm.DENY_OVERRIDES)], certify=certify)
 
 
-def _rivals(workload: Workload) -> dict[str, peers.Peer]:
+def _rivals(workload: Workload) -> dict[str, policy_engines.Peer]:
     policies: list[Policy] = [read_policy(each) for each in workload.policies]
     known = workload.requests if "roles" in workload.requests[0].subject.attributes else ()
     return {
         "py_abac": Oracle(workload.policies, Algorithm.DENY_OVERRIDES),
-        "vakt": peers.Vakt(policies),
-        "cel": peers.Cel(policies),
-        "yacedar": peers.Yacedar(policies, known),
-        "cedarpy": peers.Cedarpy(policies, known),
-        "casbin": peers.CasbinRoles(policies, known) if known else peers.CasbinAttributes(policies),
+        "vakt": policy_engines.Vakt(policies),
+        "cel": policy_engines.Cel(policies),
+        "yacedar": policy_engines.Yacedar(policies, known),
+        "cedarpy": policy_engines.Cedarpy(policies, known),
+        "casbin": policy_engines.CasbinRoles(policies, known)
+        if known
+        else policy_engines.CasbinAttributes(policies),
     }
 
 

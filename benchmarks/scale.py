@@ -1,4 +1,4 @@
-"""What large fabrics cost: a PDP with very many scopes, and very many PDPs."""
+"""What large fabrics cost: a PDP with very many scopes, very many PDPs, and very many PEPs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ import uvloop
 
 from benchmarks.bus import ReplicaProcess, failures
 from benchmarks.harness import at_most, main
-from benchmarks.replica import policies
+from benchmarks.measures.large_push import pushing
+from benchmarks.measures.members import members
+from benchmarks.processes.replica import policies
 from bus.server import NatsServer
 from pep import UNVERIFIED, Enforcer, Strategy
 
 PROMISES = {
     "scopes_10000_start_s": at_most(3),
     "hedge_load_100": at_most(1.1),
+    "compile_p99_ratio": at_most(2),
+    "busy_rtt_ratio": at_most(1.5),
+    "idle_pdp_cpu_1000": at_most(0.03),
+    "wait_s_1000": at_most(3),
 }
 SCOPES, STARTS = 10_000, 5
 PDPS, PROCESSES = 100, 4
@@ -95,11 +101,11 @@ async def measure() -> dict[str, float]:
     for part in (starting, hedging):
         async with NatsServer() as server:
             figures |= await part(server.url)
-    return figures
+    return figures | await pushing() | await members()
 
 
 def run() -> dict[str, float]:
-    """The start of a PDP with 10,000 scopes, and how many of 100 PDPs decide one question."""
+    """A PDP's start with 10,000 scopes, how many of 100 PDPs decide one question, pushes, and what 1,000 PEPs cost."""
     return uvloop.run(measure())
 
 

@@ -13,9 +13,9 @@ import msgspec
 from authz import Basis, Decision, Entity, Reason, Request
 from authz.change import ROLES, Heartbeat
 from authz.predicate import Equal, Literal, Overlaps, Path
-from benchmarks import sdp_push
 from benchmarks.harness import at_least, at_most, main
-from benchmarks.rbac_workload import RbacWorkload
+from benchmarks.measures import sdp_push
+from benchmarks.workloads.rbac import RbacWorkload
 from sdp_cache import LeaseRules, Recycler, Recycling, SecondaryPoint
 
 PROMISES = {
@@ -84,10 +84,10 @@ def _hits(attributes: dict[str, object], cached: int = 100_000) -> dict[str, flo
     table = {request.key: True for request in requests()}
     asked = requests(cached // BATCH)  # not the objects that are cached: each question is a new one
     keys = [request.key for request in asked]
-    assert all(point.answer(request, 101.0) is not None for request in asked)
+    assert all(point.infer(request, 101.0) is not None for request in asked)
     return medians(
         {
-            "point": lambda: [point.answer(request, 101.0) for request in asked],
+            "point": lambda: [point.infer(request, 101.0) for request in asked],
             "dict": lambda: [table[key] for key in keys],
         }
     )

@@ -23,22 +23,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from authz import Identity
-from benchmarks import bulk_rivals as rivals
-from benchmarks.bulk_rivals import Counts, Way, Words, agree
-from benchmarks.bulk_workload import ACTIONS, ROLES, Population, by_attributes, by_roles, role_rules
 from benchmarks.harness import at_least, at_most, best, best_of_each, main
-from sdp_cache.snapshot import Origin
-from sdp_cache.store import open_snapshot
-from spark_eval.board import turn
-from spark_eval.decisions import Decisions
-from spark_eval.jobs.precompute import Order, precompute
-from spark_eval.jobs.tallies import HERE, count_tiles
-from spark_eval.masks import Side
-from spark_eval.population import Population as Evaluated
-from spark_eval.population import populate
-from spark_eval.precomputed_store import SNAPSHOT
-from spark_eval.progress import Steps
-from spark_eval.session import SparkOptions, open_session
+from benchmarks.rivals import bulk_engines as rivals
+from benchmarks.rivals.bulk_engines import Counts, Way, Words, agree
+from benchmarks.workloads.bulk import ACTIONS, ROLES, Population, by_attributes, by_roles, role_rules
+from sdp_cache.snapshots import Origin, open_snapshot
+from spark_eval.entities import Population as Evaluated
+from spark_eval.entities import populate
+from spark_eval.evaluation import HERE, Decisions, count_tiles, turn
+from spark_eval.jobs import PrecomputeJob, precompute_decisions
+from spark_eval.plans import Side
+from spark_eval.runtime import SparkOptions, Steps, open_session
+from spark_eval.stores import SNAPSHOT
 
 PROMISES = {
     "rbac_vs_duckdb": at_least(1),
@@ -130,8 +126,10 @@ def _changes(spark: SparkSession, root: Path) -> dict[str, float]:
     """What is computed after one role has got one more permission, against computing everything; and the snapshot."""
     population = by_roles(root / "rbac", SUBJECTS, OBJECTS)
     inputs = population.inputs(lambda: spark)
-    order = Order(inputs, Origin("default", 1, ""), SIGNER, root / "out", full=True, assume_provided=True)
-    compute = partial(precompute, session=lambda: spark, steps=Steps(None))
+    order = PrecomputeJob(
+        inputs, Origin("default", 1, ""), SIGNER, root / "out", full=True, assume_provided=True
+    )
+    compute = partial(precompute_decisions, session=lambda: spark, steps=Steps(None))
     full = best(lambda: compute(order), 3)
     chance, grants, times = random.Random(3), population.grants, []
     for epoch in range(2, 2 + ROUNDS):

@@ -60,6 +60,14 @@ class StoreUnavailable(BusError):
         self.problem = problem
 
 
+class StoreFull(StoreUnavailable):
+    """A store takes nothing more: its disk is full, or a limit is reached."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.args = (f"the store is full: {problem}",)
+
+
 class ContentMissing(BusError):
     """The store does not have something that a release names, or has something else in its place."""
 

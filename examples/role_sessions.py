@@ -11,17 +11,11 @@ from authz import Identity
 from authz.predicate import Path
 from authz.spki import Capability, parse_authority
 from bus import Connection, NatsServer, Scope
-from bus.attributes import hearing_changes
-from bus.roles import RoleClient, service_name
-from pdp.bundle import Bundle, File
-from pdp.oasis import Appointment
-from pdp.oasis.role_service import RoleService, RoleServing
-from pdp.point import PolicyPoint
-from pdp.policy_set import PolicySet
-from pdp.provider_service import BusProvider
-from pdp.providers import Remembering
-from pdp.service import Replica
-from pdp.warrant import Warrant
+from bus.services import RoleClient, hearing_changes, service_name
+from pdp.attributes import BusProvider, CachingProvider
+from pdp.bundle import Bundle, File, PolicySet
+from pdp.replica import AnswerAuthority, PolicyPoint, Replica
+from pdp.sessions import Appointment, RoleService, RoleServing
 from pep import Enforcer
 
 surgery, ann, hospital = Identity.generate(), Identity.generate(), Identity.generate()
@@ -36,7 +30,7 @@ treating(d, p) |- privilege(read, "/patients/{{p}}/record")
 PEOPLE = f"subjects: {{ann: {{key: {ann.public}}}}}"
 PDP = Identity.generate()
 MAY_DECIDE = Capability(surgery.public, PDP.public, False, parse_authority("object: *\naction: decide"))
-WARRANT = Warrant(PDP, [MAY_DECIDE.sign(surgery)], time.time())
+WARRANT = AnswerAuthority(PDP, [MAY_DECIDE.sign(surgery)], time.time())
 POLICIES = PolicySet.read(Bundle.of([File("surgery.oasis", RULES), File("people.entities.yaml", PEOPLE)]))
 
 
@@ -53,10 +47,10 @@ async def start(stack: AsyncExitStack, url: str) -> Connection:
         time.time,
         2.0,
     )
-    known = Remembering(asks, time.time, 2.0, lifetime=60.0)
+    known = CachingProvider(asks, time.time, 2.0, lifetime=60.0)
     await stack.enter_async_context(hearing_changes(bus, asks.name, surgery.public, known.forget))
     point = PolicyPoint(POLICIES, providers=[known])
-    await stack.enter_async_context(Replica(bus, point, [Scope.parse("domain:default")], warrant=WARRANT))
+    await stack.enter_async_context(Replica(bus, point, [Scope.parse("domain:default")], authority=WARRANT))
     return bus
 
 

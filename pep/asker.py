@@ -10,24 +10,38 @@ from time import monotonic
 import msgspec
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
-from bus.connection import Connection, Subscription
+from authz.explanation import Explanation
+from authz.scope import Scope as ListScope
 from bus.errors import BadMessage, NotConnected
-from bus.messages import Announcement, unpack_announcement, unpack_request
-from bus.scopes import Scope, ScopeTable, check_domain, own_scope, parse_scopes
-from bus.subjects import ANNOUNCE, WHO
+from bus.nats import Connection, Relocation, Subscription
+from bus.services import ask_search, ask_why
+from bus.wire import (
+    Announcement,
+    Scope,
+    ScopeQuery,
+    ScopeTable,
+    SearchPage,
+    SearchQuery,
+    check_domain,
+    own_scope,
+    parse_scopes,
+    subjects,
+    unpack_announcement,
+    unpack_request,
+)
 from pep.authenticity import Authenticity
 from pep.batch import MAX_COUNT, Batch, Route, Terms
 from pep.circuit import Circuit
-from pep.strategy import HedgeDelay, Strategy
+from pep.hedging import HedgeDelay, Strategy
+from pep.scoping import ask_scope
 
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_OPEN = 65_536
-RECONNECT_GRACE = 0.5
-"""Seconds for which a lost connection is expected to come back; later questions fail at once."""
+"""Questions that may wait for an answer, or for the connection, at the same time."""
 RETURN_GRACE = 1.5
 """Seconds for which somebody who served a scope is expected to come back; later questions fail at once."""
 ROUTES_KEPT = 65_536
-MAX_TTL = 60.0
+MAX_TTL = 150.0
 """Longest lifetime, in seconds, that an announcement may claim."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -52,6 +66,7 @@ class Asker:
         self.loop = asyncio.get_running_loop()
         self.hedge = HedgeDelay()
         self.circuit = Circuit()
+        self.relocation = Relocation(connection)
         self.scopes = ScopeTable()
         self.asked_again = 0
         """How many questions were sent a second time or more often, hedges included."""
@@ -65,9 +80,11 @@ class Asker:
         """How many questions wait for an answer."""
         self.batches: set[Batch] = set()
         """The batches in which they wait."""
-        self.usual = _terms(strategy, seconds)
+        self.usual = asking_terms(strategy, seconds)
         """How it asks unless a call says otherwise."""
         self._lost = ScopeTable()
+        self._announced_at: dict[bytes, float] = {}
+        """When the newest announcement of each announcer was signed, by its clock."""
         self._routes: dict[str, Route] = {}
         self._own_routes: dict[tuple[str, str, str], Route] = {}
         self._scope_routes: dict[Scope, Route] = {}
@@ -80,9 +97,11 @@ class Asker:
 
     async def start(self) -> None:
         """Listen to announcements, and ask the replicas for theirs."""
-        self._subscription = await self.connection.listen(ANNOUNCE, lambda s, r, data, h: self._hear(data))
+        self._subscription = await self.connection.listen(
+            subjects.ANNOUNCE, lambda s, r, data, h: self._hear(data)
+        )
         self._inbox = self.connection.expect(lambda data, nobody: None if nobody else self._hear(data))
-        self.connection.on_ready.append(self._ask_who)
+        self.connection.on_ready.append(self._resume)
         self._ask_who()
 
     async def stop(self) -> None:
@@ -92,7 +111,7 @@ class Asker:
             batch.fail(Reason.NOT_CONNECTED)
         self._filling.clear()
         self.connection.forget(self._inbox)
-        self.connection.on_ready.remove(self._ask_who)
+        self.connection.on_ready.remove(self._resume)
         if self._subscription is not None:
             with contextlib.suppress(NotConnected):
                 await self._subscription.cancel()
@@ -102,17 +121,13 @@ class Asker:
         if seconds is None and strategy is None:
             return None
         usual_strategy, usual_seconds = self.usual
-        terms = _terms(strategy or usual_strategy, usual_seconds if seconds is None else seconds)
+        terms = asking_terms(strategy or usual_strategy, usual_seconds if seconds is None else seconds)
         return None if terms == self.usual else terms
 
     def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
         if not request.is_plain():
             check_encodable(request)
-        return self.ask(request, terms)
-
-    def ask(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
-        """Ask what is certainly valid."""
         answer: asyncio.Future[Decision] = self._new_answer()
         if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN or self._stopped:
             refusal = self._refusal()
@@ -128,6 +143,19 @@ class Asker:
             self._filling.remove(batch)
             batch.send()
         return answer
+
+    async def search(self, query: SearchQuery, seconds: float) -> SearchPage:
+        """One page of a search. Raises SearchRefused, NoResponders or ReplyTimeout."""
+        return await ask_search(self.connection, self.domain, query, seconds)
+
+    async def scope(self, query: ScopeQuery, seconds: float) -> ListScope:
+        """What may be listed, from a PDP that may decide there. Raises ScopeRefused, NoResponders or ReplyTimeout."""
+        return await ask_scope(self, query, seconds)
+
+    async def explain(self, request: Request, seconds: float) -> Explanation:
+        """Why it is decided as it is. Raises ExplanationRefused, NoResponders or ReplyTimeout."""
+        check_encodable(request)
+        return await ask_why(self.connection, self.domain, request, seconds)
 
     def route(self, request: Request) -> Route:
         """Where the request goes: to the narrowest announced scope that holds it, or else on its own subject."""
@@ -174,13 +202,13 @@ class Asker:
         """Why not even to ask, if there is a reason."""
         if self._stopped:
             return Reason.NOT_CONNECTED
-        if self.connection.ready:
-            if not self.circuit.failing or self.circuit.admits(monotonic()):
-                return None if self.open < MAX_OPEN else Reason.BUSY
-            return Reason.NO_PDP
-        if monotonic() - self.connection.lost_at > RECONNECT_GRACE:
-            return Reason.NOT_CONNECTED
-        return None
+        if not self.connection.ready:  # questions wait for it, each until its deadline
+            return None if self.open < MAX_OPEN else Reason.NOT_CONNECTED
+        if self.circuit.failing:
+            self.relocation.missed()
+            if not self.circuit.admits(monotonic()):
+                return Reason.NO_PDP
+        return None if self.open < MAX_OPEN else Reason.BUSY
 
     def _find_route(self, request: Request, own: tuple[str, str, str]) -> Route:
         announced = self.scopes.narrowest(self.domain, request)
@@ -221,11 +249,18 @@ class Asker:
         for batch in batches:
             batch.send()
 
+    def _resume(self) -> None:
+        """The connection is back: ask who is there, and again whatever is open. What failed before says nothing now."""
+        self.circuit.reset()
+        self._ask_who()
+        for batch in list(self.batches):
+            batch.resume()
+
     def _ask_who(self) -> None:
         if not self._inbox:  # it has not started
             return
         with contextlib.suppress(NotConnected):
-            self.connection.send(WHO, b"", self._inbox)
+            self.connection.send(subjects.WHO, b"", self._inbox)
 
     def _announced(self, announcement: Announcement) -> tuple[bytes, list[Scope]] | None:
         """Who announces, if that is known, and the scopes that count; None if the announcement does not."""
@@ -241,6 +276,10 @@ class Asker:
             return
         announcer, scopes = announced
         now = monotonic()
+        if announcement.ttl <= 0:
+            self._retract(announcer, scopes, announcement.at)
+            return
+        self._announced_at[announcer] = max(announcement.at, self._announced_at.get(announcer, 0.0))
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)
         self.circuit.heard(now, ttl)
         self.scopes.announce(scopes, now, ttl, announcer)
@@ -248,13 +287,21 @@ class Asker:
         if self._routes_version != self.scopes.version:
             self._forget_routes()
 
+    def _retract(self, announcer: bytes, scopes: Collection[Scope], at: float) -> None:
+        """A replica withdraws scopes. What was signed before its last announcement is of an earlier withdrawal."""
+        if at < self._announced_at.get(announcer, 0.0):
+            return
+        self._lost.announce(self.scopes.retract(scopes, announcer), monotonic(), RETURN_GRACE)
+        self._forget_routes()
+
 
 def _settle(answer: asyncio.Future[Decision], decision: Decision) -> None:
     if not answer.done():
         answer.set_result(decision)
 
 
-def _terms(strategy: Strategy | str, seconds: float) -> Terms:
+def asking_terms(strategy: Strategy | str, seconds: float) -> Terms:
+    """How to ask, checked. Raises InvalidRequest."""
     try:
         strategy = Strategy(strategy)
     except ValueError:

@@ -9,9 +9,9 @@ import random
 from collections.abc import AsyncIterator, Callable
 
 from bus.audit import AuditStore, AuditWriter
-from bus.connection import Connection
 from bus.errors import StoreUnavailable
-from bus.tasks import in_background
+from bus.nats import Connection
+from bus.runtime import in_background
 from pep.secondary import member_name
 
 LOOK_SECONDS = 0.5

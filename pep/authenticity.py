@@ -22,11 +22,8 @@ from authz.errors import InvalidSignature
 from authz.introduction import Introduction
 from authz.spki import Notice
 from authz.spki.errors import RevocationUnknown
-from bus.authentic import unwrap
-from bus.envelope import MAX_BYTES
-from bus.messages import Announcement
-from bus.scopes import Kind, Scope, parse_scopes
-from pep.clocks import SKEW_SECONDS, Clocks
+from bus.wire import MAX_BYTES, Announcement, Kind, Scope, parse_scopes, unwrap
+from pep.clock_skew import SKEW_SECONDS, Clocks
 
 if TYPE_CHECKING:
     from pep.revocation_watch import RevocationWatch

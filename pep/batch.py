@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from authz import Decision, Reason, Request
 from authz.deciders import Decider
-from bus import subjects
-from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected
-from bus.messages import Questions, unpack_answers
-from bus.scopes import Kind, Scope, own_scope
-from bus.subjects import DECIDING, Mode
-from pep.strategy import ESCALATION, RETRY_SECONDS, Strategy, escalation
+from bus.wire import Kind, Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
+from pep.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation
 
 if TYPE_CHECKING:
     from pep.asker import Asker
@@ -46,7 +42,7 @@ class Route:
         """Whether it is not a question's own subject, so that some who could answer may not hear it."""
         self.expected_until = expected_until
         """Until when to keep asking although nobody listens: somebody did a moment ago."""
-        self.subjects = {mode: subjects.question(mode, scope) for mode in DECIDING}
+        self.subjects = {mode: subjects.question(mode, scope) for mode in subjects.DECIDING}
         self.filling: dict[Terms | None, Batch] = {}
         """The batches that the next question joins, by its terms; None stands for the usual ones."""
 
@@ -111,11 +107,24 @@ class Batch:
                 answer.set_result(self._asker.failure(reason, request, self._seconds, problem))
         self._finish()
 
+    def resume(self) -> None:
+        """The connection is back: ask for what is still open. Earlier answers may have been lost with it."""
+        self._cancel_timer()
+        self._keep_open()
+        if self.answers:
+            self._attempt(self._strategy.modes(self._attempts))
+        else:
+            self._finish()
+
     def _attempt(self, modes: Sequence[Mode]) -> None:
         now = monotonic()
         left = self._deadline - now
         if left <= 0:
             self._give_up()
+            return
+        if not self._asker.connection.ready:  # `resume` asks when it is back
+            self._reason = Reason.NOT_CONNECTED
+            self._timer = self._asker.loop.call_later(left, self._give_up)
             return
         until_apart = self._until_apart(left)
         apart = until_apart <= 0
@@ -127,7 +136,7 @@ class Batch:
                     self._publish(mode, now, left)
             self._attempts += 1
             wait = self._next_wait()
-        except NotConnected:
+        except NotConnected:  # it closed a moment ago
             self._reason = Reason.NOT_CONNECTED
             wait = RETRY_SECONDS / 2
         except BadMessage as error:
@@ -202,11 +211,8 @@ class Batch:
 
     def _again(self) -> None:
         """Ask once more for what is still open."""
-        self._keep_open()
-        if not self.answers:
-            self._finish()
-            return
-        self._attempt(self._strategy.modes(self._attempts))
+        self._asker.relocation.missed()
+        self.resume()
 
     def _keep_open(self) -> None:
         pairs = [(r, a) for r, a in zip(self.requests, self.answers, strict=True) if not a.done()]
@@ -234,8 +240,9 @@ class Batch:
         elif len(decisions) != len(asked):
             asker.invalid_answers += 1
         else:
-            asker.hedge.learn(monotonic() - sent_at)
-            asker.circuit.answered()
+            now = monotonic()
+            asker.hedge.learn(now - sent_at)
+            asker.circuit.answered(now)
             if decider is None or asker.authenticity is None or decider.may_decide_all(requests, time()):
                 self._settle(asked, decisions, Reason.BUSY)
             else:
@@ -252,6 +259,10 @@ class Batch:
                 lacking, otherwise, problem = True, Reason.STALE, decision.detail
             elif not answer.done():
                 answer.set_result(decision)
+        if lacking and otherwise is Reason.STALE:  # at another server there may be one with a lease
+            self._asker.relocation.missed()
+        else:
+            self._asker.relocation.found()
         if lacking:
             self._reason, self._problem = otherwise, problem
             self._ask_the_others()
@@ -289,6 +300,7 @@ class Batch:
             self._finish()
             return
         self._reason = Reason.NO_PDP
+        self._asker.relocation.missed()
         if self.route.announced:
             self._asker.withdraw(self.route.scope)
             self._hand_over(self._by_route(), self._doubted())
@@ -333,7 +345,8 @@ class Batch:
             batch.send()
 
     def _give_up(self) -> None:
-        self._asker.circuit.failed(monotonic())
+        if self._reason is not Reason.NOT_CONNECTED:  # that says nothing about the replicas
+            self._asker.circuit.failed(monotonic())
         self.fail(self._reason, self._problem)
 
     def _cancel_timer(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+ANSWERED_SECONDS = 3.5
+"""How long an answer shows that a replica is there, whatever it says: one without a lease may get it back."""
+
 
 class Circuit:
     """Open while no replica has been heard of for its lifetime and the last question failed.
 
-    Replicas announce themselves all the time, so silence means that none is there. While the circuit is open one
-    question in each probe interval is let through, and the first answer or announcement closes it.
+    Replicas announce themselves all the time, and answer even if they cannot decide, so silence means that none is
+    there. While the circuit is open one question in each probe interval is let through, and the first answer or
+    announcement closes it.
     """
 
     def __init__(self, probe_seconds: float = 0.1) -> None:
@@ -21,7 +25,13 @@ class Circuit:
         """Some replica is there and will announce itself again within `ttl`."""
         self._heard_until = max(self._heard_until, now + ttl)
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
+        """Some replica has answered."""
+        self.failing = False
+        self.heard(now, ANSWERED_SECONDS)
+
+    def reset(self) -> None:
+        """Ask as if no question had failed."""
         self.failing = False
 
     def failed(self, now: float) -> None:

@@ -4,35 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from time import monotonic
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Unpack
 
 from authz import Decision, Entity, InvalidRequest, Reason, Request
+from authz.explanation import Explanation, outline
 from authz.request import Attributes, plain_request
+from authz.scope import Scope, ScopeRefused
 from bus.audit import AuditWriter
-from bus.credentials import Credentials
-from bus.link import connect
-from bus.scopes import DEFAULT_DOMAIN
-from pep.asker import Asker
-from pep.at_least import ask_at_least
+from bus.identity import Credentials
+from bus.nats import connect
+from bus.wire import DEFAULT_DOMAIN, ScopeQuery, SearchPage, SearchQuery
+from pep.asker import Asker, check_encodable
 from pep.auditing import auditing
 from pep.batch import Terms
-from pep.errors import AccessDenied
+from pep.decision_source import Asking, decide_at_least
+from pep.errors import AccessDenied, NotOnBus
+from pep.hedging import Strategy
+from pep.obligations import AnyHandler, Obligations
+from pep.options import CheckOptions
 from pep.revocation_watch import RevocationWatch
 from pep.secondary import Secondary, learning, secondary_point
-from pep.strategy import Strategy
 from pep.trust_store import Trust, trusted_roots
+from pep.watching import WATCH_SECONDS, watch_decision
 from sdp_cache import LeaseRules, Recycling
 
-Ask: TypeAlias = Callable[[Request, Terms | None], asyncio.Future[Decision]]
+if TYPE_CHECKING:
+    from pep.local import Policies
 
 DEFAULT_SECONDS = 1.0
+SEARCH_SECONDS = 10.0
+"""How long one page of a search may take."""
+EXPLAIN_SECONDS = 1.0
+EXPLAIN = "explain"
+"""The action that lets somebody see the policies behind a decision."""
 REVOCATION_SECONDS = 1.0
 """How long connecting waits for a store of revocations that is silent. Nobody is believed before it has been read."""
-YIELD_EVERY = 1024
-"""After so many answers without asking the event loop has its turn: it keeps the connection and the lease."""
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
 
@@ -46,14 +54,16 @@ class Enforcer:
     """
 
     def __init__(
-        self, asker: Asker, secondary: Secondary | None = None, audit: AuditWriter | None = None
+        self, asking: Asking, secondary: Secondary | None = None, audit: AuditWriter | None = None
     ) -> None:
-        self.asker = asker
+        self._asking = asking
         self.audit = audit
         """What takes note of every decision; None if nothing does."""
         self.secondary = secondary
         """What answers without asking; None if nothing does."""
-        self._recalled = 0
+        self.obligations = Obligations()
+        self.on_release: list[Callable[[], None]] = []
+        """Called when other policies are in force, as far as is known here."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -76,16 +86,17 @@ class Enforcer:
     ) -> AsyncIterator[Enforcer]:
         """Connect to the fabric: `async with Enforcer.connect() as pep`.
 
-        The server is the one given, or named by AUTHFABRIC_NATS_URL, or by the credentials, or on this machine's usual
-        port. The credentials are those given, or in the file that AUTHFABRIC_CREDENTIALS names, or those that
-        `authfabric up` left for its server. `deadline` is how many seconds a check may take, unless a call says
-        otherwise.
+        The server is the one given, or named by AUTHFABRIC_NATS_URL, or by the credentials, or run on this machine by
+        `authfabric up`, or on the usual port. The credentials are those given, or in the file that
+        AUTHFABRIC_CREDENTIALS names, or those that `authfabric up` left for its server. `deadline` is how many seconds
+        a check may take, unless a call says otherwise.
 
-        `trust` says whose word counts in the domain, as keys or files of keys; otherwise AUTHFABRIC_TRUST does, or the
-        credentials. Only PDPs that one of those keys empowered to decide are believed, whatever else arrives; and
-        answers are recycled under the lease while the domain's releases can be followed. Raises NobodyTrusted if
-        nothing says whom to believe; `trust=UNVERIFIED` believes whoever answers. `recycling=None` always asks. A
-        snapshot that is refused is not used, and the log says why; so does `pep.secondary.load(path)`, by raising.
+        `trust` says whose word counts in the domain, as keys or files of keys; otherwise AUTHFABRIC_TRUST does, the
+        credentials, or the `authfabric up` that runs there. Only PDPs that one of those keys empowered to decide are
+        believed, whatever else arrives; and answers are recycled under the lease while the domain's releases can be
+        followed. Raises NobodyTrusted if nothing says whom to believe; `trust=UNVERIFIED` believes whoever answers.
+        `recycling=None` always asks. A snapshot that is refused is not used, and the log says why; so does
+        `pep.secondary.load(path)`, by raising.
 
         `learn` names topics, such as `prefix:/sales` or `roles:clerk,nurse`: what PDPs answer others about those is
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
@@ -101,14 +112,54 @@ class Enforcer:
                 await watch.first_look(REVOCATION_SECONDS)
             await asker.start()
             stack.push_async_callback(asker.stop)
-            secondary = await enter(secondary_point(bus, domain, trusted, recycling, lease))
+            secondary = await enter(secondary_point(asker, trusted, recycling, lease))
             if learn:
-                await enter(learning(bus, secondary, asker.authenticity, domain, learn))
+                await enter(learning(asker, secondary, learn))
             pep = cls(asker, secondary)
+            if secondary is not None:
+                secondary.feed.on_applied.append(pep.released)
             await enter(auditing(bus, domain, name, audit, pep._record_to))
             if snapshot is not None and secondary is not None:
                 await secondary.try_to_load(snapshot, connect_seconds)
             yield pep
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def local(
+        cls,
+        policies: Policies,
+        *,
+        entities: Sequence[Path] = (),
+        recycling: Recycling | None = DEFAULT_RECYCLING,
+        audit: Path | None = None,
+        name: str = "pep",
+    ) -> AsyncIterator[Enforcer]:
+        """Decide in this process, without a bus: `async with Enforcer.local(Path("policies")) as pep`.
+
+        The policies are a folder, the text of attribute policies, or texts by the names that their files would have.
+        `entities` are files of known entities, for searches. With `audit` every decision is appended to that file.
+        Raises InvalidPolicies, BundleRefused or InvalidSyntax. A deadline and a strategy mean nothing here.
+        """
+        from pep.local import local_enforcer  # the engine, which services on the bus do not carry
+
+        async with local_enforcer(cls, policies, entities, recycling, audit, name) as pep:
+            yield pep
+
+    @property
+    def asker(self) -> Asker:
+        """What asks over the bus. Raises NotOnBus if it decides in its own process."""
+        if isinstance(self._asking, Asker):
+            return self._asking
+        raise NotOnBus
+
+    @property
+    def on_bus(self) -> bool:
+        """Whether it asks over the bus, rather than in its own process."""
+        return isinstance(self._asking, Asker)
+
+    def obligation(self, name: str, *, before: bool = False) -> Callable[[AnyHandler], AnyHandler]:
+        """Register the handler of an obligation: `@pep.obligation("mask")`."""
+        return self.obligations.obligation(name, before=before)
 
     def _record_to(self, audit: AuditWriter) -> None:
         self.audit = audit
@@ -125,21 +176,13 @@ class Enforcer:
         at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
-        asker, secondary = self.asker, self.secondary
-        terms = None if deadline is None and strategy is None else asker.terms(deadline, strategy)
+        terms = self._asking.terms(deadline, strategy)
         plain = plain_request(subject, object, action) if type(subject) is str and not context else None
-        if plain is not None and secondary is None and not at_least:
-            request, decision = plain, await asker.ask(plain, terms)  # the short way, for who always asks
+        request = plain or _request(subject, object, action, context)
+        if self.secondary is not None:
+            decision = await self.secondary.decide(request, terms, at_least)
         else:
-            request = plain or _request(subject, object, action, context)
-            known = None if secondary is None else secondary.recall(request, at_least)
-            if known is None:
-                decision = await self._ask(asker.decide, request, terms, at_least)
-            else:
-                decision = known
-                self._recalled += 1
-                if self._recalled >= YIELD_EVERY:
-                    await self._yield()
+            decision = await self._ask(request, terms, at_least)
         if self.audit is not None:
             self.audit.record(request, decision)
         return decision
@@ -149,18 +192,12 @@ class Enforcer:
         subject: str | Entity | Request,
         object: str | Entity = "",
         action: str | Entity = "",
-        *,
-        context: Attributes | None = None,
-        deadline: float | None = None,
-        strategy: Strategy | str | None = None,
-        at_least: int = 0,
+        **options: Unpack[CheckOptions],
     ) -> Decision:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
-        decision = await self.check(
-            subject, object, action, context=context, deadline=deadline, strategy=strategy, at_least=at_least
-        )
+        decision = await self.check(subject, object, action, **options)
         if not decision.allowed:
-            raise AccessDenied(_request(subject, object, action, context), decision)
+            raise AccessDenied(_request(subject, object, action, options.get("context")), decision)
         return decision
 
     async def check_many(
@@ -176,50 +213,133 @@ class Enforcer:
         One that cannot be asked at all is denied, with a detail that names its field; the others are asked.
         """
         asked = [r if isinstance(r, Request) else Request.of(*r) for r in requests]
-        terms, secondary = self.asker.terms(deadline, strategy), self.secondary
-        known = [secondary.recall(r, at_least) if secondary else None for r in asked]
+        terms, secondary = self._asking.terms(deadline, strategy), self.secondary
+        known = [secondary.infer(r, at_least) if secondary else None for r in asked]
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
-        answers = iter(await self._ask_all(unknown, terms, at_least))
+        answers = iter(await asyncio.gather(*[self._ask_or_deny(r, terms, at_least) for r in unknown]))
         decisions = [next(answers) if decision is None else decision for decision in known]
-        self._recalled += len(asked) - len(unknown)
-        if self._recalled >= YIELD_EVERY:
-            await self._yield()
+        if secondary is not None:
+            await secondary.give_way()
         if self.audit is not None:
             for request, decision in zip(asked, decisions, strict=True):
                 if decision.reason is not Reason.INVALID_REQUEST:  # it could not be read back either
                     self.audit.record(request, decision)
         return decisions
 
-    async def _yield(self) -> None:
-        self._recalled = 0
-        await asyncio.sleep(0)
+    async def search(self, query: SearchQuery, *, deadline: float = SEARCH_SECONDS) -> SearchPage:
+        """One page of who may, what may be, or by which action, among the entities that the PDPs know.
 
-    async def _ask_all(
-        self, requests: list[Request], terms: Terms | None, at_least: int
-    ) -> Iterable[Decision]:
-        if self.secondary is None and not at_least:  # then none of them needs a task of its own
-            return await asyncio.gather(*[self._decide(request, terms) for request in requests])
-        return await asyncio.gather(*[self._ask(self._decide, r, terms, at_least) for r in requests])
+        Raises SearchRefused, NoResponders or ReplyTimeout.
+        """
+        return await self._asking.search(query, deadline)
 
-    async def _ask(self, ask: Ask, request: Request, terms: Terms | None, at_least: int) -> Decision:
-        """Ask the PDPs, and learn from the answer. None counts that is older than the releases known here."""
-        secondary = self.secondary
-        strategy, seconds = terms or self.asker.usual
-        deadline = monotonic() + seconds
-        stamp = secondary.epoch if secondary is not None else 0
-        decision = await ask(request, terms)
-        at_least = max(at_least, secondary.epoch if secondary is not None else 0)
-        if decision.decided and decision.epoch < at_least:
-            decision = await ask_at_least(
-                lambda r, left: ask(r, (strategy, left)), request, deadline - monotonic(), at_least
+    async def check_anew(self, request: Request, deadline: float) -> Decision:
+        """Ask the PDPs, whatever a cache knows; where none answers, what was decided stands under the lease."""
+        decision = await self._ask(request, self._asking.terms(deadline, None), 0)
+        if not decision.decided and self.secondary is not None:
+            decision = self.secondary.infer(request) or decision
+        if self.audit is not None:
+            self.audit.record(request, decision)
+        return decision
+
+    def watch(
+        self,
+        subject: str | Entity | Request,
+        object: str | Entity = "",
+        action: str | Entity = "",
+        *,
+        context: Attributes | None = None,
+        every: float = WATCH_SECONDS,
+    ) -> AsyncGenerator[Decision]:
+        """`async for decision in pep.watch(...)`: the decision now, and a new one whenever it changes.
+
+        For sessions that must end when a right ends. A release counts when it arrives, an expiry when it comes, and
+        everything else when it is asked again, `every` so many seconds. Where no PDP answers, what was decided stands
+        for as long as the lease, and then it is a denial.
+        """
+        return watch_decision(self, _request(subject, object, action, context), every)
+
+    def released(self) -> None:
+        """Tell those who watch that other policies are in force."""
+        for each in list(self.on_release):
+            each()
+
+    async def filter(
+        self,
+        subject: str | Entity,
+        action: str | Entity,
+        candidates: Iterable[str | Entity],
+        *,
+        context: Attributes | None = None,
+        deadline: float | None = None,
+    ) -> list[str | Entity]:
+        """Those candidates to which the subject may do the action, in order. What is not decided is left out."""
+        several = list(candidates)
+        asked: list[Request | tuple[str, str, str]] = [
+            Request.of(subject, each, action, context) for each in several
+        ]
+        decisions = await self.check_many(asked, deadline=deadline)
+        return [each for each, decision in zip(several, decisions, strict=True) if decision.allowed]
+
+    async def scope(
+        self,
+        subject: str | Entity,
+        action: str | Entity,
+        under: str,
+        *,
+        context: Attributes | None = None,
+        deadline: float = DEFAULT_SECONDS,
+    ) -> Scope:
+        """All objects below a name to which the subject may do the action, as a predicate: for lists in databases.
+
+        The objects are those whose names begin with `under`, such as `/documents/`. Raises ScopeRefused where a policy
+        cannot be said as a predicate about the object alone, and NoResponders or ReplyTimeout.
+        """
+        query = ScopeQuery(_entity(subject), _entity(action), under, context or {})
+        scope = await self._asking.scope(query, deadline)
+        known = self.secondary.point.epoch if self.secondary is not None else 0
+        if scope.epoch < known:
+            raise ScopeRefused(
+                f"the PDP that answered is at epoch {scope.epoch}, and {known} is known here: ask again"
             )
-        return decision if secondary is None else secondary.settle(request, decision, stamp, at_least)
+        return scope
 
-    def _decide(self, request: Request, terms: Terms | None) -> asyncio.Future[Decision]:
+    async def explain(
+        self,
+        subject: str | Entity | Request,
+        object: str | Entity = "",
+        action: str | Entity = "",
+        *,
+        context: Attributes | None = None,
+        viewer: str | Entity | None = None,
+        deadline: float = EXPLAIN_SECONDS,
+    ) -> Explanation:
+        """Why the answer is what it is: every policy that could matter, and what would have to be different for it.
+
+        It is structured, and `str` of it is for people. With a viewer, the policies are left out unless the viewer may
+        `explain` the object. Raises ExplanationRefused, NoResponders, ReplyTimeout or InvalidRequest.
+        """
+        request = _request(subject, object, action, context)
+        if viewer is not None and not (await self.check(viewer, request.object, EXPLAIN)).allowed:
+            return outline(request, await self.check(request))
+        return await self._asking.explain(request, deadline)
+
+    def _ask(self, request: Request, terms: Terms | None, at_least: int) -> Awaitable[Decision]:
+        """Past what a cache knows."""
+        if self.secondary is not None:
+            return self.secondary.ask(request, terms, at_least)
+        if at_least:
+            return decide_at_least(self._asking, request, terms, lambda: at_least)
+        return self._asking.decide(request, terms)
+
+    def _ask_or_deny(self, request: Request, terms: Terms | None, at_least: int) -> Awaitable[Decision]:
+        """Deny what cannot be asked."""
         try:
-            return self.asker.decide(request, terms)
+            if (self.secondary is not None or at_least) and not request.is_plain():
+                check_encodable(request)  # those would raise it only when they are awaited
+            return self._ask(request, terms, at_least)
         except InvalidRequest as error:
-            answer: asyncio.Future[Decision] = self.asker.loop.create_future()
+            answer: asyncio.Future[Decision] = self._asking.loop.create_future()
             answer.set_result(Decision(False, Reason.INVALID_REQUEST, detail=str(error)))
             return answer
 
@@ -228,3 +348,7 @@ def _request(
     subject: str | Entity | Request, thing: str | Entity, action: str | Entity, context: Attributes | None
 ) -> Request:
     return subject if isinstance(subject, Request) else Request.of(subject, thing, action, context)
+
+
+def _entity(given: str | Entity) -> Entity:
+    return Entity(given) if isinstance(given, str) else given

@@ -16,13 +16,25 @@ class AccessDenied(AuthFabricError):
         self.decision = decision
 
 
+class NotOnBus(AuthFabricError):
+    """An enforcer that decides in its own process has no bus, and nothing that is on one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this enforcer decides in its own process: use `Enforcer.connect` to ask over the bus"
+        )
+
+
 class NobodyTrusted(AuthFabricError):
     """Nothing says whose PDPs are believed at `address`, so nobody is asked."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, nothing_here: bool = False) -> None:
+        """`nothing_here`: no fabric runs on this machine, and no other was named."""
+        nothing = "no fabric was found here: `authfabric up` starts one; " if nothing_here else ""
         super().__init__(
-            f"nobody is trusted to decide at `{address}`: name a key by `trust=`, `--trust` or AUTHFABRIC_TRUST"
-            " (`authfabric up` prints it), or use credentials that name one (`authfabric domain grant` writes them);"
+            f"{nothing}nobody is trusted to decide at `{address}`: name a key by `trust=`, `--trust` or"
+            " AUTHFABRIC_TRUST (`authfabric up` prints it), or use credentials that name one (`authfabric domain grant`"
+            " writes them);"
             " `trust=UNVERIFIED`, or `--insecure` for a command, believes whoever answers"
         )
         self.address = address

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pep.asker import Asker
 from pep.authenticity import Authenticity
 from pep.enforcer import Enforcer
 
@@ -18,14 +19,9 @@ class EnforcerMetrics(Collector):
         self._pep = pep
 
     def collect(self) -> Iterable[Metric]:
-        asker, audit, secondary = self._pep.asker, self._pep.audit, self._pep.secondary
-        yield GaugeMetricFamily("authfabric_pep_open", "Questions that wait for an answer.", asker.open)
-        yield CounterMetricFamily("authfabric_pep_asked_again", "Questions asked again.", asker.asked_again)
-        yield CounterMetricFamily(
-            "authfabric_pep_invalid_answers", "Messages that were no answers.", asker.invalid_answers
-        )
-        if asker.authenticity is not None:
-            yield from self._authenticity(asker.authenticity)
+        audit, secondary = self._pep.audit, self._pep.secondary
+        if self._pep.on_bus:
+            yield from self._asking(self._pep.asker)
         if secondary is not None and secondary.learner is not None:
             learner = secondary.learner
             yield CounterMetricFamily("authfabric_sdp_learned", "Answers to others learned.", learner.learned)
@@ -35,6 +31,15 @@ class EnforcerMetrics(Collector):
         if audit is not None:
             dropped = audit.trail.dropped
             yield CounterMetricFamily("authfabric_audit_dropped", "Decisions not recorded.", dropped)
+
+    def _asking(self, asker: Asker) -> Iterable[Metric]:
+        yield GaugeMetricFamily("authfabric_pep_open", "Questions that wait for an answer.", asker.open)
+        yield CounterMetricFamily("authfabric_pep_asked_again", "Questions asked again.", asker.asked_again)
+        yield CounterMetricFamily(
+            "authfabric_pep_invalid_answers", "Messages that were no answers.", asker.invalid_answers
+        )
+        if asker.authenticity is not None:
+            yield from self._authenticity(asker.authenticity)
 
     @staticmethod
     def _authenticity(authenticity: Authenticity) -> Iterable[Metric]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from types import TracebackType
 from typing import Self
 
 from authz import PublicKey
-from bus.connection import Connection
 from bus.errors import BusError
-from bus.revocations import RETRY_SECONDS, RevocationFeed
-from bus.tasks import end_task
+from bus.feeds import RETRY_SECONDS, RevocationFeed
+from bus.nats import Connection
+from bus.runtime import end_task
 from pep.authenticity import Authenticity
 
 MAX_FOLLOWED = 64
@@ -64,9 +63,7 @@ class RevocationWatch:
             self.follow(root, root)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._authenticity.watch = None
         tasks = [each.task for group in self._followed.values() for each in group.values()]
         for task in (*tasks, *self._ending):

@@ -14,55 +14,90 @@ from pathlib import Path
 from time import time
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
-from bus.connection import Connection
-from pep.authenticity import Authenticity
+from pep.asker import Asker
+from pep.batch import Terms
+from pep.decision_source import Asking, decide_at_least
+from pep.errors import NotOnBus
 from pep.trust_store import TRUST_VARIABLE
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
-from sdp_cache.feed_service import FeedFollower, Following
-from sdp_cache.learning import Learner
-from sdp_cache.learning_service import Learning
-from sdp_cache.snapshot import Origin
-from sdp_cache.store import open_snapshot
+from sdp_cache.point import FeedFollower, Following, Learner, Learning
+from sdp_cache.snapshots import Origin, open_snapshot
 
 _log = logging.getLogger("authfabric.pep")
+YIELD_EVERY = 1024
+"""Answers in a row without asking, after which the event loop has its turn."""
 _FAILURES = frozenset({Reason.NO_PDP, Reason.TIMEOUT, Reason.BUSY, Reason.STALE, Reason.NOT_CONNECTED})
 
 
 class Secondary:
-    """A secondary decision point that follows its domain's releases."""
+    """A cache in front of another decision point: it infers what it can, asks for the rest, and learns from that."""
 
-    def __init__(self, point: SecondaryPoint, feed: FeedFollower, trusted: Collection[PublicKey]) -> None:
-        self.feed = feed
+    def __init__(
+        self,
+        asking: Asking,
+        point: SecondaryPoint,
+        feed: FeedFollower | None = None,
+        trusted: Collection[PublicKey] = (),
+    ) -> None:
+        """Without a feed, whoever releases the policies in this process says when they change."""
+        self._asking = asking
+        self._feed = feed
         self._point = point
         self.learner: Learner | None = None
         """What learns from others' answers; None if nothing does."""
         self._trusted = trusted
         self._learned = 0
+        self._inferred = 0
+
+    @property
+    def feed(self) -> FeedFollower:
+        """What follows the releases. Raises NotOnBus if nothing does."""
+        if self._feed is None:
+            raise NotOnBus
+        return self._feed
 
     @property
     def point(self) -> SecondaryPoint:
         """What it answers from."""
         return self._point
 
-    @property
-    def epoch(self) -> int:
-        """What to stamp a question with before it is asked."""
-        return self._point.epoch
+    async def decide(self, request: Request, terms: Terms | None = None, at_least: int = 0) -> Decision:
+        """By policies of the epoch `at_least` or newer ones. Raises InvalidRequest."""
+        known = self.infer(request, at_least)
+        if known is None:
+            return await self.ask(request, terms, at_least)
+        if self._inferred >= YIELD_EVERY:
+            await self.give_way()
+        return known
 
-    def recall(self, request: Request, at_least: int = 0) -> Decision | None:
-        """The answer that may be given without asking. What cannot be asked is left for the asker to refuse."""
+    def infer(self, request: Request, at_least: int = 0) -> Decision | None:
+        """The answer that may be given without asking. What cannot be asked is left for the next one to refuse."""
         try:
-            return self._point.answer(request, time(), at_least)
+            known = self._point.infer(request, time(), at_least)
         except InvalidRequest:
             return None
+        self._inferred += known is not None
+        return known
 
-    def settle(self, request: Request, decision: Decision, stamp: int, at_least: int = 0) -> Decision:
-        """Learn from an answer; where the fabric failed to give one, fall back on what was last known, if allowed."""
+    async def give_way(self) -> None:
+        """Let the event loop have its turn: it keeps the connection and the lease."""
+        if self._inferred >= YIELD_EVERY:
+            self._inferred = 0
+            await asyncio.sleep(0)
+
+    async def ask(self, request: Request, terms: Terms | None = None, at_least: int = 0) -> Decision:
+        """Ask, and learn from the answer; where the fabric gives none, fall back on what was last known, if allowed.
+
+        No answer counts that is older than the releases known here.
+        """
+        point, stamp = self._point, self._point.epoch
+        decision = await decide_at_least(self._asking, request, terms, lambda: max(at_least, point.epoch))
         if decision.decided:
             self._learned += 1
-            self._point.learn(request, decision, stamp, str(self._learned))
+            point.learn(request, decision, stamp, str(self._learned))
             return decision
-        known = self._point.last_known(request, time(), at_least) if decision.reason in _FAILURES else None
+        least = max(at_least, point.epoch)
+        known = point.last_known(request, time(), least) if decision.reason in _FAILURES else None
         return decision if known is None else known
 
     def load(self, path: Path) -> None:
@@ -76,7 +111,8 @@ class Secondary:
     async def try_to_load(self, path: Path, seconds: float) -> None:
         """Load a snapshot as soon as the current epoch is known; go on without it, and say so, if that fails."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.feed.ready.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.feed.ready.wait()
         try:
             self.load(path)
         except SnapshotRefused as error:
@@ -95,11 +131,7 @@ def _warn_of_no_trust() -> None:
 
 @contextlib.asynccontextmanager
 async def secondary_point(
-    connection: Connection,
-    domain: str,
-    trusted: Collection[PublicKey],
-    recycling: Recycling | None,
-    rules: LeaseRules,
+    asker: Asker, trusted: Collection[PublicKey], recycling: Recycling | None, rules: LeaseRules
 ) -> AsyncIterator[Secondary | None]:
     """An SDP for the length of a block; None if it may answer nothing, since there is nobody whose releases count."""
     if not trusted:
@@ -108,23 +140,19 @@ async def secondary_point(
         yield None
         return
     point = SecondaryPoint(recycling, rules)
-    following = Following(domain, trusted, member_name(connection.name), rules)
-    async with FeedFollower(connection, point, following) as feed:
-        yield Secondary(point, feed, trusted)
+    following = Following(asker.domain, trusted, member_name(asker.connection.name), rules)
+    async with FeedFollower(asker.connection, point, following) as feed:
+        yield Secondary(asker, point, feed, trusted)
 
 
 @contextlib.asynccontextmanager
-async def learning(
-    connection: Connection,
-    secondary: Secondary | None,
-    authenticity: Authenticity | None,
-    domain: str,
-    topics: Sequence[str],
-) -> AsyncIterator[None]:
+async def learning(asker: Asker, secondary: Secondary | None, topics: Sequence[str]) -> AsyncIterator[None]:
     """Learn from what others are answered, for the length of a block. Raises InvalidRequest or InvalidTopic."""
+    authenticity = asker.authenticity
     if secondary is None or authenticity is None:
         raise InvalidRequest("learn", "needs `trust`, to tell whose answers count, and recycling switched on")
-    async with Learning(connection, secondary.point, authenticity.deciders, domain, topics) as listening:
+    deciders = authenticity.deciders
+    async with Learning(asker.connection, secondary.point, deciders, asker.domain, topics) as listening:
         secondary.learner = listening.learner
         yield
 

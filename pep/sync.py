@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from authz import Decision, Entity, Request
+from authz.explanation import Explanation
 from authz.request import Attributes
-from bus.credentials import Credentials
-from bus.scopes import DEFAULT_DOMAIN
-from pep.enforcer import DEFAULT_LEASE, DEFAULT_RECYCLING, DEFAULT_SECONDS, Enforcer
-from pep.strategy import Strategy
-from pep.trust_store import Trust
-from sdp_cache import LeaseRules, Recycling
+from authz.scope import Scope
+from bus.wire import SearchPage, SearchQuery
+from pep.enforcer import SEARCH_SECONDS, Enforcer
+from pep.options import CheckOptions, ConnectOptions, ExplainOptions, LocalOptions, ManyOptions
+
+if TYPE_CHECKING:
+    from pep.local import Policies
 
 Result = TypeVar("Result")
 
@@ -65,93 +67,91 @@ class SyncEnforcer:
 
     def __init__(self, enforcer: Enforcer, loop: LoopThread) -> None:
         self._enforcer = enforcer
+        self.obligations = enforcer.obligations
+        self.obligation = enforcer.obligation
+        """Registers the handler of an obligation: `@pep.obligation("mask")`."""
         self._loop = loop
 
     @classmethod
     @contextlib.contextmanager
-    def connect(
-        cls,
-        url: str | None = None,
-        *,
-        domain: str = DEFAULT_DOMAIN,
-        strategy: Strategy | str = Strategy.HEDGE,
-        deadline: float = DEFAULT_SECONDS,
-        credentials: Credentials | None = None,
-        name: str = "pep",
-        connect_seconds: float = 5.0,
-        trust: Trust = None,
-        recycling: Recycling | None = DEFAULT_RECYCLING,
-        lease: LeaseRules = DEFAULT_LEASE,
-        snapshot: Path | None = None,
-        learn: Sequence[str] = (),
-        audit: bool | None = None,
-    ) -> Iterator[SyncEnforcer]:
+    def connect(cls, url: str | None = None, **options: Unpack[ConnectOptions]) -> Iterator[SyncEnforcer]:
         """Connect to the fabric: `with SyncEnforcer.connect() as pep`. The arguments mean what Enforcer's do."""
+        with cls._opened(Enforcer.connect(url, **options)) as pep:
+            yield pep
+
+    @classmethod
+    @contextlib.contextmanager
+    def local(cls, policies: Policies, **options: Unpack[LocalOptions]) -> Iterator[SyncEnforcer]:
+        """Decide in this process: `with SyncEnforcer.local(Path("policies")) as pep`. As Enforcer's."""
+        with cls._opened(Enforcer.local(policies, **options)) as pep:
+            yield pep
+
+    @classmethod
+    @contextlib.contextmanager
+    def _opened(cls, opening: AbstractAsyncContextManager[Enforcer]) -> Iterator[SyncEnforcer]:
         with contextlib.closing(LoopThread()) as loop:
-            connecting = Enforcer.connect(
-                url,
-                domain=domain,
-                strategy=strategy,
-                deadline=deadline,
-                credentials=credentials,
-                name=name,
-                connect_seconds=connect_seconds,
-                trust=trust,
-                recycling=recycling,
-                lease=lease,
-                snapshot=snapshot,
-                learn=learn,
-                audit=audit,
-            )
-            enforcer = loop.run(connecting.__aenter__())
+            enforcer = loop.run(opening.__aenter__())
             try:
                 yield cls(enforcer, loop)
             finally:
-                loop.run(connecting.__aexit__(None, None, None))
+                loop.run(opening.__aexit__(None, None, None))
 
     def check(
         self,
         subject: str | Entity | Request,
         object: str | Entity = "",
         action: str | Entity = "",
-        *,
-        context: Attributes | None = None,
-        deadline: float | None = None,
-        strategy: Strategy | str | None = None,
-        at_least: int = 0,
+        **options: Unpack[CheckOptions],
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
-        request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        check = self._enforcer.check
-        return self._loop.run(check(request, deadline=deadline, strategy=strategy, at_least=at_least))
+        return self._loop.run(self._enforcer.check(subject, object, action, **options))
 
     def require(
         self,
         subject: str | Entity | Request,
         object: str | Entity = "",
         action: str | Entity = "",
-        *,
-        context: Attributes | None = None,
-        deadline: float | None = None,
-        strategy: Strategy | str | None = None,
-        at_least: int = 0,
+        **options: Unpack[CheckOptions],
     ) -> Decision:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
-        request = subject if isinstance(subject, Request) else Request.of(subject, object, action, context)
-        require = self._enforcer.require
-        return self._loop.run(require(request, deadline=deadline, strategy=strategy, at_least=at_least))
+        return self._loop.run(self._enforcer.require(subject, object, action, **options))
 
     def check_many(
-        self,
-        requests: Iterable[Request | tuple[str, str, str]],
-        *,
-        deadline: float | None = None,
-        strategy: Strategy | str | None = None,
-        at_least: int = 0,
+        self, requests: Iterable[Request | tuple[str, str, str]], **options: Unpack[ManyOptions]
     ) -> list[Decision]:
         """Ask many questions at once; the answers come in the same order."""
-        check_many = self._enforcer.check_many
-        return self._loop.run(check_many(requests, deadline=deadline, strategy=strategy, at_least=at_least))
+        return self._loop.run(self._enforcer.check_many(requests, **options))
+
+    def search(self, query: SearchQuery, *, deadline: float = SEARCH_SECONDS) -> SearchPage:
+        """One page of who may, what may be, or by which action, among the entities that the PDPs know."""
+        return self._loop.run(self._enforcer.search(query, deadline=deadline))
+
+    def filter(
+        self,
+        subject: str | Entity,
+        action: str | Entity,
+        candidates: Iterable[str | Entity],
+        *,
+        context: Attributes | None = None,
+    ) -> list[str | Entity]:
+        """Those candidates to which the subject may do the action, in order. What is not decided is left out."""
+        return self._loop.run(self._enforcer.filter(subject, action, candidates, context=context))
+
+    def scope(
+        self, subject: str | Entity, action: str | Entity, under: str, *, context: Attributes | None = None
+    ) -> Scope:
+        """All objects below a name to which the subject may do the action, as a predicate. Raises ScopeRefused."""
+        return self._loop.run(self._enforcer.scope(subject, action, under, context=context))
+
+    def explain(
+        self,
+        subject: str | Entity | Request,
+        object: str | Entity = "",
+        action: str | Entity = "",
+        **options: Unpack[ExplainOptions],
+    ) -> Explanation:
+        """Why the answer is what it is."""
+        return self._loop.run(self._enforcer.explain(subject, object, action, **options))
 
 
 async def _finish_others() -> None:

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from authz import PublicKey
 from authz.errors import InvalidKey
-from bus.credentials import Credentials
+from bus.identity import Credentials, find_running, read_trusted
+from bus.wire import DEFAULT_URL
 from pep.errors import NobodyTrusted
 
 TRUST_VARIABLE = "AUTHFABRIC_TRUST"
@@ -30,7 +31,7 @@ Trust: TypeAlias = Keys | Unverified | None
 
 
 def read_keys(given: Keys) -> frozenset[PublicKey]:
-    """The keys that texts and files name. Raises InvalidKey, also for a file without any."""
+    """The keys that texts and files name. Raises InvalidKey, also for a file without any, or KeyFileRefused."""
     return frozenset(key for each in given for key in _read(each))
 
 
@@ -44,7 +45,7 @@ def configured_keys() -> frozenset[PublicKey]:
 
 
 def trusted_roots(given: Trust, credentials: Credentials | None, address: str) -> frozenset[PublicKey]:
-    """Whose PDPs are believed at a server: as given, as the environment says, or as the credentials do.
+    """Whose PDPs are believed at a server: as given, as the environment, the credentials or the running `up` say.
 
     None at all if that is meant. Raises InvalidKey, or NobodyTrusted if nothing says whom to believe.
     """
@@ -53,8 +54,11 @@ def trusted_roots(given: Trust, credentials: Credentials | None, address: str) -
     keys = configured_keys() if given is None else read_keys(given)
     if given is None and not keys and credentials is not None:
         keys = credentials.trust
+    running = find_running()
+    if given is None and not keys and running is not None and running.url == address and running.root:
+        keys = read_keys([running.root])
     if not keys:
-        raise NobodyTrusted(address)
+        raise NobodyTrusted(address, nothing_here=running is None and address == DEFAULT_URL)
     return keys
 
 
@@ -64,7 +68,7 @@ def _read(given: PublicKey | str | Path) -> Iterable[PublicKey]:
     path = Path(given)
     if not path.is_file():
         return [PublicKey.parse(str(given))]
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    lines = (line.partition("#")[0].strip() for line in read_trusted(path).splitlines())
     keys = [PublicKey.parse(line) for line in lines if line]
     if not keys:
         raise InvalidKey(f"`{path}` names no key: write at least one, each on a line of its own")

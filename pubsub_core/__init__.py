@@ -2,6 +2,7 @@
 
 from pubsub_core.client import Delivered, EventClient, Publisher, Replayed, Subscriber
 from pubsub_core.errors import (
+    EventsMissed,
     InvalidEvent,
     InvalidFilter,
     NoBroker,
@@ -12,23 +13,11 @@ from pubsub_core.errors import (
     TypeRefused,
     UnknownType,
 )
-from pubsub_core.event_type import AttributeType, EventType
+from pubsub_core.events import Gap, GapReason
+from pubsub_core.types import AttributeType, EventType
 
 __all__ = [
-    "AttributeType",
-    "Delivered",
-    "EventClient",
-    "EventType",
-    "InvalidEvent",
-    "InvalidFilter",
-    "NoBroker",
-    "NotKept",
-    "Publisher",
-    "Refused",
-    "ReplayIncomplete",
-    "Replayed",
-    "SessionLost",
-    "Subscriber",
-    "TypeRefused",
-    "UnknownType",
-]
+    "AttributeType", "Delivered", "EventClient", "EventType", "EventsMissed", "Gap", "GapReason",
+    "InvalidEvent", "InvalidFilter", "NoBroker", "NotKept", "Publisher", "Refused", "ReplayIncomplete",
+    "Replayed", "SessionLost", "Subscriber", "TypeRefused", "UnknownType",
+]  # fmt: skip

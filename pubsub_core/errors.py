@@ -108,6 +108,15 @@ class ReplayIncomplete(EventError):
         self.missing = missing
 
 
+class EventsMissed(EventError):
+    """A gap that was used as if it were an event: events of the type `name` are missing, as `problem` says."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{problem}; look for `Gap` among what a subscriber reads")
+        self.name = name
+        self.problem = problem
+
+
 class NoBroker(EventError):
     """No broker of this name is up in the domain: `broker` and `domain` say which was looked for."""
 

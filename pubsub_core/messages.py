@@ -1,4 +1,4 @@
-"""What travels between clients and brokers, and among brokers. New fields come last and have defaults."""
+"""What travels between clients and brokers. New fields come last and have defaults."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from typing import Self, TypeAlias
 
 import msgspec
 
-from authz.predicate import Predicate
 from authz.seal import Seal
-from bus.envelope import Unpack
+from bus.wire import Unpack
 from pubsub_core.errors import InvalidEvent
-from pubsub_core.event import Event, decode
-from pubsub_core.keys.cache import Cached
-from pubsub_core.keys.filters import SealedFilter
-from pubsub_core.line import Numbered
-from pubsub_core.proof import Proof
+from pubsub_core.events import Event, Missed, Proof, decode
 
 
 class Connect(msgspec.Struct, frozen=True, tag_field="verb", tag="connect"):
@@ -189,6 +184,8 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether the problem is that it cannot be kept in the history at the moment."""
     keyless: bool = False
     """Whether the first refusal is for want of keys."""
+    signed: float = 0.0
+    """When the copy of the bundle was signed that is not believed, if that is the problem."""
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -233,6 +230,8 @@ class Ended(msgspec.Struct, frozen=True, tag_field="word", tag="ended"):
     """What should have come and could not be had."""
     ticket: bytes = b""
     """That of the replay that is over, if a rule had started it."""
+    unkept: tuple[str, ...] = ()
+    """Brokers without a history: of what was published there, nothing past can be had."""
 
 
 class Sent(msgspec.Struct, frozen=True, tag_field="word", tag="sent"):
@@ -260,92 +259,13 @@ class Post(msgspec.Struct, frozen=True):
     content: Delivery | Interest | Closed
 
 
-class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Events of one bundle that one broker sends another, with their proof."""
-
-    sender: str
-    proof: Proof
-    events: list[msgspec.Raw]
-    digests: bytes = b""
-    """Those of the whole bundle, if not all of it is here."""
-    places: list[int] = []
-    columns: bytes = b""
-    """In place of the events: the same sealed, in columns, for whoever may not read all of them."""
+Word: TypeAlias = Ended | Sent | Missed
+"""What is delivered among events, besides events."""
+_word: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
 
 
-class CachedParcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A parcel in clear for a broker that holds the same keys, sealed as a whole."""
-
-    sender: str
-    cached: Cached
-
-
-class Wants(msgspec.Struct, frozen=True):
-    """What a broker's clients want: for each type, by UUID, filters of which one must let an event through."""
-
-    version: int
-    filters: dict[str, tuple[Predicate, ...]]
-    sealed: dict[str, tuple[SealedFilter, ...]] = {}
-    """The same for types whose events are sealed."""
-
-
-class Hello(msgspec.Struct, frozen=True):
-    """A broker's sign of life, repeated every second and signed."""
-
-    name: str
-    domain: str
-    time: float
-    wants: int
-    """The version of what its clients want."""
-    vouches: tuple[bytes, ...] = ()
-    """Some of those it knows: all of them in turn, if they are too many for a message."""
-    beats: dict[str, bytes] = {}
-    """The newest heartbeat it has heard of each type owner, as the owner signed it."""
-    leaving: bool = False
-    groups: tuple[str, ...] = ()
-    """The key groups whose keys it holds."""
-    agreement: bytes = b""
-    """Its half of the secrets that it shares with each other broker."""
-    boot: int = 0
-    """When it started: it counts what it sends from there."""
-    lines: dict[str, int] = {}
-    """How many messages with events it has sent each other broker."""
-    hears: tuple[str, ...] = ()
-    """The brokers that it hears on a line of their own."""
-    knows: dict[str, int] = {}
-    """The brokers from whom it is ready to take events, each with its `boot`."""
-
-
-class Note(msgspec.Struct, frozen=True):
-    """What one broker tells another: what its clients want, definitions, or that it wants to be told."""
-
-    name: str
-    domain: str
-    time: float
-    wants: Wants | None = None
-    definitions: tuple[bytes, ...] = ()
-    tell: bool = False
-    """Whether an answer in kind is asked for."""
-    again: int = 0
-    """From which number on events are asked for once more."""
-    kept_from: int = 0
-    """The first number that can still be sent again, if it is not the one asked for."""
-
-
-class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Something for a broker to which its sender has no line, on its way through others."""
-
-    route: tuple[str, ...]
-    """Those it still has to pass, in order; the one it is for comes last."""
-    what: str
-    data: bytes
-
-
-_word: msgspec.msgpack.Decoder[Ended | Sent] = msgspec.msgpack.Decoder(Ended | Sent)
-
-
-def decode_past(data: msgspec.Raw) -> Event | Ended | Sent:
-    """A past event, or a word about those that follow, or that there are no more. Raises InvalidEvent."""
+def decode_item(data: msgspec.Raw) -> Event | Word:
+    """An event, or a word about those that follow, are missing, or have ended. Raises InvalidEvent."""
     try:
         return decode(data)
     except InvalidEvent:
@@ -361,7 +281,3 @@ unpack_bundle = Unpack(Bundle)
 unpack_taken = Unpack(Taken)
 unpack_received = Unpack(Received)
 unpack_post = Unpack(Post)
-unpack_numbered = Unpack(Numbered)
-unpack_parcel = Unpack(Parcel)
-unpack_cached_parcel = Unpack(CachedParcel)
-unpack_carried = Unpack(Carried)

@@ -1,16 +1,9 @@
 """The secondary decision point: answers recycled safely, exactly or by inference."""
 
-from sdp_cache.lease import LeaseRules, Step
-from sdp_cache.point import SecondaryPoint
-from sdp_cache.recycler import Recycler, Recycling
-from sdp_cache.snapshot import Snapshot, SnapshotRefused
+from sdp_cache.point import Recycler, Recycling, SecondaryPoint
+from sdp_cache.snapshots import Snapshot, SnapshotRefused
+from sdp_cache.validity import LeaseRules, Step
 
 __all__ = [
-    "LeaseRules",
-    "Recycler",
-    "Recycling",
-    "SecondaryPoint",
-    "Snapshot",
-    "SnapshotRefused",
-    "Step",
-]
+    "LeaseRules", "Recycler", "Recycling", "SecondaryPoint", "Snapshot", "SnapshotRefused", "Step",
+]  # fmt: skip

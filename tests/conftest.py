@@ -1,19 +1,77 @@
-"""What the tests share: a real NATS server for the whole run, and a fresh connection to it for each test."""
+"""What the tests share: a real NATS server for the whole run, a fresh connection to it for each test, and processes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from bus import Connection, NatsServer
-from bus.address import URL_VARIABLE
-from bus.credentials_store import VARIABLE
+from bus.identity.credentials_store import VARIABLE
+from bus.wire.address import URL_VARIABLE
 
 settings.register_profile("fabric", deadline=None)  # how long an example takes says nothing about its promise
 settings.load_profile("fabric")
+
+TOGETHER = ("tests/spark_eval/", "tests/pubsub_core/history/")
+"""Folders whose tests share something that takes seconds to start: Spark, PostgreSQL."""
+LONGEST = (
+    "tests/spark_eval/",
+    "tests/authfabric/test_push.py",
+    "tests/docs/",
+    "tests/authfabric/chaos/test_run.py",
+    "tests/authfabric/test_recycling.py",
+    "tests/authfabric/test_roles.py",
+    "tests/authfabric/test_event_gaps.py",
+    "tests/authfabric/test_large_release.py",
+    "tests/authfabric/test_commands.py",
+    "tests/authfabric/test_restored_store.py",
+    "tests/authfabric/test_documents.py",
+    "tests/authfabric/test_server_restarts.py",
+    "tests/authfabric/scenarios/",
+)
+"""What takes longest, by the beginning of its path: it is begun first, so that no process is left alone with it."""
+
+
+def _scope(nodeid: str) -> str:
+    module = nodeid.partition("::")[0]
+    return next((folder for folder in TOGETHER if module.startswith(folder)), module)
+
+
+class Scheduling(LoadScopeScheduling):
+    """Gives all tests of a module to one process, and all of some folders, so that what they share starts once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False  # as they are collected, see below
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Twice as many as there are cores: tests wait for processes and servers more than they compute."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def pytest_collection_modifyitems(config, items):
+    """In the processes that share the tests: the longest first, then the modules with most tests."""
+    if hasattr(config, "workerinput"):
+        sizes = Counter(_scope(item.nodeid) for item in items)
+        items.sort(key=lambda item: (_rank(item.nodeid), -sizes[_scope(item.nodeid)]))
+
+
+def _rank(nodeid: str) -> int:
+    ranks = (number for number, path in enumerate(LONGEST) if nodeid.startswith(path))
+    return next(ranks, len(LONGEST))
 
 
 @pytest.fixture(autouse=True)

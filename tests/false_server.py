@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from authz import Identity
 from bus import Connection, NotConnected
-from bus.credentials import Credentials
+from bus.identity.credentials import Credentials
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
@@ -22,10 +22,10 @@ from authz.spki import (
     parse_authority,
 )
 from bus import Connection, NatsServer
-from bus.certificates import Lifetime, Purpose, Subject, certify
-from bus.credentials import Credentials
-from bus.credentials_store import client_context
-from bus.security import Limits, Links, Security, ServiceKeys
+from bus.identity.certificates import Lifetime, Purpose, Subject, certify
+from bus.identity.credentials import Credentials
+from bus.identity.credentials_store import client_context
+from bus.server.server_config import Limits, Links, Security, ServiceKeys
 from pdp.access import AccessControl, AccessRules, AccessService
 from pdp.access.census import Census, Share
 from pdp.access.domain import Domain
@@ -89,9 +89,11 @@ class Secured:
             Verifier(owners), self.service.public, [(self.holding,)], self.rules, trusted=self.trusted
         )
 
-    def access(self, control: AccessControl | None = None) -> AccessService:
+    def access(
+        self, control: AccessControl | None = None, clock: Callable[[], float] = time
+    ) -> AccessService:
         keys, tls = ServiceKeys.of(self.service), self.tls(self.service)
-        return AccessService(self.url, keys, control or self.control(), time, tls, Census(self.share))
+        return AccessService(self.url, keys, control or self.control(), clock, tls, Census(self.share))
 
     def tls(self, identity: Identity):
         return client_context(identity, self.certificate(identity), self.authority)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -30,3 +31,8 @@ async def once_it_works(
                 return await work()
             except error:
                 await asyncio.sleep(0.02)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process that was sent SIGSTOP has stopped: until then some of its threads may go on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

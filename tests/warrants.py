@@ -6,7 +6,7 @@ from time import time
 
 from authz import Identity
 from authz.spki import Capability, Certificate, Validity, parse_authority
-from pdp.warrant import Warrant
+from pdp.replica.answer_authority import AnswerAuthority
 
 
 def right(root: Identity, holder: Identity, objects: str = "*", **validity: int) -> Certificate:
@@ -15,7 +15,9 @@ def right(root: Identity, holder: Identity, objects: str = "*", **validity: int)
     return Capability(root.public, holder.public, False, authority, Validity(**validity)).sign(root)
 
 
-def warrant(root: Identity, objects: str = "*", holder: Identity | None = None, **validity: int) -> Warrant:
+def warrant(
+    root: Identity, objects: str = "*", holder: Identity | None = None, **validity: int
+) -> AnswerAuthority:
     """A replica's key with such a right."""
     identity = holder or Identity.generate()
-    return Warrant(identity, [right(root, identity, objects, **validity)], time())
+    return AnswerAuthority(identity, [right(root, identity, objects, **validity)], time())

@@ -1,1 +1,1 @@
-"""The commands of `authfabric`, one module for each group."""
+"""The commands of `authfabric`, in a folder for each section of `authfabric --help`."""

@@ -15,17 +15,15 @@ from pathlib import Path
 from time import time
 from uuid import uuid4
 
-from authfabric.history_files import history_setting
+from authfabric.files import history_setting
+from authfabric.scenarios.testbed import Domain, stage
 from authfabric.scenarios.viewing import WAIT_SECONDS, Outcome, Values, Viewer, outcome, warm_up, watching
-from authfabric.stage import Domain, stage
 from authz import Identity
 from pdp.bundle import File
 from pubsub_core.client import Delivered, Publisher
-from pubsub_core.event import Event, encode
-from pubsub_core.event_type import AttributeType, EventType
-from pubsub_core.history.store import HistoryStore
-from pubsub_core.history.vault import Vault
-from pubsub_core.type_signature import SignedType
+from pubsub_core.events import Event, encode
+from pubsub_core.history import EventCipher, HistoryStore
+from pubsub_core.types import AttributeType, EventType, SignedType
 
 STATUS = "home.PhysicalStatus"
 PATIENT, OTHER = "nhs_4412", "nhs_0017"
@@ -170,7 +168,7 @@ def _fill(history: str, key: Path, kind: EventType) -> None:
         )
         for number, (hours, values) in enumerate(EARLIER, 1)
     ]
-    with HistoryStore(setting.url, Vault(setting.secret), "home") as store:
+    with HistoryStore(setting.url, EventCipher(setting.secret), "home") as store:
         store.keep(keeping)
         store.append((event, encode(event)) for event in events)
 

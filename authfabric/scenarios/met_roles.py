@@ -14,14 +14,14 @@ from uuid import uuid4
 
 import msgspec
 
-from authfabric.stage import LASTS, Domain
+from authfabric.scenarios.testbed import LASTS, Domain
 from authz import Identity
 from authz.spki import Authority, Capability, Certificate, Validity
-from bus.connection import Connection
-from bus.roles import RoleClient
+from bus.nats import Connection
+from bus.services import RoleClient
 from pdp.bundle import File
-from pdp.oasis import Appointment, Domains, Instance, parse
-from pdp.oasis.capability import grants_of
+from pdp.oasis import Domains, Instance, grants_of, parse
+from pdp.sessions import Appointment
 
 _RULES = """
 domain met

@@ -16,14 +16,13 @@ from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from authfabric.scenarios.met_roles import Met
+from authfabric.scenarios.testbed import Domain, ServerMode, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching
-from authfabric.stage import Domain, Ground, stage
 from authz import Identity, PublicKey
 from authz.spki import Capability, Certificate, Validity, parse_authority
-from bus.connection import Connection
+from bus.nats import Connection
 from pubsub_core.client import EventClient, Publisher
-from pubsub_core.event_type import AttributeType, EventType
-from pubsub_core.type_signature import SignedType
+from pubsub_core.types import AttributeType, EventType, SignedType
 
 NUMBERPLATE = "uk.gov.pito.Numberplate"
 WANTED = "AE05 XYZ"
@@ -73,7 +72,7 @@ async def play(*, accounts: bool = False) -> tuple[Outcome, Outcome]:
 
     Returns who saw what while the court order stood, and after the court had taken it back.
     """
-    ground = Ground.ACCOUNTS if accounts else Ground.SECURED
+    ground = ServerMode.ACCOUNTS if accounts else ServerMode.SECURED
     async with stage(["met", "ccs", "pito"], ground) as (met, ccs, pito):
         kind = EventType.new(NUMBERPLATE, pito.key.public, ATTRIBUTES, uuid4)
         await pito.publish_types(SignedType.sign(kind, pito.key))

@@ -15,13 +15,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from uuid import uuid4
 
+from authfabric.scenarios.testbed import Domain, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, side_by_side, warm_up, watching
-from authfabric.stage import Domain, stage
 from pdp.bundle import File
 from pubsub_core.client import Publisher
-from pubsub_core.event_type import AttributeType, EventType
-from pubsub_core.rules.table import Rows
-from pubsub_core.type_signature import SignedType
+from pubsub_core.rules import Rows
+from pubsub_core.types import AttributeType, EventType, SignedType
 
 BROKERS = ("home", "surgery", "pharmacy", "audit")
 VIEWERS = {

@@ -13,12 +13,11 @@ import contextlib
 from collections.abc import Sequence
 from uuid import uuid4
 
+from authfabric.scenarios.testbed import Domain, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, side_by_side, warm_up, watching
-from authfabric.stage import Domain, stage
 from pubsub_core.client import EventClient, Publisher
 from pubsub_core.errors import InvalidEvent
-from pubsub_core.event_type import AttributeType, EventType
-from pubsub_core.type_signature import SignedType
+from pubsub_core.types import AttributeType, EventType, SignedType
 
 BROKERS = ("london", "paris", "rome")
 PACKAGES = {"basic": "london", "medium": "paris", "premium": "rome"}

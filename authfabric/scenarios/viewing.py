@@ -32,8 +32,9 @@ class Viewer:
 
     async def watch(self) -> None:
         async for event in self.subscriber:
-            self.seen.append(event)
-            self.changed.set()
+            if isinstance(event, Delivered):
+                self.seen.append(event)
+                self.changed.set()
 
     def news(self) -> list[Values]:
         """What was seen since this was last asked."""

@@ -1,7 +1,7 @@
 """Filters: what subscribers ask for and policies force, as text about names; read into the one algebra.
 
 `parse_filter` gives a predicate about `event.<name>`, and `write_filter` the text of one. What it means for one type is
-said by `pubsub_core.binding.bind_filter`. A parameter such as `$plate` stands for a value that is known only when the
+said by `pubsub_core.types.bind_filter`. A parameter such as `$plate` stands for a value that is known only when the
 filter is put to use.
 """
 

@@ -37,6 +37,14 @@ def key(value: object) -> object:
     return value if isinstance(value, NUMBERS) else _OTHER
 
 
+def scalar(key: object) -> Scalar:
+    """The scalar that a key stands for."""
+    if key is _TRUE or key is _FALSE:
+        return key is _TRUE
+    assert isinstance(key, (str, int, float))
+    return key
+
+
 def keys(values: Iterable[Scalar]) -> frozenset[object]:
     return frozenset(map(key, values))
 

@@ -17,26 +17,9 @@ from authz.rules.syntax import (
     Trigger,
 )
 from authz.rules.terms import Call, Moment
-from authz.rules.writer import write_rule, write_rules
+from authz.rules.writer import write_rule
 
 __all__ = [
-    "Allow",
-    "AllowDuring",
-    "Asking",
-    "AutoReplay",
-    "Call",
-    "During",
-    "FluentRule",
-    "Moment",
-    "Point",
-    "Rate",
-    "Restrict",
-    "Rule",
-    "Scope",
-    "Transform",
-    "Trigger",
-    "parse_rules",
-    "parse_term",
-    "write_rule",
-    "write_rules",
-]
+    "Allow", "AllowDuring", "Asking", "AutoReplay", "Call", "During", "FluentRule", "Moment", "Point", "Rate",
+    "Restrict", "Rule", "Scope", "Transform", "Trigger", "parse_rules", "parse_term", "write_rule",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from authz.predicate import TRUE, Predicate
@@ -20,11 +20,6 @@ from authz.rules.syntax import (
     When,
 )
 from authz.rules.terms import write_interval
-
-
-def write_rules(rules: Iterable[Rule]) -> str:
-    """All rules, an empty line between them."""
-    return "\n".join(map(write_rule, rules))
 
 
 def write_rule(rule: Rule) -> str:

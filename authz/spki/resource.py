@@ -79,8 +79,8 @@ class Resource(msgspec.Struct, frozen=True, array_like=True):
     """The resources of one kind that match a pattern and none of its exceptions.
 
     A pattern is a whole name, or a prefix: `*`, or a name up to a separator and then `*`. A prefix longer
-    than `*` matches only names without empty, `.` or `..` segments, so that no spelling of a path steps
-    around it.
+    than `*`, and one with exceptions, matches only names without empty, `.` or `..` segments, so that no
+    spelling of a path steps around it.
     """
 
     kind: Kind
@@ -114,6 +114,8 @@ class Resource(msgspec.Struct, frozen=True, array_like=True):
             return None
         if any(self._below(narrow.pattern, exception) for exception in exceptions):
             return None
+        if not narrow.pattern.endswith("*") and not wide.matches(self.kind, narrow.pattern):
+            return None
         return Resource(self.kind, narrow.pattern, narrow._relevant(exceptions))
 
     def less(self, *patterns: str) -> Resource:
@@ -127,7 +129,9 @@ class Resource(msgspec.Struct, frozen=True, array_like=True):
             return True
         if kind is not self.kind or not _match(kind, self.pattern, name):
             return False
-        return not any(_match(kind, exception, name) for exception in self.exceptions)
+        if not self.exceptions or name == self.pattern:
+            return True
+        return _plain(kind, name) and not any(_match(kind, exception, name) for exception in self.exceptions)
 
     def _relevant(self, exceptions: frozenset[str]) -> frozenset[str]:
         below = [e for e in exceptions if self._below(e, self.pattern)]

@@ -3,7 +3,7 @@
 Only the issuer of a capability, or a key that the capability itself names for rechecks, can revoke it. An issuer may
 also revoke a key: everything that it has issued to that key, and whatever it issues to it later.
 Invariant: what was revoked stays revoked until it would have expired, in whatever order lists and events
-arrive, and however often.
+arrive, and however often; and, as far as there is room, after that.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from authz.spki.errors import InvalidCapability
 from authz.spki.validity import MAX_TIME
 
 MAX_NOTICE_BYTES = 16 * 1024 * 1024
+KEPT = 16_384
+"""How many revocations are kept of what has expired: a clock that is ahead for a while undoes none of them."""
 _ID_BYTES = 32
 _DOMAIN = b"authfabric revocation 1\0"
 _KEY = b"authfabric revoked key 1\0"
@@ -113,6 +115,10 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
         ids = {each.id for each in self.revoked}
         return all(each.id in ids for each in other.revoked if each.lives(self.at))
 
+    def spent(self, at: float) -> bool:
+        """Whether nothing of it can matter any more: it is no list, and all that it takes back has expired."""
+        return self.number is None and not any(each.lives(at) for each in self.revoked)
+
     def verify(self) -> None:
         """Raise InvalidSignature unless the issuer signed exactly this."""
         self.issuer.verify(self.signature, self._signed())
@@ -162,8 +168,8 @@ class Revocations:
                 heapq.heappush(self._ends, (each.until, each.id, issuer.raw, issuer))
 
     def forget(self, at: float) -> None:
-        """Drop what has expired by now."""
-        while self._ends and self._ends[0][0] <= at:
+        """Drop what has expired by now, the first to expire first, as long as more is known than is kept."""
+        while len(self._ends) > KEPT and self._ends[0][0] <= at:
             _, id_, _, issuer = heapq.heappop(self._ends)
             known = self.revoked.get(issuer, {})
             if id_ in known and not known[id_].lives(at):

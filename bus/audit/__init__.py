@@ -1,5 +1,6 @@
 """The audit trail: every decision given, in a hash chain for each writer, kept in a stream and verified from it."""
 
+from bus.audit.file_store import AuditFile
 from bus.audit.records import AuditRecord, Disclosure, Head, SignedHead, Vouched, read_head, read_record
 from bus.audit.store import AuditStore, Page
 from bus.audit.trail import AuditTrail
@@ -8,20 +9,7 @@ from bus.audit.vouchers import Vouchers
 from bus.audit.writer_service import AuditWriter
 
 __all__ = [
-    "AuditRecord",
-    "AuditStore",
-    "AuditTrail",
-    "AuditWriter",
-    "Break",
-    "ChainVerifier",
-    "Disclosure",
-    "Head",
-    "Page",
-    "SignedHead",
-    "Verified",
-    "Vouched",
-    "Vouchers",
-    "read_head",
-    "read_record",
+    "AuditFile", "AuditRecord", "AuditStore", "AuditTrail", "AuditWriter", "Break", "ChainVerifier",
+    "Disclosure", "Head", "Page", "SignedHead", "Verified", "Vouched", "Vouchers", "read_head", "read_record",
     "verify_chain",
-]
+]  # fmt: skip

@@ -9,27 +9,17 @@ from dataclasses import dataclass
 from nats.js import api
 from nats.js.errors import BadRequestError, NotFoundError
 
-from bus.connection import Connection, Subscription
-from bus.envelope import pack
-from bus.errors import BadMessage, StoreUnavailable
-from bus.messages import AuditPage, unpack_audit_page
-from bus.store import DIFFERENT_CONFIGURATION, within
-from bus.stream_reader import read_stream
-from bus.subjects import (
-    AUDIT,
-    AUDIT_HEADS,
-    AUDITED,
-    AUDITED_UP_TO,
-    audit,
-    audit_head,
-    token,
-    untoken,
-)
+from bus.errors import BadMessage, StoreFull, StoreUnavailable
+from bus.nats import Connection, Subscription
+from bus.stores import DIFFERENT_CONFIGURATION, read_stream, within
+from bus.wire import AuditPage, pack, subjects, unpack_audit_page
 
 MAX_BYTES = 4 * 1024**3
 """The size at which the stream discards its oldest pages, unless it was set up otherwise."""
 MAX_HEAD_BYTES = 64 * 1024**2
 """The size at which the heads of the writers that were silent longest are discarded."""
+_SHARES = (1, 4, 16, 64)
+"""By what the sizes are divided until the streams fit on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +47,25 @@ class AuditStore:
         Raises StoreUnavailable.
         """
         payload = pack(AuditPage(list(records)))
-        return await self._publish(audit(self._domain, writer), payload, AUDIT, f"{token(writer)}.{key}")
+        return await self._publish(
+            subjects.audit(self._domain, writer), payload, subjects.AUDIT, f"{subjects.token(writer)}.{key}"
+        )
 
     async def put_head(self, writer: str, head: bytes) -> None:
         """Store where a writer's chain stands, in place of what stood there. Raises StoreUnavailable."""
-        await self._publish(audit_head(self._domain, writer), head, AUDIT_HEADS)
+        await self._publish(subjects.audit_head(self._domain, writer), head, subjects.AUDIT_HEADS)
 
     async def heads(self) -> AsyncGenerator[tuple[str, bytes]]:
         """The writers of the domain, each with the head it stored last. Raises StoreUnavailable."""
-        subject = f"{AUDITED_UP_TO}.{token(self._domain)}.*"
-        async with aclosing(read_stream(self._connection, AUDIT_HEADS, subject)) as messages:
+        subject = f"{subjects.AUDITED_UP_TO}.{subjects.token(self._domain)}.*"
+        async with aclosing(read_stream(self._connection, subjects.AUDIT_HEADS, subject)) as messages:
             async for message in messages:
-                yield untoken(message.subject.rpartition(".")[2]), message.data
+                yield subjects.untoken(message.subject.rpartition(".")[2]), message.data
 
     async def exists(self) -> bool:
         """Whether anybody has set the stream up. Raises StoreUnavailable."""
         try:
-            await within(self._connection.jetstream().stream_info(AUDIT))
+            await within(self._connection.jetstream().stream_info(subjects.AUDIT))
         except NotFoundError:
             return False
         return True
@@ -81,38 +73,43 @@ class AuditStore:
     async def create(self) -> None:
         """Set the streams up, unless they are. Raises StoreUnavailable."""
         config = api.StreamConfig(
-            AUDIT,
-            subjects=[f"{AUDITED}.>"],
+            subjects.AUDIT,
+            subjects=[f"{subjects.AUDITED}.>"],
             max_bytes=MAX_BYTES,
             deny_delete=True,
             deny_purge=True,
         )
         await self._add_stream(config)
         heads = api.StreamConfig(
-            AUDIT_HEADS, subjects=[f"{AUDITED_UP_TO}.>"], max_bytes=MAX_HEAD_BYTES, max_msgs_per_subject=1
+            subjects.AUDIT_HEADS,
+            subjects=[f"{subjects.AUDITED_UP_TO}.>"],
+            max_bytes=MAX_HEAD_BYTES,
+            max_msgs_per_subject=1,
         )
         await self._add_stream(heads)
         self._created = True
 
     async def read(self, after: int = 0) -> AsyncGenerator[Page]:
         """The pages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
-        subject = f"{AUDITED}.{token(self._domain)}.*"
-        async with aclosing(read_stream(self._connection, AUDIT, subject, after)) as messages:
+        subject = f"{subjects.AUDITED}.{subjects.token(self._domain)}.*"
+        async with aclosing(read_stream(self._connection, subjects.AUDIT, subject, after)) as messages:
             async for message in messages:
-                writer = untoken(message.subject.rpartition(".")[2])
+                writer = subjects.untoken(message.subject.rpartition(".")[2])
                 yield Page(message.number, writer, _records(message.data))
 
     async def kept(self) -> range:
         """The numbers of the pages that are kept, of any domain. Those before them were discarded."""
         try:
-            info = await within(self._connection.jetstream().stream_info(AUDIT))
+            info = await within(self._connection.jetstream().stream_info(subjects.AUDIT))
         except NotFoundError:
             return range(1, 1)
         return range(max(info.state.first_seq, 1), info.state.last_seq + 1)
 
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
         """Call back whenever there may be a new page."""
-        return await self._connection.listen(f"{AUDITED}.{token(self._domain)}.*", lambda *_: on_news())
+        return await self._connection.listen(
+            f"{subjects.AUDITED}.{subjects.token(self._domain)}.*", lambda *_: on_news()
+        )
 
     async def _publish(self, subject: str, payload: bytes, stream: str, key: str = "") -> int:
         headers = {"Nats-Expected-Stream": stream} | ({"Nats-Msg-Id": key} if key else {})
@@ -134,10 +131,23 @@ class AuditStore:
             with suppress(NotFoundError):  # members may look for it, and not make it
                 await within(js.stream_info(config.name or ""))
                 return
-            await within(js.add_stream(config))
+            await self._fit(config)
         except BadRequestError as error:
             if error.err_code != DIFFERENT_CONFIGURATION:
                 raise StoreUnavailable(str(error)) from None
+
+    async def _fit(self, config: api.StreamConfig) -> None:
+        """Make the stream as large as it should be, or as the disk allows. Raises StoreFull."""
+        whole = config.max_bytes or 0
+        for share in _SHARES:
+            config.max_bytes = whole // share
+            try:
+                await within(self._connection.jetstream().add_stream(config))
+            except StoreFull:
+                if share == _SHARES[-1]:
+                    raise
+            else:
+                return
 
 
 def _records(payload: bytes) -> Sequence[bytes]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from time import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from authz import Decision, Identity, Request
 from bus.audit.records import Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
-from bus.audit.store import AuditStore
 from bus.audit.trail import AuditTrail
 from bus.errors import BusError
 
@@ -32,10 +32,18 @@ FINISH_SECONDS = 2.0
 _log = logging.getLogger("authfabric.audit")
 
 
+class PageStore(Protocol):
+    """Where pages go: the stream, or a file."""
+
+    async def append(self, writer: str, records: Sequence[bytes], key: str) -> int: ...
+
+    async def put_head(self, writer: str, head: bytes) -> None: ...
+
+
 class AuditWriter:
     """`async with AuditWriter(store, name) as audit`, then `audit.record(request, decision)`."""
 
-    def __init__(self, store: AuditStore, name: str, limit: int = 10_000) -> None:
+    def __init__(self, store: PageStore, name: str, limit: int = 10_000) -> None:
         """The writer's name is this one, with the mark of a new key; `limit` bounds what waits to be stored."""
         self._identity = Identity.generate()
         self.trail = AuditTrail(writer_name(name, self._identity.public), limit)
@@ -129,6 +137,8 @@ class AuditWriter:
             _log.warning(
                 "decisions wait to be audited: %s; %d were dropped so far", problem, self.trail.dropped
             )
+        elif self.problem and not problem:
+            _log.warning("decisions are audited again; %d were dropped so far", self.trail.dropped)
         self.problem = problem
 
 

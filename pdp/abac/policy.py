@@ -6,8 +6,8 @@ import enum
 
 import msgspec
 
+from authz.decision import Effect
 from authz.predicate import Predicate
-from pdp.source import Effect
 
 
 class Algorithm(enum.StrEnum):

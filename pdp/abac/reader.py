@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Annotated, TypeVar
 
 import msgspec
 
+from authz.decision import Effect
 from authz.errors import InvalidPredicate
 from authz.predicate import (
     TRUE,
@@ -27,11 +28,10 @@ from authz.predicate import (
     depth,
 )
 from authz.predicate.compiler import MAX_DEPTH
-from pdp.abac.conditions import NAMES, Condition
-from pdp.abac.document import Document, Place, steps
+from pdp.abac.conditions import Condition
 from pdp.abac.path import ROOTS, Element, read_path
 from pdp.abac.policy import Policy
-from pdp.source import Effect
+from pdp.documents import Document, Misfit, Place, misfits
 
 T = TypeVar("T")
 _Block: typing.TypeAlias = dict[str, object]
@@ -39,7 +39,7 @@ _Pattern: typing.TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Patterns: typing.TypeAlias = _Pattern | Annotated[list[_Pattern], msgspec.Meta(min_length=1)]
 
 
-class _Rules(msgspec.Struct, forbid_unknown_fields=True):
+class Rules(msgspec.Struct, forbid_unknown_fields=True):
     """Conditions by path: an object means all of them, a list of objects any one of these."""
 
     subject: _Block | list[_Block] = {}
@@ -48,16 +48,16 @@ class _Rules(msgspec.Struct, forbid_unknown_fields=True):
     context: _Block | list[_Block] = {}
 
 
-class _Targets(msgspec.Struct, forbid_unknown_fields=True):
+class Targets(msgspec.Struct, forbid_unknown_fields=True):
     subject_id: _Patterns = "*"
     resource_id: _Patterns = "*"
     action_id: _Patterns = "*"
 
 
-class _PolicyText(msgspec.Struct, forbid_unknown_fields=True):
+class PolicyText(msgspec.Struct, forbid_unknown_fields=True):
     uid: Annotated[str, msgspec.Meta(min_length=1)]
-    rules: _Rules
-    targets: _Targets
+    rules: Rules
+    targets: Targets
     effect: Effect
     description: str = ""
     priority: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -72,52 +72,73 @@ def read_policies(text: str, source: str = "", as_py_abac: bool = False) -> tupl
     document = Document.parse(text, source)
     try:
         return tuple(_policies(document, as_py_abac))
-    except _Problem as problem:
-        raise document.error(problem.place, problem.text) from None
+    except _Problems as error:
+        raise document.errors(error.problems) from None
 
 
 def read_policy(value: object, as_py_abac: bool = False) -> Policy:
     """One policy from decoded JSON. Raises InvalidPredicate, naming the field."""
     try:
         return _policy(value, (), as_py_abac)
-    except _Problem as problem:
-        field = ".".join(map(str, problem.place)) or "policy"
-        raise InvalidPredicate(field, problem.text) from None
+    except _Problems as error:
+        place, text = error.problems[0]
+        raise InvalidPredicate(".".join(map(str, place)) or "policy", text) from None
 
 
-def _policies(document: Document, as_py_abac: bool) -> Iterator[Policy]:
+def _policies(document: Document, as_py_abac: bool) -> list[Policy]:
     seen = set[str]()
-    for number, value in enumerate(document.values):
-        items = enumerate(value) if isinstance(value, list) else [(None, value)]
-        for position, item in items:
-            place = (number,) if position is None else (number, position)
-            policy = _policy(item, place, as_py_abac)
-            if policy.id in seen:
-                raise _Problem(
-                    (*place, "uid"), f"there are two policies `{policy.id}`: give each its own uid"
-                )
-            seen.add(policy.id)
-            yield policy
+
+    def read(place: Place, item: object) -> Policy:
+        policy = _policy(item, place, as_py_abac)
+        if policy.id in seen:
+            raise _problem((*place, "uid"), f"there are two policies `{policy.id}`: give each its own uid")
+        seen.add(policy.id)
+        return policy
+
+    return _all(
+        partial(read, (number,) if position is None else (number, position), item)
+        for number, value in enumerate(document.values)
+        for position, item in (enumerate(value) if isinstance(value, list) else [(None, value)])
+    )
 
 
-class _Problem(Exception):
-    """Something that cannot be: where, and what would be right."""
+class _Problems(Exception):
+    """What cannot be: where, and what would be right."""
 
-    def __init__(self, place: Place, text: str) -> None:
-        super().__init__(text)
-        self.place = place
-        self.text = text
+    def __init__(self, problems: Sequence[Misfit]) -> None:
+        super().__init__(problems[0][1])
+        self.problems = problems
+
+
+def _problem(place: Place, text: str) -> _Problems:
+    return _Problems([(place, text)])
+
+
+def _all(works: Iterable[Callable[[], T]]) -> list[T]:
+    """What each gives; or the problems of all of them, not of the first only."""
+    found: list[T] = []
+    problems: list[Misfit] = []
+    for work in works:
+        try:
+            found.append(work())
+        except _Problems as error:
+            problems += error.problems
+    if problems:
+        raise _Problems(problems)
+    return found
 
 
 def _policy(value: object, place: Place, as_py_abac: bool) -> Policy:
-    text = _convert(value, _PolicyText, place)
+    text = _convert(value, PolicyText, place)
     terms = [_target(name, getattr(text.targets, f"{name}_id")) for name in ("subject", "resource", "action")]
     # Fail closed: of what is missing, negative conditions are false in an allow, and true in a deny, as in py-abac.
     loose = as_py_abac or text.effect is Effect.DENY
-    terms += [_rule(name, getattr(text.rules, name), (*place, "rules", name), loose) for name in ROOTS]
+    terms += _all(
+        partial(_rule, name, getattr(text.rules, name), (*place, "rules", name), loose) for name in ROOTS
+    )
     condition = And(tuple(conjuncts(And(tuple(terms)))))
     if depth(condition) > MAX_DEPTH:
-        raise _Problem(
+        raise _problem(
             (*place, "rules"), f"the conditions are nested deeper than {MAX_DEPTH} levels: flatten them"
         )
     obligations = tuple(text.obligations)
@@ -155,15 +176,18 @@ def _shape(path: Path, pattern: str) -> Predicate:
 
 def _rule(element: Element, block: _Block | list[_Block], place: Place, as_py_abac: bool) -> Predicate:
     if isinstance(block, list):
-        several = (_block(element, each, (*place, number), as_py_abac) for number, each in enumerate(block))
-        return Or(tuple(several))
+        several = (
+            partial(_block, element, each, (*place, number), as_py_abac) for number, each in enumerate(block)
+        )
+        return Or(tuple(_all(several)))
     return _block(element, block, place, as_py_abac)
 
 
 def _block(element: Element, block: _Block, place: Place, as_py_abac: bool) -> Predicate:
-    return And(
-        tuple(_condition(element, path, value, (*place, path), as_py_abac) for path, value in block.items())
+    several = (
+        partial(_condition, element, path, value, (*place, path), as_py_abac) for path, value in block.items()
     )
+    return And(tuple(_all(several)))
 
 
 def _condition(element: Element, path: str, value: object, place: Place, as_py_abac: bool) -> Predicate:
@@ -172,23 +196,33 @@ def _condition(element: Element, path: str, value: object, place: Place, as_py_a
         condition: Condition = _convert(value, Condition, place)
         return condition.in_py_abac(where) if as_py_abac else condition.on(where)
     except InvalidPredicate as error:
-        raise _Problem(place, str(error)) from None
+        raise _problem(place, str(error)) from None
     except RecursionError:
-        raise _Problem(place, "the condition is nested too deep: flatten it") from None
+        raise _problem(place, "the condition is nested too deep: flatten it") from None
 
 
 def _convert(value: object, type_: object, place: Place) -> typing.Any:
     try:
         return msgspec.convert(value, type_)
-    except msgspec.ValidationError as error:
-        message, _, way = str(error).partition(" - at `$")
-        unknown = re.findall(r"unknown field `(.*)`", message)
-        raise _Problem((*place, *steps(way), *unknown), _plain(message, way)) from None
+    except msgspec.ValidationError:
+        found = misfits(value, type_)
+        raise _Problems([((*place, *way), text + _advice(value, way, text)) for way, text in found]) from None
 
 
-def _plain(message: str, way: str) -> str:
-    unknown = re.fullmatch(r"Invalid value '(.*)'", message)
-    if unknown and way.rstrip("`").endswith(".condition"):
-        near = difflib.get_close_matches(unknown[1], NAMES, 1)
-        return f"there is no condition `{unknown[1]}`" + (f": did you mean `{near[0]}`?" if near else "")
-    return message[0].lower() + message[1:]
+def _advice(value: object, way: Place, text: str) -> str:
+    """By which condition a value is compared that is not of the type this one compares."""
+    for step in way[:-1]:
+        value = value[step]  # type: ignore[index]
+    if not isinstance(value, dict) or value.get("condition") not in ("Equals", "NotEquals", "Eq", "Neq"):
+        return ""
+    right = next((words for type_, words in _COMPARED.items() if text.endswith(f"got `{type_}`")), "")
+    return f": {right}" if right else ""
+
+
+_COMPARED = {
+    "bool": "booleans are compared by `{condition: IsIn, values: [true]}`",
+    "int": "numbers are compared by `Eq` and `Neq`",
+    "float": "numbers are compared by `Eq` and `Neq`",
+    "str": "texts are compared by `Equals` and `NotEquals`",
+}
+"""By the name of a JSON type, how its values are compared with one value."""

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
-from authz.decision import Reason
+from authz.decision import Effect, Reason
+from authz.explanation import PolicyExplanation
 from authz.predicate import TRUE, Predicate
 from authz.request import Request
 from pdp.abac.policy import Algorithm, Policy
-from pdp.certify import Certifier, Plan
-from pdp.explain import PolicyExplanation, explain_policy, is_about
-from pdp.index import Index
-from pdp.reference import applies
-from pdp.reference import judge as judge_applicable
-from pdp.refute import demands
-from pdp.source import SILENT, Effect, Verdict
+from pdp.abac.reference import applies
+from pdp.abac.reference import judge as judge_applicable
+from pdp.engine import (
+    SILENT,
+    Certifier,
+    Filing,
+    Index,
+    Plan,
+    Verdict,
+    demands,
+    explain_policy,
+    is_about,
+    pack_index,
+)
 
 MOST_KEPT = 4096
 """The most combined verdicts, each of several policies together, that are remembered."""
@@ -38,29 +47,79 @@ class _Entry:
     """How its verdicts are certified, once that was asked for."""
 
 
+Rank: TypeAlias = tuple[bool | None, int]
+"""What is certified: whether its effect overrides the other, None for silence, and its priority if that counts."""
+MOST_RANKS = 16
+"""The most ranks whose rivals are packed."""
+
+
+class PackedSource(msgspec.Struct, frozen=True, array_like=True):
+    """What a source looks its policies up by, as data; the policies are given by number."""
+
+    index: bytes
+    rivals: list[tuple[Rank, bytes]]
+    """For each rank the rivals, filed, packed too."""
+
+    @classmethod
+    def of(cls, policies: Sequence[Policy], algorithm: Algorithm) -> PackedSource:
+        """Raises InvalidPredicate for a condition that cannot be meant."""
+        source = AbacSource(policies, algorithm, packed=cls(_NO_INDEX, []))
+        ranks = list(dict.fromkeys([_SILENCE, *(source.rank(source.entry(n)) for n in range(len(policies)))]))
+        return cls(
+            pack_index((number, each.condition) for number, each in enumerate(policies)),
+            [(rank, msgspec.msgpack.encode(source.rivals(rank))) for rank in ranks[:MOST_RANKS]],
+        )
+
+
+_SILENCE: Rank = (None, 0)
+_NO_INDEX = pack_index(())
+
+
 class AbacSource:
     """A set of policies under one combining algorithm."""
 
-    def __init__(self, policies: Sequence[Policy], algorithm: Algorithm, name: str = "abac") -> None:
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        algorithm: Algorithm,
+        name: str = "abac",
+        packed: PackedSource | None = None,
+    ) -> None:
+        """What was `packed` of these policies is used as it is; only policies that apply to requests are then read."""
         self.name = name
-        self.policies = tuple(policies)
+        self.policies = policies
         self.algorithm = algorithm
-        wins = Effect.ALLOW if algorithm is Algorithm.ALLOW_OVERRIDES else Effect.DENY
-        self._entries = [
-            _Entry(
-                each.condition,
-                each.id,
-                each.effect is wins,
-                each.priority,
-                Verdict(each.effect, (each.id,), obligations=each.obligations),
-            )
-            for each in self.policies
-        ]
-        self._search = Index((each.condition, each) for each in self._entries).search
+        self._wins = Effect.ALLOW if algorithm is Algorithm.ALLOW_OVERRIDES else Effect.DENY
         self._by_priority = algorithm is Algorithm.HIGHEST_PRIORITY
+        self._entries: dict[int, _Entry] = {}
         self._silence = _Entry(TRUE, "", False, 0, SILENT)
         self._together: dict[tuple[_Entry, ...], tuple[_Entry, Verdict]] = {}
-        self._certifiers: dict[tuple[bool | None, int], Certifier] = {}
+        self._certifiers: dict[Rank, Certifier] = {}
+        self._packed = packed
+        if packed is None:
+            numbered = ((each.condition, self.entry(n)) for n, each in enumerate(policies))
+            self._search = Index(numbered).search
+        else:
+            self._search = Index.opened(packed.index, self._numbered).search
+
+    def entry(self, number: int) -> _Entry:
+        """The policy with this number, always as the same object."""
+        entry = self._entries.get(number)
+        if entry is None:
+            policy = self.policies[number]
+            verdict = Verdict(policy.effect, (policy.id,), obligations=policy.obligations)
+            wins = policy.effect is self._wins
+            entry = self._entries[number] = _Entry(
+                policy.condition, policy.id, wins, policy.priority, verdict
+            )
+        return entry
+
+    def _numbered(self, number: int) -> tuple[Predicate, _Entry]:
+        entry = self.entry(number)
+        return entry.condition, entry
+
+    def _condition(self, number: int) -> Predicate:
+        return self.entry(number).condition
 
     def judge(self, request: Request, certify: bool = False) -> Verdict:
         found: list[_Entry] = []
@@ -84,8 +143,12 @@ class AbacSource:
     def prepare(self) -> None:
         """Do now what the first certificates would otherwise wait for."""
         self._plan(self._silence)
-        for entry in {each.wins: each for each in self._entries}.values():
-            self._certifier(entry)
+        if self._packed is not None:
+            ranks = {rank for rank, _ in self._packed.rivals}
+        else:
+            ranks = set(map(self.rank, {each.wins: each for each in self._entries.values()}.values()))
+        for rank in ranks:
+            self._certifier(rank)
 
     def _combine(self, found: tuple[_Entry, ...]) -> tuple[_Entry, Verdict]:
         """The verdict of several that apply, and the one of them that is most easily certified; kept, as it recurs."""
@@ -106,17 +169,28 @@ class AbacSource:
         return one, verdict
 
     def _plan(self, entry: _Entry) -> Plan:
-        entry.plan = self._certifier(entry).plan(entry.condition)
+        entry.plan = self._certifier(self.rank(entry)).plan(entry.condition)
         return entry.plan
 
-    def _certifier(self, entry: _Entry) -> Certifier:
+    def rank(self, entry: _Entry) -> Rank:
+        """What its verdicts are certified as."""
+        if entry is self._silence:
+            return _SILENCE
+        return entry.wins, entry.priority if self._by_priority else 0
+
+    def _certifier(self, rank: Rank) -> Certifier:
         """Made when first asked for, against the policies that would change an effect found so."""
-        wins = None if entry is self._silence else entry.wins
-        rank = (wins, entry.priority if self._by_priority else 0)
-        if rank not in self._certifiers:
-            rivals = [each.condition for each in self._entries if self._rivals(each, *rank)]
-            self._certifiers[rank] = Certifier(rivals)
-        return self._certifiers[rank]
+        certifier = self._certifiers.get(rank)
+        if certifier is None:
+            packed = dict(self._packed.rivals).get(rank) if self._packed is not None else None
+            filed = self.rivals(rank) if packed is None else msgspec.msgpack.decode(packed, type=Filing)
+            certifier = self._certifiers[rank] = Certifier(filed, self._condition)
+        return certifier
+
+    def rivals(self, rank: Rank) -> Filing:
+        """The policies that would change an effect of this rank."""
+        entries = enumerate(map(self.entry, range(len(self.policies))))
+        return Filing.of((number, each.condition) for number, each in entries if self._rivals(each, *rank))
 
     def _rivals(self, entry: _Entry, wins: bool | None, priority: int) -> bool:
         """Whether an entry would change the effect of one that wins or not, or add obligations to it.

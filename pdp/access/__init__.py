@@ -1,6 +1,16 @@
 """The access control service of a domain: who may connect, what they may say and hear there, and for how long."""
 
+from pdp.access.census import Census, Share
 from pdp.access.control import AccessControl, AccessRules, Admitted, NotAdmitted
+from pdp.access.domain import JOIN_REQUEST, Domain, Issuer, JoinRequest, Membership
+from pdp.access.domain_store import DomainFolder
+from pdp.access.entitlement import Enrolment, RoleEntitlement
+from pdp.access.issuing_service import IssuingService
+from pdp.access.server_store import LOCALHOST
 from pdp.access.service import AccessService
 
-__all__ = ["AccessControl", "AccessRules", "AccessService", "Admitted", "NotAdmitted"]
+__all__ = [
+    "JOIN_REQUEST", "LOCALHOST", "AccessControl", "AccessRules", "AccessService", "Admitted", "Census",
+    "Domain", "DomainFolder", "Enrolment", "Issuer", "IssuingService", "JoinRequest", "Membership",
+    "NotAdmitted", "RoleEntitlement", "Share",
+]  # fmt: skip

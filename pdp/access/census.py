@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bus.system import Connected
+from bus.server import Connected
 from pdp.access.control import read_label
 
 

@@ -39,10 +39,8 @@ from authz.spki import (
     permit,
 )
 from authz.spki.use import Spent
-from bus.callout import Admission, Arrival
-from bus.certificates import certified_key
-from bus.credentials import read_token
-from bus.permissions import Permissions, permissions
+from bus.identity import certified_key, read_token
+from bus.server import Admission, Arrival, Permissions, permissions
 
 _MINUTE = 60
 _MARK_BYTES = 16
@@ -123,7 +121,8 @@ class AccessControl:
         self.trusted = frozenset(trusted)
         self._service = service
         self.holdings = tuple(map(tuple, holdings))
-        self._revoked = set[bytes]()
+        self._revoked: set[bytes] = set()
+        """The marks of what was taken back."""
         self._spent: LRUCache[PublicKey, Spent] = LRUCache(65_536)
 
     def admit(self, arrival: Arrival, at: float) -> Admitted:
@@ -168,7 +167,13 @@ class AccessControl:
     def accept(self, notice: Notice, at: float) -> None:
         """Heed a revocation from now on. Raises InvalidSignature."""
         self.verifier.accept(notice, at)
-        self._revoked |= marks_of(notice)
+        self._revoked.update(mark(each.id, notice.issuer) for each in notice.revoked)
+
+    def forget(self, at: float) -> None:
+        """Drop revocations of what has expired by now, as far as they take room from others."""
+        known = self.verifier.revocations
+        known.forget(at)
+        self._revoked = {mark(id_, issuer) for issuer, ids in known.revoked.items() for id_ in ids}
 
     def is_root(self, key: PublicKey) -> bool:
         """Whether a key's word counts by itself: as the service's, an owner's, or that of one whom members trust."""
@@ -244,11 +249,6 @@ class AccessControl:
 def mark(id_: bytes, revoker: PublicKey) -> bytes:
     """What stands for the certificate or key of this id, taken back by this key: nobody else's word leads to it."""
     return hashlib.blake2b(id_ + revoker.raw, digest_size=_MARK_BYTES).digest()
-
-
-def marks_of(notice: Notice) -> frozenset[bytes]:
-    """What a revocation takes from those who rest on it."""
-    return frozenset(mark(each.id, notice.issuer) for each in notice.revoked)
 
 
 def write_label(key: PublicKey, marks: Iterable[bytes]) -> str:

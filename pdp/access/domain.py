@@ -18,7 +18,7 @@ import msgspec
 from authz import Identity, PublicKey
 from authz.seal import Seal
 from authz.spki import Authority, Capability, Certificate, ChainRefused, Fault, Validity, parse_authority
-from bus.certificates import Lifetime, Purpose, Subject, certify
+from bus.identity import Lifetime, Purpose, Subject, certify
 
 YEAR = 365 * 86_400
 ROOT_SECONDS = 10 * YEAR

@@ -24,10 +24,18 @@ import msgspec
 from authz import AuthFabricError, Identity, PublicKey
 from authz.spki import Certificate, Notice, Owners, Verifier, encode_chain, parse_chain, unparse_chain
 from authz.spki.text import parse_notice, parse_owners, unparse_notice
-from bus.certificates import Lifetime, Subject, certificate_end
-from bus.credentials import Credentials
-from bus.credentials_store import CredentialsFile, Found, client_context
-from bus.keystore import create_key, load_key, lock
+from bus.identity import (
+    Credentials,
+    CredentialsFile,
+    Found,
+    Lifetime,
+    Subject,
+    certificate_end,
+    client_context,
+    create_key,
+    load_key,
+    lock,
+)
 from pdp.access.control import AccessControl, AccessRules
 from pdp.access.domain import YEAR, Domain, Issuer, JoinRequest, Membership, check_membership
 from pdp.access.server_store import LOCALHOST, ServerFiles, write_whole

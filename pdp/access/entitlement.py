@@ -12,13 +12,10 @@ from dataclasses import dataclass
 
 from authz import AuthFabricError, PublicKey
 from authz.spki import Authority, Certificate, Grant, Revocations
-from bus.attributes import hearing_changes
-from bus.connection import Connection
-from bus.roles import SESSION, SessionView, look_at_session, service_name
-from bus.scopes import DEFAULT_DOMAIN
-from pdp.oasis.capability import grant
-from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.terms import Instance, match
+from bus.nats import Connection
+from bus.services import SESSION, SessionView, hearing_changes, look_at_session, service_name
+from bus.wire import DEFAULT_DOMAIN
+from pdp.oasis import Instance, Rulebook, grant, match
 
 
 @dataclass(frozen=True, slots=True)

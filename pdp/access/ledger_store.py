@@ -7,16 +7,16 @@ take back everything that rests on it, whoever gave it.
 from __future__ import annotations
 
 from authz.spki import Certificate, MalformedCertificate, decode_chain, encode_chain
-from bus.connection import Connection
-from bus.record_store import RecordStore
-from bus.subjects import ISSUED, token, untoken
+from bus.nats import Connection
+from bus.stores import RecordStore
+from bus.wire import subjects
 
 
 class Ledger:
     """The capabilities of all sessions. Everything here raises StoreUnavailable if the store is away."""
 
     def __init__(self, connection: Connection) -> None:
-        self._records = RecordStore(connection, ISSUED)
+        self._records = RecordStore(connection, subjects.ISSUED)
 
     async def note(self, session: str, certificate: Certificate) -> None:
         """Take note of a capability that is about to be handed out."""
@@ -28,7 +28,7 @@ class Ledger:
 
     async def of(self, session: str) -> list[Certificate]:
         """What was handed out for a session."""
-        return [each for _, each in await self._read(token(session))]
+        return [each for _, each in await self._read(subjects.token(session))]
 
     async def sessions(self) -> list[str]:
         """The sessions for which anything was handed out."""
@@ -41,9 +41,9 @@ class Ledger:
                 (certificate,) = decode_chain(record.data)
             except (MalformedCertificate, ValueError):
                 continue  # it was struck off
-            found.append((untoken(record.name.partition(".")[0]), certificate))
+            found.append((subjects.untoken(record.name.partition(".")[0]), certificate))
         return found
 
 
 def _name(session: str, certificate: Certificate) -> str:
-    return f"{token(session)}.{certificate.id.hex()}"
+    return f"{subjects.token(session)}.{certificate.id.hex()}"

@@ -3,23 +3,29 @@
 A notice is stored if its issuer's word counts by itself, if its submitter is the issuer, or if a chain from an owner
 shows that the issuer could take back something. Whoever may pass on what it holds can make up keys and empower them,
 so what each submits is counted, and the notices of owners are not. Invariant: what one submits takes no room from
-another.
+another. Of certificates that have expired nothing needs to be known, so their notices are taken out again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from time import monotonic
 
 from authz import AuthFabricError
-from authz.spki import Notice
+from authz.spki import MalformedCertificate, Notice
 from authz.spki.capability import decode
 from authz.spki.revocation import MAX_NOTICE_BYTES
-from bus.access import unpack_revocation
-from bus.connection import Connection
-from bus.revocations import publish_notice
-from bus.subjects import place
+from bus.feeds import publish_notice
+from bus.nats import Connection, unpack_revocation
+from bus.stores import RecordStore
+from bus.wire import subjects
 from pdp.access.control import AccessControl
+
+SPENT_SECONDS = 86_400.0
+"""How long a notice is kept after all that it takes back has expired, for readers whose clocks are behind; and then as
+long again by the monotonic clock, so that a clock that is ahead for a while takes nothing out."""
 
 _REMEDY = "submit it with credentials of the issuer's own key, or with a chain from an owner that leads to the issuer"
 
@@ -41,6 +47,8 @@ class NoticeStore:
         self._control = control
         self._clock = clock
         self._counting = asyncio.Lock()
+        self._spent_since: dict[str, float] = {}
+        """When each notice was found to be spent, by the monotonic clock."""
 
     async def take(self, submitter: str, payload: bytes) -> Notice:
         """Store what is submitted from a place; returns it. Raises an AuthFabricError that says why it is not."""
@@ -56,13 +64,27 @@ class NoticeStore:
             await publish_notice(self._connection, notice, submitter, self._control.rules.notices)
         return notice
 
+    async def sweep(self) -> None:
+        """Take notices out that can no longer matter. Raises StoreUnavailable."""
+        store, spent, now = RecordStore(self._connection, subjects.REVOCATIONS), set[str](), monotonic()
+        latest = self._clock() - SPENT_SECONDS
+        async for record in store.read(0):
+            with contextlib.suppress(MalformedCertificate):
+                if record.data and decode(record.data, Notice, MAX_NOTICE_BYTES).spent(latest):
+                    spent.add(record.name)
+        self._spent_since = {name: self._spent_since.get(name, now) for name in spent}
+        for name in [name for name, since in self._spent_since.items() if now - since >= SPENT_SECONDS]:
+            await store.erase(name)
+
     def _check_size(self, notice: Notice, size: int) -> None:
         most = self._control.rules.notice_bytes
         if size > most:
             raise NoticeRefused(notice, f"has {size} bytes, and at most {most} are stored")
 
     def _check_issuer(self, notice: Notice, submitter: str, chain: bytes) -> None:
-        if submitter == place(notice.issuer) or self._control.verifier.revocations.heard_of(notice.issuer):
+        if submitter == subjects.place(notice.issuer) or self._control.verifier.revocations.heard_of(
+            notice.issuer
+        ):
             return
         try:
             self._control.check_revoker(notice.issuer, chain, self._clock())

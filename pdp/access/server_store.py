@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authz import Identity
-from bus.certificates import Purpose, certified_hosts
-from bus.keystore import write_private
-from bus.security import Links, Security, ServiceKeys
+from bus.identity import Purpose, certified_hosts, write_private
+from bus.server import Links, Security, ServiceKeys
 from pdp.access.domain import Domain
 
 LOCALHOST = ("127.0.0.1", "localhost")
@@ -31,8 +30,8 @@ _INCLUDED = 'include "security.conf"'
 _SERVER = """\
 listen: "0.0.0.0:4222"
 max_payload: 1MB
-ping_interval: "1s"
-ping_max: 2
+ping_interval: "1.5s"
+ping_max: 1
 write_deadline: "2s"
 jetstream {{ store_dir: "{store}", sync_interval: always }}
 {included}

@@ -14,24 +14,20 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from types import TracebackType
 from typing import Self
+
+from cachetools import TTLCache
 
 from authz import AuthFabricError
 from authz.spki import Notice, Revocations
-from bus.access import AccessAnswer, refusal
-from bus.callout import Arrival, admit, read_arrival, refuse
-from bus.connection import Connection
-from bus.credentials import Credentials
-from bus.envelope import pack
 from bus.errors import BadMessage, NotConnected, StoreUnavailable
-from bus.responder import Limits, responding_by_subject
-from bus.revocations import RevocationFeed
-from bus.security import ACCOUNT, ServiceKeys
-from bus.stores import set_up
-from bus.subjects import revoke
-from bus.system import Connected, System
-from bus.tasks import in_background
+from bus.feeds import RevocationFeed
+from bus.identity import Credentials
+from bus.nats import AccessAnswer, Connection, Relocation, refusal
+from bus.runtime import in_background
+from bus.server import ACCOUNT, Arrival, Connected, ServiceKeys, System, admit, read_arrival, refuse
+from bus.services import Limits, responding_by_subject, set_up
+from bus.wire import pack, subjects
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
 from pdp.access.notice_store import NoticeStore
@@ -39,9 +35,14 @@ from pdp.access.notice_store import NoticeStore
 START_SECONDS = 30.0
 RETRY_SECONDS = 0.5
 WATCH_SECONDS = 1.0
+MOST_WATCH_SECONDS = 60.0
+"""Longest pause between attempts to bring the connections together at one server."""
+SWEEP_SECONDS = 3600.0
+"""How often revocations of what has expired are dropped."""
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"
 _BUSY = refusal("too many at once")
+_MOST_ENDING = 65_536
 _RECENT = 10.0
 """How long after it was admitted a connection may still be missing from what a server lists."""
 
@@ -70,42 +71,46 @@ class AccessService:
         self._keys = keys
         self._audit = audit
         self._clock = clock
-        self._callout, self._system_bus, self.member = (
+        self._system_bus, self._callout, self.member = (
             Connection(url, name=f"{name}-{each}", credentials=Credentials(identity, tls=tls))
             for each, identity in (
-                ("callout", keys.callout),
                 ("system", keys.system),
+                ("callout", keys.callout),
                 ("member", keys.member),
             )
         )
+        self._callout.avoid = self.member.avoid = self._is_astray
+        self._relocation = Relocation(self._system_bus)
         self._system = System(self._system_bus, ACCOUNT)
         self._feed = RevocationFeed(self.member, self._heed)
         self._notices = NoticeStore(self.member, control, clock)
         self._looking = False
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
+        self._ending: TTLCache[tuple[str, int], bool] = TTLCache(_MOST_ENDING, WATCH_SECONDS)
+        """Whom the servers were asked to disconnect a moment ago: their lists may still show them."""
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
-            for connection in (self.member, self._system_bus, self._callout):
+            for connection in (self._system_bus, self.member, self._callout):
                 await stack.enter_async_context(connection)
             await self._set_up()
             await self._wait(await stack.enter_async_context(self._feed))
             await self._system.listen(self.census.came, self.census.left)
             await stack.enter_async_context(
                 responding_by_subject(
-                    self.member, [revoke("*")], self._take_back, Limits(), busy=_BUSY, queue=_QUEUE
+                    self.member, [subjects.revoke("*")], self._take_back, Limits(), busy=_BUSY, queue=_QUEUE
                 )
             )
             await self._callout.listen(_CALLOUT, self._on_arrival, _QUEUE)
             await self._callout.flush()
             in_background(stack, self._watch)
+            in_background(stack, self._sweep)
+            in_background(stack, self._stay_together)
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def _set_up(self) -> None:
@@ -184,9 +189,10 @@ class AccessService:
     def _act(self) -> None:
         """Disconnect whoever rests on what was taken back, wherever they are."""
         self._looking = False
-        for _, arrival, admitted in self._recent:
-            if self.control.revoked(admitted.marks):
-                self._end(arrival.server, arrival.number, str(admitted.key))
+        for admission in [each for each in self._recent if self.control.revoked(each[2].marks)]:
+            self._recent.remove(admission)  # from now on, the servers' lists show whether it is still there
+            _, arrival, admitted = admission
+            self._end(arrival.server, arrival.number, str(admitted.key))
         self._look(self._end_revoked)
 
     def _end_revoked(self, page: list[Connected]) -> None:
@@ -196,6 +202,10 @@ class AccessService:
                 self._end(each.server, each.number, key)
 
     def _end(self, server: str, number: int, key: str) -> None:
+        """Disconnect one; if it is still there a look later, again."""
+        if (server, number) in self._ending:
+            return
+        self._ending[server, number] = True
         _log.warning("`%s` is disconnected: what it presented was revoked", key)
         with contextlib.suppress(NotConnected):
             self._system.disconnect(server, number)
@@ -204,7 +214,37 @@ class AccessService:
         """Look at everybody once a second: those who take too much, or were revoked and are still here, are put out."""
         while True:
             self._look(self._inspect)
+            if self._system.alone or not self._feed.read.is_set():
+                self._relocation.missed()
+            else:
+                self._relocation.found()
             await asyncio.sleep(WATCH_SECONDS)
+
+    async def _stay_together(self) -> None:
+        """Keep the three connections at one server: where it is cut off, that is noticed for all of them."""
+        connections, pause = (self._callout, self.member), WATCH_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            for connection in connections:
+                if connection.ready and self._is_astray(connection.server):
+                    with contextlib.suppress(NotConnected):
+                        await connection.move(self._is_astray)
+            in_vain = any(
+                connection.ready and self._is_astray(connection.server) for connection in connections
+            )
+            pause = min(2 * pause, MOST_WATCH_SECONDS) if in_vain else WATCH_SECONDS
+
+    def _is_astray(self, server: str) -> bool:
+        """Whether that is another server than the one that is watched."""
+        return self._system_bus.ready and server != self._system_bus.server
+
+    async def _sweep(self) -> None:
+        """Drop revocations of what has expired, here and from the store."""
+        while True:
+            self.control.forget(self._clock())
+            with contextlib.suppress(StoreUnavailable):  # the next time will do
+                await self._notices.sweep()
+            await asyncio.sleep(SWEEP_SECONDS)
 
     def _inspect(self, page: list[Connected]) -> None:
         self._end_revoked(page)

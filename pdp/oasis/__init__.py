@@ -1,51 +1,53 @@
-"""OASIS roles: rules by which principals activate parametrised roles, sessions that watch them, and privileges."""
+"""OASIS roles as policies: the rule language, role domains, and privileges as a policy source."""
 
-from pdp.oasis.appointment import BEARER, Appointment
-from pdp.oasis.domain import Domains
-from pdp.oasis.environment import (
-    Alive,
-    Asserted,
-    Changed,
-    Event,
-    Retracted,
-    Revoked,
-    context_channel,
-    fact_channel,
-    issuer_channel,
+from pdp.oasis.actions import about
+from pdp.oasis.constraint import Case, bind, compile_constraint, variables
+from pdp.oasis.difference import hierarchy, reach, role_effects, seniorities_differ
+from pdp.oasis.domain import PRINCIPAL, Domains
+from pdp.oasis.empowering import grant, grants_of
+from pdp.oasis.errors import (
+    CommandRefused,
+    InvalidAppointment,
+    InvalidTerm,
+    NotEntitled,
+    NotWatched,
+    RolesUnavailable,
+    SessionInUse,
+    UnknownSession,
 )
-from pdp.oasis.membership import Deactivation, Membership
 from pdp.oasis.parser import parse
 from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.sessions import Draft, Fallout, Refusal, Sessions
-from pdp.oasis.source import RoleSource
-from pdp.oasis.syntax import RuleSet, unparse
-from pdp.oasis.terms import Atom, Instance, Variable
+from pdp.oasis.seniors import Seniors
+from pdp.oasis.source import ROLES, RoleSource
+from pdp.oasis.syntax import (
+    Activation,
+    Appointed,
+    Appointing,
+    Authorisation,
+    Condition,
+    Constraint,
+    Fact,
+    Prerequisite,
+    RuleSet,
+    unparse,
+)
+from pdp.oasis.terms import (
+    Atom,
+    Bindings,
+    Constant,
+    Instance,
+    Variable,
+    ground,
+    is_constant,
+    match,
+    substitute,
+)
 
 __all__ = [
-    "BEARER",
-    "Alive",
-    "Appointment",
-    "Asserted",
-    "Atom",
-    "Changed",
-    "Deactivation",
-    "Domains",
-    "Draft",
-    "Event",
-    "Fallout",
-    "Instance",
-    "Membership",
-    "Refusal",
-    "Retracted",
-    "Revoked",
-    "RoleSource",
-    "RuleSet",
-    "Rulebook",
-    "Sessions",
-    "Variable",
-    "context_channel",
-    "fact_channel",
-    "issuer_channel",
-    "parse",
-    "unparse",
-]
+    "PRINCIPAL", "ROLES", "Activation", "Appointed", "Appointing", "Atom", "Authorisation", "Bindings",
+    "Case", "CommandRefused", "Condition", "Constant", "Constraint", "Domains", "Fact", "Instance",
+    "InvalidAppointment", "InvalidTerm", "NotEntitled", "NotWatched", "Prerequisite", "RoleSource",
+    "RolesUnavailable", "RuleSet", "Rulebook", "Seniors", "SessionInUse", "UnknownSession", "Variable",
+    "about", "bind", "compile_constraint", "grant", "grants_of", "ground", "hierarchy", "is_constant",
+    "match", "parse", "reach", "role_effects", "seniorities_differ", "substitute", "unparse", "variables",
+]  # fmt: skip

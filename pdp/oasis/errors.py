@@ -62,7 +62,7 @@ class RolesUnavailable(AuthFabricError):
         self.problem = problem
 
 
-class DeedRefused(AuthFabricError):
+class CommandRefused(AuthFabricError):
     """Something that was said to a role service and is not done: `again` if it may be said again, anew."""
 
     def __init__(self, problem: str, again: bool = False) -> None:

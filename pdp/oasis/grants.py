@@ -6,15 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from authz import Basis, Request
+from authz.decision import Effect
 from authz.predicate import And, Equal, In, Literal, Path, Regex
 from authz.predicate.witness import Witness
+from pdp.engine import Verdict
 from pdp.oasis.actions import ACTION, about_one, is_meant, is_wild, named
 from pdp.oasis.constraint import Case, Test, bind_literals, compile_constraint, constraint_witness, variables
 from pdp.oasis.pattern import Holes, PatternIndex
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.syntax import Authorisation
 from pdp.oasis.terms import Atom, Bindings, Instance, Variable, match
-from pdp.source import Effect, Verdict
 
 OBJECT = Path("object")
 

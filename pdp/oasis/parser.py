@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from lark import Token, Transformer, v_args
 from lark.tree import Meta
@@ -14,6 +14,7 @@ from authz import PublicKey
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.predicate import Predicate
 from authz.predicate.text import WORDS, PredicateReader
+from authz.shapes import OutOfTheOrdinary
 from authz.syntax import Language, constant, place
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.pattern import ObjectPattern
@@ -40,12 +41,40 @@ from pdp.oasis.terms import Atom, Constant, Term, Variable, is_constant
 Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom] | Empowering
 
 
+MANY_LINES = 64
+"""A text with so many lines is read line by line, if each of them is a statement."""
+_GOES_ON = ("where", "attributes", "under")
+"""Words with which a line goes on with the statement before it, though it may look like one of its own."""
+
+
 def parse(text: str, source: str = "") -> RuleSet:
     """The rule set that the text stands for. Raises InvalidSyntax, with `source` as the file's name."""
-    rules = _LANGUAGE.parse(text, source)
+    rules = _by_lines(text) if text.count("\n") >= MANY_LINES else None
+    if rules is None:
+        rules = _LANGUAGE.parse(text, source)
     for statement in rules.statements:
         check(statement, source)
     return RuleSet(rules.domain, rules.parent, rules.statements, source)
+
+
+def _by_lines(text: str) -> RuleSet | None:
+    """The rule set of a text whose lines are statements; None if they are not, or if one of them is wrong."""
+    read, reader = _LANGUAGE.shapes.read, _Reader()
+    found: list[Statement | tuple[Statement, ...]] = []
+    domain: tuple[str, str] | None = None
+    try:
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.lstrip().startswith(_GOES_ON):
+                return None
+            named, *statements = read(line, number)
+            if named is not None:
+                if found or domain is not None:
+                    return None
+                domain = cast("tuple[str, str]", named)
+            found += cast("list[Statement | tuple[Statement, ...]]", statements)
+    except OutOfTheOrdinary:
+        return None
+    return reader.start(domain, *found)
 
 
 @v_args(inline=True)

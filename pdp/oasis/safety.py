@@ -9,8 +9,8 @@ from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import Predicate, paths
 from authz.spki import InvalidCapability
 from authz.spki.content import measure
-from pdp.oasis.capability import grant
 from pdp.oasis.constraint import bind, compile_constraint, unguarded, variables
+from pdp.oasis.empowering import grant
 from pdp.oasis.syntax import (
     Activation,
     Appointing,

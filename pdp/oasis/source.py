@@ -14,9 +14,11 @@ from typing import TypeAlias
 from msgspec import structs
 
 from authz import Basis, Request
+from authz.decision import Effect
+from authz.explanation import Change, PolicyExplanation, shown
 from authz.predicate import And, Certificate, Equal, Kind, Literal, Overlaps, Path, Subset
 from authz.predicate.values import LISTS
-from pdp.explain import Change, PolicyExplanation, explain_policy, shown
+from pdp.engine import SILENT, Verdict, explain_policy
 from pdp.oasis.actions import ACTION
 from pdp.oasis.constraint import bind
 from pdp.oasis.errors import InvalidTerm
@@ -25,7 +27,6 @@ from pdp.oasis.pattern import Holes
 from pdp.oasis.rulebook import Rulebook
 from pdp.oasis.syntax import Authorisation
 from pdp.oasis.terms import Bindings, Instance, substitute
-from pdp.source import SILENT, Effect, Verdict
 
 ROLES = Path("subject", ("roles",))
 

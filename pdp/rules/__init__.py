@@ -1,7 +1,10 @@
 """Interaction control at the decision point: rules as policies, whose obligations brokers fulfil."""
 
-from pdp.rules.interaction import Interaction
-from pdp.rules.rule_file import RuleFile, read_rule_file
+from pdp.rules.interaction import REPLAY, SUBSCRIBE, Interaction
+from pdp.rules.rule_file import RuleFile, overrides, read_rule_file, type_of
 from pdp.rules.split import Alternative, split
 
-__all__ = ["Alternative", "Interaction", "RuleFile", "read_rule_file", "split"]
+__all__ = [
+    "REPLAY", "SUBSCRIBE", "Alternative", "Interaction", "RuleFile", "overrides", "read_rule_file", "split",
+    "type_of",
+]  # fmt: skip

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from authz.decision import Effect
 from authz.errors import InvalidSyntax
 from authz.predicate import FALSE, TRUE, And, Equal, Names, Overlaps, Path, Predicate, Scalar
 from authz.rules import (
@@ -26,13 +27,11 @@ from authz.rules import (
     Transform,
     write_rule,
 )
-from pdp.abac.policy import Policy
-from pdp.oasis import Rulebook
-from pdp.oasis.seniors import Seniors
+from pdp.abac import Policy
+from pdp.oasis import Rulebook, Seniors
 from pdp.rules.rule_file import RuleFile, check_labels
 from pdp.rules.split import both, either, split
 from pdp.rules.translation import translate
-from pdp.source import Effect
 
 SUBSCRIBE, REPLAY, TRANSFORM, OBSERVE = "subscribe", "replay", "transform", "observe"
 CONTEXT = "/context"

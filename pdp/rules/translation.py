@@ -18,9 +18,7 @@ from authz.predicate import (
 from authz.rules import Call, parse_term
 from authz.rules.syntax import Place
 from authz.rules.terms import write_argument
-from pdp.oasis import Instance
-from pdp.oasis.errors import InvalidTerm
-from pdp.oasis.seniors import Seniors
+from pdp.oasis import Instance, InvalidTerm, Seniors
 
 USAGE = "`credentials` needs the user and a role: `credentials(user, auditor)`, or `credentials(user, nurse('ward7'))`"
 

@@ -29,8 +29,8 @@ from authz.predicate import (
     Scalar,
 )
 from authz.predicate.terms import Number, OrderName
-from pubsub_core.event_type import AttributeType
-from pubsub_core.history.keeping import Search
+from pubsub_core.history.retention import Search
+from pubsub_core.types import AttributeType
 
 Sql: TypeAlias = ColumnElement[bool]
 Blind: TypeAlias = Callable[[str, Scalar], bytes]

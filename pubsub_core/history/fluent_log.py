@@ -12,10 +12,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from pubsub_core.history.keeping import Keeping
-from pubsub_core.owing import Debt, Receipt
-from pubsub_core.rules.fluents import KEPT_SECONDS
-from pubsub_core.rules.observer import Mark
+from pubsub_core.history.pending_replays import Debt, Receipt
+from pubsub_core.history.retention import Keeping
+from pubsub_core.rules import KEPT_SECONDS, Mark
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Mark | Debt | Receipt).decode

@@ -20,18 +20,17 @@ from time import time
 import msgspec
 
 from authz.predicate import Predicate
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.event import Event
-from pubsub_core.event_type import EventType
+from pubsub_core.events import Event
+from pubsub_core.history.at_rest import Body, EventCipher
 from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
-from pubsub_core.history.keeping import Keeping, aside
+from pubsub_core.history.page_messages import PageFound, PageWanted
 from pubsub_core.history.position import Span
 from pubsub_core.history.reading import Reading
+from pubsub_core.history.retention import Keeping, aside
 from pubsub_core.history.setting import HistorySetting
 from pubsub_core.history.store import PAGE, HistoryStore
-from pubsub_core.history.vault import Body, Vault
-from pubsub_core.past import PageFound, PageWanted
+from pubsub_core.types import Catalogue, EventType
 
 MAX_WAITING = 65_536
 """So many events wait to be stored; more are not taken until there is room."""
@@ -254,7 +253,7 @@ def _page(store: HistoryStore, wanted: PageWanted, reading: Reading, near: bool)
 @contextlib.asynccontextmanager
 async def recording(setting: HistorySetting, broker: str, catalogue: Catalogue) -> AsyncIterator[Recorder]:
     """Keep a broker's history for the length of the block. Raises HistoryUnavailable."""
-    opening = partial(HistoryStore, setting.url, Vault(setting.secret), broker)
+    opening = partial(HistoryStore, setting.url, EventCipher(setting.secret), broker)
     with await asyncio.to_thread(opening) as store:
         recorder = Recorder(store, setting, catalogue, await asyncio.to_thread(store.marks))
         async with recorder.running():

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from pubsub_core.event_type import Attribute, EventType
-from pubsub_core.history.keeping import Keeping, Search
+from pubsub_core.history.retention import Keeping, Search
+from pubsub_core.types import Attribute, EventType
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,15 @@ from sqlalchemy.exc import IntegrityError
 
 from authz.predicate import compile_predicate
 from authz.predicate.compiler import EVENT
-from pubsub_core.event import Event, decode
+from pubsub_core.events import Event, decode
+from pubsub_core.history.at_rest import Body, EventCipher, Link
+from pubsub_core.history.chain_ends import Ends
 from pubsub_core.history.condition import Compiler, store
 from pubsub_core.history.database import Database, fetch, insert
-from pubsub_core.history.ends import Ends
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
-from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import Position
 from pubsub_core.history.reading import Reading, beyond, upcoming, within
+from pubsub_core.history.retention import Keeping, Search
 from pubsub_core.history.tables import (
     ABOUT,
     MARKS,
@@ -38,7 +39,6 @@ from pubsub_core.history.tables import (
     open_table,
     prepare,
 )
-from pubsub_core.history.vault import Body, Link, Vault
 
 PAGE = 1024
 EVENT_BYTES = 320
@@ -83,7 +83,7 @@ class Stats:
 class HistoryStore:
     """Keeps events. Use as a context manager."""
 
-    def __init__(self, url: str, vault: Vault, broker: str = "") -> None:
+    def __init__(self, url: str, vault: EventCipher, broker: str = "") -> None:
         """`url` is SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`. Raises HistoryUnavailable.
 
         `broker` is the one whose clients publish what is kept: a history belongs to one broker, for good.
@@ -154,9 +154,11 @@ class HistoryStore:
 
     def keep(self, keeping: Keeping) -> None:
         """Be ready to store events of a type, by the attributes it is to be searched by."""
-        with self._writing, self._database.writing() as connection:
-            self._tables[keeping.type] = open_table(connection, keeping)
-            self._ends.begin(connection, keeping.type)
+        with self._writing:
+            with self._database.writing() as connection:
+                table = open_table(connection, keeping)
+                self._ends.begin(connection, keeping.type)
+            self._tables[keeping.type] = table  # once it is committed: readers have connections of their own
 
     def append(self, events: Iterable[tuple[Event, Body]], marks: Sequence[bytes] = ()) -> int:
         """Store events with their bytes, all or none; those that are there already are passed over. How many were new.

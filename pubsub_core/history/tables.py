@@ -35,9 +35,9 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateColumn, CreateIndex
 from sqlalchemy.types import TypeEngine
 
-from pubsub_core.event_type import AttributeType
 from pubsub_core.history.condition import Indexed
-from pubsub_core.history.keeping import Keeping, Search
+from pubsub_core.history.retention import Keeping, Search
+from pubsub_core.types import AttributeType
 
 VERSION = 4
 """Of what all tables have in common. An older database is brought up to it; a later one is refused."""

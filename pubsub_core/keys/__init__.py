@@ -1,22 +1,64 @@
-"""Encrypted events: values sealed under the keys of groups of brokers, and the trees that give out those keys."""
+"""Encryption: values sealed under the keys of groups of brokers, and channels between two parties."""
 
-from pubsub_core.keys.errors import CannotOpen, InvalidPlan, KeyMissing
+from pubsub_core.keys.channel import Channel, Channels, Offer
+from pubsub_core.keys.cover_traffic import open_box, read_box, seal_box
+from pubsub_core.keys.derivation import KEY_BYTES, derive
+from pubsub_core.keys.errors import (
+    AdmissionRefused,
+    CannotOpen,
+    InvalidPlan,
+    KeyAwaited,
+    KeyMissing,
+    ManagersUnknown,
+    ManagerUnable,
+    ManagerUntrusted,
+    OutOfStep,
+    PlanReplaced,
+    StateUnreadable,
+)
+from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
+from pubsub_core.keys.hybrid import Question, Secrets, ask, lock, unlock
 from pubsub_core.keys.opening import Opened, Opener
 from pubsub_core.keys.plan import Group, Plan
-from pubsub_core.keys.ring import DataKey, KeyRing
+from pubsub_core.keys.ring import DataKey, KeyRing, mark
 from pubsub_core.keys.sealing import Binding, Sealed, Sealer
 
 __all__ = [
+    "KEY_BYTES",
+    "AdmissionRefused",
     "Binding",
     "CannotOpen",
+    "Channel",
+    "Channels",
     "DataKey",
     "Group",
     "InvalidPlan",
+    "KeyAwaited",
     "KeyMissing",
     "KeyRing",
+    "ManagerUnable",
+    "ManagerUntrusted",
+    "ManagersUnknown",
+    "Offer",
     "Opened",
     "Opener",
+    "OutOfStep",
     "Plan",
+    "PlanReplaced",
+    "Question",
     "Sealed",
+    "SealedFilter",
     "Sealer",
+    "Secrets",
+    "StateUnreadable",
+    "ask",
+    "derive",
+    "lock",
+    "mark",
+    "open_box",
+    "open_filter",
+    "read_box",
+    "seal_box",
+    "seal_filter",
+    "unlock",
 ]

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from pubsub_core.keys.derivation import SALT_BYTES, derive
 from pubsub_core.keys.errors import CannotOpen
-from pubsub_core.keys.exchange import exchanged
-from pubsub_core.keys.numbers import NONCE_BYTES, Numbers, nonce
+from pubsub_core.keys.hybrid import exchanged
+from pubsub_core.keys.nonces import NONCE_BYTES, Numbers, nonce
 
 PUBLIC_BYTES = 32
 _HEAD = PUBLIC_BYTES + SALT_BYTES + NONCE_BYTES

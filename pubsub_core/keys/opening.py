@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidTag
 
 from pubsub_core.keys.derivation import SALT_BYTES
 from pubsub_core.keys.errors import CannotOpen
-from pubsub_core.keys.numbers import LIMIT, nonce
+from pubsub_core.keys.nonces import LIMIT, nonce
 from pubsub_core.keys.padding import unpad
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import msgspec
 
-from pubsub_core.event_type import check_id
 from pubsub_core.keys.errors import InvalidPlan
+from pubsub_core.types import check_id
 
 MAX_GROUPS = 256
 MAX_SIZE = 65_536

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from pubsub_core.keys.errors import CannotOpen, KeyMissing
-from pubsub_core.keys.numbers import Numbers, nonce
+from pubsub_core.keys.nonces import Numbers, nonce
 from pubsub_core.keys.padding import pad
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import DataKey, KeyRing

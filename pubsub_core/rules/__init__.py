@@ -1,1 +1,45 @@
-"""Interaction control: rules that say who receives which events, in which form, and what context they depend on."""
+"""Interaction control at the broker: conditions, context, fluents and transformations of events."""
+
+from pubsub_core.rules.condition import Known, bind_condition, event_part, fixed, without
+from pubsub_core.rules.context import (
+    HOLDS_AT,
+    PUBLISHED,
+    Case,
+    Context,
+    Row,
+    Term,
+    Test,
+    Unknowable,
+    compile_condition,
+    read_argument,
+    read_term,
+)
+from pubsub_core.rules.description import described
+from pubsub_core.rules.fluents import KEPT_SECONDS, Arguments, Fluent, Fluents, Interval
+from pubsub_core.rules.functions_service import Functions, Limits
+from pubsub_core.rules.interaction import (
+    About,
+    Bar,
+    Change,
+    Interaction,
+    Permit,
+    Replaying,
+    read_fluents,
+    read_interaction,
+)
+from pubsub_core.rules.judge import Judge, Rulebook, Shown
+from pubsub_core.rules.library import LIBRARY, InvalidStep, make_step
+from pubsub_core.rules.observer import Common, Mark, Observer
+from pubsub_core.rules.production import altered
+from pubsub_core.rules.table import MAX_TABLE_BYTES, TABLE, InvalidTable, Rows, Table, changed
+from pubsub_core.rules.transformation import Step, reshape
+from pubsub_core.rules.wanted import Wanted
+
+__all__ = [
+    "HOLDS_AT", "KEPT_SECONDS", "LIBRARY", "MAX_TABLE_BYTES", "PUBLISHED", "TABLE", "About", "Arguments",
+    "Bar", "Case", "Change", "Common", "Context", "Fluent", "Fluents", "Functions", "Interaction", "Interval",
+    "InvalidStep", "InvalidTable", "Judge", "Known", "Limits", "Mark", "Observer", "Permit", "Replaying",
+    "Row", "Rows", "Rulebook", "Shown", "Step", "Table", "Term", "Test", "Unknowable", "Wanted", "altered",
+    "bind_condition", "changed", "compile_condition", "described", "event_part", "fixed", "make_step",
+    "read_argument", "read_fluents", "read_interaction", "read_term", "reshape", "without",
+]  # fmt: skip

@@ -29,9 +29,8 @@ from authz.predicate import (
 from authz.predicate.compiler import EVENT as LAYOUT
 from authz.predicate.filter import EVENT, PARAMETER, USER
 from authz.predicate.terms import OrderName, RelationName
-from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter
-from pubsub_core.event_type import Attribute
+from pubsub_core.types import Attribute, bind_filter
 
 Known: TypeAlias = Mapping[str, Mapping[str, object]]
 """What is known when rules are read: of the `user`, and as `sub` what the request's filter fixes."""

@@ -18,10 +18,10 @@ from authz.predicate.filter import EVENT, USER
 from authz.rules import Call, Moment, parse_term
 from authz.rules.terms import LOOKUP, NOW, Argument
 from pubsub_core.errors import EventError, InvalidFilter
-from pubsub_core.event import Event
-from pubsub_core.event_type import Attribute
+from pubsub_core.events import Event
 from pubsub_core.rules.condition import Known, worth
 from pubsub_core.rules.fluents import Fluent, Fluents
+from pubsub_core.types import Attribute
 
 PUBLISHED = "published"
 """When the event was published."""

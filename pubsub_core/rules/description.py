@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from authz.predicate import FALSE, TRUE, Predicate
 from authz.predicate.filter import write_filter
-from pubsub_core.binding import name_filter
-from pubsub_core.event_type import Attribute
 from pubsub_core.rules.interaction import Interaction
+from pubsub_core.types import Attribute, name_filter
 
 
 def described(interaction: Interaction, attributes: Mapping[str, Attribute]) -> Iterator[str]:

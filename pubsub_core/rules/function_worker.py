@@ -18,7 +18,7 @@ import runpy
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, TypeAlias
@@ -58,12 +58,15 @@ def main(module: str, memory: int, confine: Callable[[Iterator[str]], None] | No
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
-        found = importlib.util.find_spec(module.partition(".")[0])
+        here, top = os.getcwd(), module.partition(".")[0]  # noqa: PTH109
+        found = PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)
         if found is not None:
             sys.meta_path.insert(0, _Found(found))
         limit(memory)
         if confine is not None:
             confine(readable(found))
+        else:
+            sys.path.insert(0, here)  # as for `python -m`; nothing in it is imported before this
         functions = functions_of(module)
     except BaseException as error:  # whatever somebody else's module does when it is loaded
         send(answers, [False, f"{type(error).__name__}: {error}"[:500]])
@@ -76,8 +79,9 @@ def main(module: str, memory: int, confine: Callable[[Iterator[str]], None] | No
 def readable(found: ModuleSpec | None) -> Iterator[str]:
     """The paths that a module may read: libraries, and the package it belongs to."""
     yield from _SHARED
-    yield from filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    installed = Path(sys.prefix), Path(sys.base_prefix)
+    for folder in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")):
+        yield from map(str, Path(folder).glob("*.so*"))  # not all that stands there
+    installed = [Path(place, name) for place in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64")]
     yield from (each for each in sys.path if any(Path(each).is_relative_to(place) for place in installed))
     yield str(Path(sys.base_prefix, "lib"))
     if found is not None:
@@ -142,7 +146,6 @@ def receive(of: BinaryIO) -> bytes | None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as for `python -m`
     means = runpy.run_path(
         str(Path(__file__).with_name("confinement.py"))
     )  # the packages above it are not loaded

@@ -30,6 +30,9 @@ _log = logging.getLogger("authfabric.rules")
 
 START_SECONDS = 20.0
 REMEMBERED = 4096
+"""Maximum answers that are remembered."""
+MAX_REMEMBERED_BYTES = 4096
+"""Maximum bytes of a question and an answer that are remembered: all together take no more than 16 MB."""
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """All that functions find in their environment, but for what is passed on."""
 PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
@@ -89,7 +92,7 @@ class Functions:
             )
         self._start()
         try:
-            well, found = _decode_names(self._read(START_SECONDS))
+            well, found = _decode_names(self._read(monotonic() + START_SECONDS))
         except (_Ended, *_UNREADABLE):
             self.close()
             raise FunctionsRefused(
@@ -119,21 +122,24 @@ class Functions:
         if plain and key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        result = self._asked(name, arguments)
-        if plain:
+        result, size = self._asked(name, arguments)
+        if plain and size <= MAX_REMEMBERED_BYTES:
             self._known[key] = result
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return result
 
-    def _asked(self, name: str, arguments: Sequence[object]) -> object:
+    def _asked(self, name: str, arguments: Sequence[object]) -> tuple[object, int]:
+        """What a function makes of values now, and the bytes of both."""
         if self._barred.get(name, 0.0) > monotonic():
             raise Unknowable(name, "exceeded its limits, and is not asked for a while")
         self._make_ready(name)
         question = msgspec.msgpack.encode([name, list(arguments)])
         try:
-            self._write(question)
-            well, result = _decode(self._read(self._limits.seconds))
+            until = monotonic() + self._limits.seconds
+            self._write(question, until)
+            answer = self._read(until)
+            well, result = _decode(answer)
         except _UNREADABLE:
             raise self._bar(name, "gave what cannot be read") from None
         except _Ended as ended:
@@ -142,7 +148,7 @@ class Functions:
             raise Unknowable(name, f"failed: {result!s}")
         if not isinstance(result, _RESULTS):
             raise Unknowable(name, f"gave a {type(result).__name__}, which no attribute can be")
-        return result
+        return result, len(question) + len(answer)
 
     def _make_ready(self, name: str) -> None:
         """See that a process that was started anew is there, without waiting for it."""
@@ -155,7 +161,7 @@ class Functions:
         if not select.select([self._process.stdout], [], [], 0.0)[0]:
             raise Unknowable(name, "cannot be asked yet: its process is being started")
         try:
-            self._ready = _decode_names(self._read(self._limits.seconds))[0]
+            self._ready = _decode_names(self._read(monotonic() + self._limits.seconds))[0]
         except (_Ended, *_UNREADABLE):
             self._ready = False
         if not self._ready:
@@ -183,24 +189,34 @@ class Functions:
             start_new_session=True,
             env=ENVIRONMENT | {name: os.environ[name] for name in PASSED_ON if name in os.environ},
         )
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
 
-    def _write(self, question: bytes) -> None:
+    def _write(self, question: bytes, until: float) -> None:
+        """Ask, if it is read in time: a process that reads nothing holds nobody up."""
         assert self._process is not None
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(len(question).to_bytes(4, "big") + question)
-        except OSError:
-            raise self._died() from None
+        target, data = self._process.stdin.fileno(), len(question).to_bytes(4, "big") + question
+        while data:
+            left = until - monotonic()
+            if left <= 0 or not select.select([], [target], [], left)[1]:
+                raise self._too_late()
+            try:
+                data = data[os.write(target, data) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise self._died() from None
 
-    def _read(self, seconds: float) -> bytes:
+    def _read(self, until: float) -> bytes:
         """The next message, if it comes in time."""
         assert self._process is not None
         assert self._process.stdout is not None
-        source, until, data = self._process.stdout, monotonic() + seconds, b""
+        source, data = self._process.stdout, b""
         while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
             left = until - monotonic()
             if left <= 0 or not select.select([source], [], [], left)[0]:
-                raise _Ended(f"took longer than {seconds:g} s")
+                raise self._too_late()
             chunk = os.read(source.fileno(), 65_536)
             if not chunk:
                 raise self._died()
@@ -208,6 +224,9 @@ class Functions:
             if len(data) >= 4 and int.from_bytes(data[:4], "big") > MAX_MESSAGE:
                 raise _Ended(f"gave more than {MAX_MESSAGE:,} bytes")
         return data[4:]
+
+    def _too_late(self) -> _Ended:
+        return _Ended(f"took longer than {self._limits.seconds:g} s")
 
     def _died(self) -> _Ended:
         return _Ended(f"brought its process down, or needed more than {self._limits.memory >> 20:,} MB")

@@ -32,9 +32,9 @@ from authz.rules import (
 )
 from authz.rules.terms import term_texts
 from pubsub_core.errors import InvalidFilter, InvalidObligation
-from pubsub_core.event_type import Attribute
 from pubsub_core.rules.condition import Known, bind_condition, event_part
 from pubsub_core.rules.context import Context, attributes_in, read_term
+from pubsub_core.types import Attribute
 
 MOST_PUSHED = 32
 """More alternatives than this are not told to other brokers: they pass on everything."""

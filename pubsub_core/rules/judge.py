@@ -15,16 +15,16 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from authz.predicate import EVENT, TRUE, Predicate, compile_predicate
+from authz.predicate.matching import Matcher
 from authz.rules.terms import term_texts
-from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError
-from pubsub_core.event import Event
-from pubsub_core.matching import Matcher
+from pubsub_core.events import Event
 from pubsub_core.rules.condition import event_part, is_about_event
 from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
 from pubsub_core.rules.interaction import Bar, Change, Interaction, Permit
 from pubsub_core.rules.production import Production
 from pubsub_core.rules.wanted import Wanted
+from pubsub_core.types import Catalogue
 
 _log = logging.getLogger("authfabric.rules")
 

@@ -10,7 +10,6 @@ from authz.predicate import Path
 from authz.rules import Call
 from authz.rules.terms import Argument, read_interval
 from pubsub_core.errors import EventError
-from pubsub_core.event_type import AttributeType
 from pubsub_core.rules.transformation import (
     Blank,
     Bucket,
@@ -24,6 +23,7 @@ from pubsub_core.rules.transformation import (
     Round,
     Step,
 )
+from pubsub_core.types import AttributeType
 
 Maker: TypeAlias = Callable[["_Arguments"], Step]
 

@@ -16,13 +16,12 @@ from typing import NamedTuple, Protocol
 from authz.predicate import Predicate, Scalar
 from authz.rules import FluentRule, Rule, Scope, Trigger, write_rule
 from authz.rules.terms import term_texts
-from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import EventError, UnknownType
-from pubsub_core.event import Event
-from pubsub_core.event_type import EventType
+from pubsub_core.events import Event
 from pubsub_core.rules.condition import bind_condition, event_part
 from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
 from pubsub_core.rules.fluents import KEPT_SECONDS, Fluent
+from pubsub_core.types import Catalogue, EventType
 
 _log = logging.getLogger("authfabric.rules")
 

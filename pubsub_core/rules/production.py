@@ -10,16 +10,14 @@ from typing import NamedTuple, TypeAlias
 
 from authz.predicate import Path, Scalar
 from authz.rules import Call
-from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import UnknownType
-from pubsub_core.event import Event, Shape
-from pubsub_core.event_type import Attribute, AttributeType, EventType
+from pubsub_core.events import Event, Shape
 from pubsub_core.rules.context import Calling, Context
 from pubsub_core.rules.interaction import Change
 from pubsub_core.rules.library import InvalidStep, make_step
 from pubsub_core.rules.program import Program, Transformed
 from pubsub_core.rules.transformation import Kinds, Scene, Step, Untransformable, kind_of, reshape
-from pubsub_core.type_mapping import reader
+from pubsub_core.types import Attribute, AttributeType, Catalogue, EventType, reader
 
 MOST_PLANS = 1024
 

@@ -11,8 +11,8 @@ from typing import TypeAlias, cast
 
 from authz.predicate.compiler import EVENT as LAYOUT
 from authz.predicate.compiler import Emitter
-from pubsub_core.event import Event
-from pubsub_core.type_mapping import Reader
+from pubsub_core.events import Event
+from pubsub_core.types import Reader
 
 Transformed: TypeAlias = Callable[[Mapping[str, object], Event], dict[str, object]]
 """Makes new values of an event's values."""

@@ -18,10 +18,9 @@ from typing import TypeAlias
 
 from authz.predicate import Scalar
 from pubsub_core.errors import EventError
-from pubsub_core.event import Event
-from pubsub_core.event_type import AttributeType
+from pubsub_core.events import Event
 from pubsub_core.rules.program import Program
-from pubsub_core.type_mapping import CONVERSIONS
+from pubsub_core.types import CONVERSIONS, AttributeType
 
 Kinds: TypeAlias = MutableMapping[str, AttributeType]
 LookUp: TypeAlias = Callable[[str, Scalar], Mapping[str, Scalar] | None]

@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from authz.predicate import EVENT, compile_predicate
 from authz.predicate.filter import parse_filter
-from pubsub_core.binding import bind_filter
-from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import InvalidFilter
-from pubsub_core.event import Event
+from pubsub_core.events import Event
+from pubsub_core.types import Catalogue, bind_filter
 
 _Test: TypeAlias = Callable[[Mapping[str, object]], bool]
 

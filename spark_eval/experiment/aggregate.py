@@ -13,7 +13,7 @@ from statistics import NormalDist
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pep.strategy import Strategy
+from pep.hedging import Strategy
 from spark_eval.schemas import CELL, LIVE, P2P, PUBSUB, SIMULATION
 
 CONFIDENCE = 0.95
@@ -67,9 +67,9 @@ def availability(trace: DataFrame, points: int = 1) -> DataFrame:
 
 
 def twins(trace: DataFrame) -> DataFrame:
-    """Each live run beside the simulated run of the same world: its requests, and whether as many of them failed.
+    """Each live run beside the simulated run of the same sample: its requests, and whether as many of them failed.
 
-    Not with a queue: which replica gets a question is a matter of luck there, and not of the world.
+    Not with a queue: which replica gets a question is a matter of luck there, and not of the sample.
     """
     key = [*CELL, "run", "variant"]
     runs = (

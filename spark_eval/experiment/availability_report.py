@@ -9,8 +9,7 @@ from itertools import pairwise
 from spark_eval.experiment.cell import Cache, Cell
 from spark_eval.experiment.plan import Availability, Sweep
 from spark_eval.experiment.points import AvailabilityPoint
-from spark_eval.plots import Chart, Mark, Series, draw
-from spark_eval.report import Claim, Part, Plot, Section, Table
+from spark_eval.reports import Chart, Claim, Mark, Part, Plot, Section, Series, Table, draw
 from spark_eval.schemas import LIVE, SIMULATION
 
 FEWER = "fewer failed requests"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from pep.strategy import RETRY_SECONDS, Strategy
+from pep.hedging import RETRY_SECONDS, Strategy
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -52,8 +52,8 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
         return (self.unavailability - shared) / (1 - shared)
 
     @property
-    def world(self) -> str:
-        """What of the cell shapes failures and object spaces: equal worlds fail alike, however they are asked."""
+    def sample(self) -> str:
+        """What of the cell shapes failures and object spaces: equal samples fail alike, however they are asked."""
         return f"{self.pdps} {self.overlap!r} {self.mttf!r} {self.mttr!r} {self.common!r}"
 
     def __str__(self) -> str:

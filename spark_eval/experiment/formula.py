@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import comb
 
-from pep.strategy import Strategy
+from pep.hedging import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population
 
 

@@ -1,6 +1,6 @@
 """The availability experiment run live: real NATS, real PDP processes that fail on schedule, a real PEP.
 
-The worlds are those of the simulation, so a live run can be compared with its simulated twin request by request.
+The samples are those of the simulation, so a live run can be compared with its simulated twin request by request.
 Every cell is a domain of its own in one fabric, and its point-to-point baseline another, which only the first PDP
 serves: both get the same requests at the same time, and meet the same failures.
 """
@@ -24,9 +24,9 @@ from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.fabric_service import make_request, object_name, role_policies, run_fabric
 from spark_eval.experiment.plan import Availability
 from spark_eval.experiment.replica_service import NUMBER, RUN, ReplicaTask
+from spark_eval.experiment.sampling import Flags, Sample, draw_grants
 from spark_eval.experiment.simulation import cell_columns, draw_task, tasks
-from spark_eval.experiment.world import Flags, World, draw_grants
-from spark_eval.progress import Advance
+from spark_eval.runtime import Advance
 from spark_eval.schemas import LIVE, P2P, PUBSUB, TRACE
 
 BATCH = 10
@@ -55,13 +55,13 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """A cell in the fabric of one run: its name there, and its world."""
+    """A cell in the fabric of one run: its name there, and its sample."""
 
     name: str
     cell: Cell
-    world: World
+    sample: Sample
     row: int
-    """Which run of the world it is."""
+    """Which run of the sample it is."""
     run: int
     """And which of the experiment."""
 
@@ -72,7 +72,7 @@ class Place:
 
     def question(self, number: int) -> tuple[int, int]:
         """The subject and the object of the request with this number."""
-        return int(self.world.subjects[self.row, number]), int(self.world.objects[self.row, number])
+        return int(self.sample.subjects[self.row, number]), int(self.sample.objects[self.row, number])
 
     def batches(self, requests: int) -> int:
         """How many observations so many requests count as."""
@@ -93,7 +93,7 @@ async def run_live(plan: Availability, seed: int, advance: Advance) -> pa.Table:
 
 
 def find_places(plan: Availability, seed: int, run: int) -> list[Place]:
-    """The cells of one live run, each with the world that the simulation gives the run of this number."""
+    """The cells of one live run, each with the sample that the simulation gives the run of this number."""
     cells = plan.live_cells()
     found = [t for t in tasks(plan, seed) if t.cell in cells and 0 <= run - t.first_run < t.runs]
     return [
@@ -112,7 +112,7 @@ def replica_tasks(places: Sequence[Place], policies: str) -> list[ReplicaTask]:
             ],
             policies=policies,
             failures={
-                place.name: spans(~place.world.up[place.row, number])
+                place.name: spans(~place.sample.up[place.row, number])
                 for place in places
                 if number < place.cell.pdps
             },
@@ -130,7 +130,7 @@ def spans(flags: Flags) -> list[tuple[int, int]]:
 def _scopes(place: Place, number: int) -> Iterator[str]:
     if number == 0:
         yield f"domain:{place.domains[P2P]}"
-    for thing in place.world.serves[place.row, number].nonzero()[0].tolist():
+    for thing in place.sample.serves[place.row, number].nonzero()[0].tolist():
         yield f"object@{place.domains[PUBSUB]}:{object_name(thing)}"
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the requests of a world: failed, recycled, and how many replicas were asked."""
+"""What becomes of the requests of a sample: failed, recycled, and how many replicas were asked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pep.strategy import Strategy
+from pep.hedging import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population
-from spark_eval.experiment.world import Flags, World
+from spark_eval.experiment.sampling import Flags, Sample
 
 Amounts: TypeAlias = NDArray[np.float64]
 
@@ -26,21 +26,21 @@ class Outcome:
     """To how many replicas the question was delivered, repetitions included."""
 
 
-def point_to_point(world: World, population: Population) -> Outcome:
+def point_to_point(sample: Sample, population: Population) -> Outcome:
     """Each request goes to the PEP's own PDP, and to no other."""
-    answered = world.up[:, 0]
+    answered = sample.up[:, 0]
     return Outcome(answered, np.zeros_like(answered), np.where(answered, 1.0, population.attempts))
 
 
-def publish_subscribe(world: World, cell: Cell, population: Population) -> Outcome:
+def publish_subscribe(sample: Sample, cell: Cell, population: Population) -> Outcome:
     """Each request goes to the PDPs that serve its object, by the cell's strategy."""
-    serving = np.take_along_axis(world.serves, world.objects[:, None, :], axis=2)
+    serving = np.take_along_axis(sample.serves, sample.objects[:, None, :], axis=2)
     servers = serving.sum(axis=1, dtype=np.int16)
-    unlucky = 1 - (serving & world.up).sum(axis=1, dtype=np.int16) / servers
-    answered, asked = _ask(cell.strategy, servers, unlucky, world.luck, population.attempts)
+    unlucky = 1 - (serving & sample.up).sum(axis=1, dtype=np.int16) / servers
+    answered, asked = _ask(cell.strategy, servers, unlucky, sample.luck, population.attempts)
     if cell.cache is Cache.NONE:
         return Outcome(answered, np.zeros_like(answered), asked)
-    known = _known(world, cell.cache, population, answered)
+    known = _known(sample, cell.cache, population, answered)
     return Outcome(answered | known, known, np.where(known, 0.0, asked))
 
 
@@ -69,13 +69,13 @@ def _tries(unlucky: Amounts, luck: Amounts, attempts: int) -> Amounts:
     return tries
 
 
-def _known(world: World, cache: Cache, population: Population, answered: Flags) -> Flags:
+def _known(sample: Sample, cache: Cache, population: Population, answered: Flags) -> Flags:
     """Whether the same question was answered earlier in the run."""
     roles = population.roles
     askers, count = (
-        (world.subjects, population.subjects) if cache is Cache.PRECISE else (world.subjects % roles, roles)
+        (sample.subjects, population.subjects) if cache is Cache.PRECISE else (sample.subjects % roles, roles)
     )
-    question = askers * population.objects + world.objects
+    question = askers * population.objects + sample.objects
     requests = answered.shape[1]
     run, request = np.nonzero(answered)
     first = np.full((answered.shape[0], count * population.objects), requests)

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import yaml
 
-from pep.strategy import Strategy
+from pep.hedging import Strategy
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cache, Cell, Count, Population, Share, Span
 
@@ -87,7 +87,7 @@ class ResponseTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that decides what is run. The same plan gives the same worlds."""
+    """Everything that decides what is run. The same plan gives the same samples."""
 
     seed: int
     availability: Availability

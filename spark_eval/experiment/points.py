@@ -58,7 +58,7 @@ class TimeSummary(msgspec.Struct, frozen=True):
 
 
 class Twins(msgspec.Struct, frozen=True):
-    """Live runs beside the simulated runs of the same worlds: how many there are, and how many failed alike."""
+    """Live runs beside the simulated runs of the same samples: how many there are, and how many failed alike."""
 
     runs: int = 0
     alike: int = 0

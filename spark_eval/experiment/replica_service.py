@@ -1,13 +1,14 @@
 """A PDP replica for experiments, as a process of its own: the real replica and engine, with failures on schedule.
 
-It reads its task from standard input, one line of JSON, says `ready`, and serves until its input ends. Requests say
-in their context which run they belong to and which number they have there; those that fall into a failure are
+It reads its task from standard input, one line of JSON, says that it is ready, and serves until its input ends.
+Requests say in their context which run they belong to and which number they have there; those in a failure are
 ignored, as the paper's PDPs ignore them: to the PEP the replica is silent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -16,14 +17,12 @@ import msgspec
 
 from authz import Basis, Decision, Request
 from bus.errors import BadMessage
-from bus.faults import FaultyConnection
-from bus.loop import run_fast
-from bus.messages import unpack_questions
-from bus.scopes import Scope
-from pdp.abac import Algorithm, read_policies
-from pdp.abac.source import AbacSource
+from bus.nats import FaultyConnection
+from bus.runtime import run_fast
+from bus.wire import Scope, unpack_questions
+from pdp.abac import AbacSource, Algorithm, read_policies
 from pdp.engine import Engine
-from pdp.service import Replica
+from pdp.replica import Replica
 
 RUN, NUMBER = "run", "number"
 """What the context of a request calls its run and its number."""
@@ -83,13 +82,9 @@ async def serve() -> None:
     connection = FaultyConnection(task.url, Schedule(task.failures).loses, name="experiment-pdp")
     scopes = map(Scope.parse, task.scopes)
     async with connection as bus, Replica(bus, RoleEngine(task.policies), scopes):
-        print("ready", flush=True)
+        print(json.dumps({"url": task.url}, indent=2), flush=True)
         await commands.read()
 
 
 def main() -> None:
     run_fast(serve())
-
-
-if __name__ == "__main__":
-    main()

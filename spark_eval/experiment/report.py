@@ -12,7 +12,7 @@ from spark_eval.experiment import availability_report, response_report
 from spark_eval.experiment.plan import Experiment, Part
 from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary
 from spark_eval.experiment.response_service import SAAM
-from spark_eval.report import Report, Section
+from spark_eval.reports import Report, Section
 from spark_eval.schemas import LIVE, SIMULATION
 
 PAPER = "Qiang Wei, “Authorization Using the Publish-Subscribe Model”"

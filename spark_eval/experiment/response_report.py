@@ -21,8 +21,7 @@ from spark_eval.experiment.response_service import (
     UNSUBSCRIBES,
     UNSUBSCRIBING,
 )
-from spark_eval.plots import Chart, Series, draw
-from spark_eval.report import Claim, Plot, Section, Table
+from spark_eval.reports import Chart, Claim, Plot, Section, Series, Table, draw
 
 NOTICEABLE = 1.25
 """A ratio of medians from which on we speak of a difference."""

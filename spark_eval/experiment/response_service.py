@@ -19,22 +19,19 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from authz import Decision, Request
-from bus.connection import Connection, Subscription
-from bus.envelope import pack
-from bus.messages import Questions, unpack_answers
-from bus.scopes import DEFAULT_DOMAIN, own_scope
-from bus.subjects import Mode, question, response
+from bus.nats import Connection, Subscription
+from bus.wire import DEFAULT_DOMAIN, Mode, Questions, own_scope, pack, question, response, unpack_answers
 from pep import UNVERIFIED, Enforcer, Strategy
 from sdp_cache import Recycler, Recycling
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.fabric_service import make_request, object_name, role_policies, run_fabric
-from spark_eval.experiment.filters import EventService, Filter, equal
+from spark_eval.experiment.linear_matching import EventService, Filter, equal
 from spark_eval.experiment.plan import ResponseTime
 from spark_eval.experiment.replica_service import ReplicaTask
+from spark_eval.experiment.sampling import draw_grants, generator
 from spark_eval.experiment.simulation import cell_columns
-from spark_eval.experiment.world import draw_grants, generator
-from spark_eval.progress import Advance
+from spark_eval.runtime import Advance
 from spark_eval.schemas import LIVE, TRACE
 
 DEADLINE = 10.0

@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.outcome import Outcome, point_to_point, publish_subscribe
 from spark_eval.experiment.plan import Availability
-from spark_eval.experiment.world import World, draw_world
+from spark_eval.experiment.sampling import Sample, draw_sample
+from spark_eval.runtime import map_rows, to_frame
 from spark_eval.schemas import P2P, PUBSUB, SIMULATION, TRACE
-from spark_eval.session import to_frame
-from spark_eval.tasks import map_rows
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
@@ -48,15 +47,15 @@ def simulate(spark: SparkSession, todo: Sequence[Task], partitions: int) -> Data
 
 def simulate_task(task: Task) -> pa.Table:
     """The rows of one task."""
-    world = draw_task(task)
-    own = point_to_point(world, task.population)
-    fabric = publish_subscribe(world, task.cell, task.population)
+    sample = draw_task(task)
+    own = point_to_point(sample, task.population)
+    fabric = publish_subscribe(sample, task.cell, task.population)
     return pa.concat_tables([_rows(task, P2P, own), _rows(task, PUBSUB, fabric)])
 
 
-def draw_task(task: Task) -> World:
-    """The world in which the task's runs take place."""
-    return draw_world(task.cell, task.population, task.seed, task.block, task.runs)
+def draw_task(task: Task) -> Sample:
+    """The sample in which the task's runs take place."""
+    return draw_sample(task.cell, task.population, task.seed, task.block, task.runs)
 
 
 def cell_columns(cell: Cell, count: int) -> dict[str, pa.Array]:

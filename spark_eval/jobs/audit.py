@@ -20,12 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.audit import Break, ChainVerifier, Verified
-from spark_eval.audit_store import NAME, PAGES_IN_BATCH, AuditSource, Stand
-from spark_eval.entity_store import first_line
+from spark_eval.entities import first_line
 from spark_eval.errors import EvaluationError
-from spark_eval.progress import Steps
-from spark_eval.session import Sessions
-from spark_eval.store import OutputExists, write_whole
+from spark_eval.runtime import OutputExists, Sessions, Steps, write_whole
+from spark_eval.stores import NAME, PAGES_IN_BATCH, AuditSource, Stand
 
 DECISIONS, CHAINS, CHECKPOINT = "decisions", "chains", "checkpoint"
 ATTEMPTS, TOO_SLOW = 3, "failed to connect back"
@@ -72,7 +70,7 @@ class Chains(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class AuditJob:
     """Which stream, and where it goes."""
 
     url: str
@@ -84,32 +82,32 @@ class Order:
     """In a batch, at most."""
 
 
-def export(order: Order, session: Sessions, steps: Steps) -> Chains:
+def export_audit(job: AuditJob, session: Sessions, steps: Steps) -> Chains:
     """Write what is new, and tell how all chains stand. Raises ExportFailed."""
-    known = _known(order.output)
-    if order.stand.kept:
-        _check_folder(order.output)
-        _run(order, session(), steps)
-        known = _known(order.output)
+    known = _known(job.output)
+    if job.stand.kept:
+        _check_folder(job.output)
+        _run(job, session(), steps)
+        known = _known(job.output)
     chains = known.verifier()
-    chains.finish(order.stand.heads, order.stand.kept.start)
+    chains.finish(job.stand.heads, job.stand.kept.start)
     return msgspec.structs.replace(known, writers=chains.writers, starts=chains.starts)
 
 
-def _run(order: Order, spark: SparkSession, steps: Steps) -> None:
+def _run(job: AuditJob, spark: SparkSession, steps: Steps) -> None:
     spark.dataSource.register(AuditSource)
-    options = {"url": order.url, "domain": order.domain, "pages": str(order.pages)}
+    options = {"url": job.url, "domain": job.domain, "pages": str(job.pages)}
     stream = spark.readStream.format(NAME).options(**options).load()
-    writer = stream.writeStream.option("checkpointLocation", str((order.output / CHECKPOINT).absolute()))
+    writer = stream.writeStream.option("checkpointLocation", str((job.output / CHECKPOINT).absolute()))
     with steps.step("writing decisions", 1):
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                query = writer.foreachBatch(_Batches(order)).trigger(availableNow=True).start()
+                query = writer.foreachBatch(_Batches(job)).trigger(availableNow=True).start()
                 query.awaitTermination()
                 return
             except PySparkException as error:
                 if TOO_SLOW not in str(error) or attempt == ATTEMPTS:
-                    raise ExportFailed(order.output, first_line(error)) from error
+                    raise ExportFailed(job.output, first_line(error)) from error
 
 
 def _check_folder(output: Path) -> None:
@@ -121,16 +119,16 @@ def _check_folder(output: Path) -> None:
 class _Batches:
     """What is done with each batch."""
 
-    order: Order
+    job: AuditJob
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        output = self.order.output
+        output = self.job.output
         beside, place = output / f".batch-{number}", output / DECISIONS / f"batch={number}"
         before = _read_chains(output, number - 1)
         frame.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(
             str(beside.absolute())
         )
-        chains = follow(before, self.order.stand, beside, number)
+        chains = follow(before, self.job.stand, beside, number)
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(exist_ok=True)
         beside.rename(place)

@@ -7,29 +7,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pdp.bundle import Bundle
-from pdp.policy_set import PolicySet
-from spark_eval.decisions import workers_of
-from spark_eval.diff import Diff, Example, Summary, prepare
-from spark_eval.entities import MaskWork
-from spark_eval.entity_store import SPARK_ERRORS, Entities, first_line
-from spark_eval.jobs.tallies import count_tiles
-from spark_eval.joint import Joint
-from spark_eval.plan import make_plan
-from spark_eval.population import Inputs, check_joins
-from spark_eval.progress import Steps
-from spark_eval.request_store import InvalidRequests, Requests
-from spark_eval.rules import derivations, rules_of
+from pdp.bundle import Bundle, PolicySet
+from spark_eval.analysis import Diff, Example, Seen, SeenWork, Summary, prepare, seen_diff
+from spark_eval.entities import SPARK_ERRORS, Entities, Inputs, MaskWork, check_joins, first_line
+from spark_eval.evaluation import Joint, count_tiles, workers_of
+from spark_eval.plans import Part, derivations, make_plan, rules_of
+from spark_eval.runtime import Sessions, Steps, map_rows
 from spark_eval.schemas import SEEN
-from spark_eval.seen import SeenWork
-from spark_eval.seen_diff import Seen, seen_diff
-from spark_eval.session import Sessions
-from spark_eval.split import Part
-from spark_eval.tasks import map_rows
+from spark_eval.stores import InvalidRequests, Requests
 
 
 @dataclass(frozen=True, slots=True)
-class SeenOrder:
+class SeenJob:
     """Two bundles, the requests that were asked, and what is known of those they are about, if anything is."""
 
     before: Bundle
@@ -39,25 +28,25 @@ class SeenOrder:
     objects: Entities | None = None
 
 
-def compare_seen(order: SeenOrder, session: Sessions, steps: Steps) -> Diff:
+def compare_seen(job: SeenJob, session: Sessions, steps: Steps) -> Diff:
     """What would have been answered otherwise."""
-    looked_at = [path for each in (order.before, order.after) for path in _looked_at(each)]
+    looked_at = [path for each in (job.before, job.after) for path in _looked_at(each)]
     spark = session()
     with steps.step("reading requests and entities", 2) as advance:
-        requests = Requests.open(spark, order.requests)
+        requests = Requests.open(spark, job.requests)
         advance(1)
         known = (
             each.attributes(frozenset(name for root, name in looked_at if root == kind)) if each else {}
-            for kind, each in (("subject", order.subjects), ("object", order.objects))
+            for kind, each in (("subject", job.subjects), ("object", job.objects))
         )
-        work = SeenWork(order.before.pack(), order.after.pack(), *known)
+        work = SeenWork(job.before.pack(), job.after.pack(), *known)
         advance(1)
     with steps.watch(spark, "deciding requests again", workers_of(spark)):
         decided = map_rows(requests.distinct(), work, SEEN)
         try:
             changed = decided.where("before <> after").toArrow()
         except SPARK_ERRORS as error:
-            raise InvalidRequests(order.requests, requests.count, first_line(error)) from error
+            raise InvalidRequests(job.requests, requests.count, first_line(error)) from error
     return seen_diff(requests.count, _seen(changed))
 
 

@@ -10,16 +10,14 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from authz import Identity
-from pdp.policy_set import PolicySet
-from sdp_cache.snapshot import Origin, Snapshot
-from sdp_cache.snapshot_writer import write_snapshot
-from sdp_cache.store import open_snapshot, save_snapshot
-from spark_eval.board import turn
-from spark_eval.decisions import BUCKET, Decisions, class_ids, workers_of
+from pdp.bundle import PolicySet
+from sdp_cache.snapshots import Origin, Snapshot, open_snapshot, save_snapshot, write_snapshot
+from spark_eval.entities import Inputs, Population, populate
 from spark_eval.errors import EvaluationError
-from spark_eval.masks import Classes
-from spark_eval.population import Inputs, Population, populate
-from spark_eval.precomputed_store import (
+from spark_eval.evaluation import BUCKET, Decisions, Names, class_ids, precomputation, turn, workers_of
+from spark_eval.plans import Classes, Part, part_of
+from spark_eval.runtime import Sessions, Steps, whole_folder
+from spark_eval.stores import (
     DECIDED,
     MANIFEST,
     SNAPSHOT,
@@ -31,18 +29,13 @@ from spark_eval.precomputed_store import (
     write_changes,
     write_names,
 )
-from spark_eval.progress import Steps
-from spark_eval.session import Sessions
-from spark_eval.snapshots import Names, precomputation
-from spark_eval.split import Part, part_of
-from spark_eval.store import whole_folder
 
 ROWS_IN_PART = 256
 MAX_PARTS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PrecomputeJob:
     """What to compute, from which policies, signed by whom, and where it goes."""
 
     inputs: Inputs
@@ -91,24 +84,24 @@ class Done:
     snapshot_bytes: int
 
 
-def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
+def precompute_decisions(job: PrecomputeJob, session: Sessions, steps: Steps) -> Done:
     """Compute all decisions. The output appears whole or not at all; Spark is started when it is needed."""
-    if not order.assume_provided:
-        _check_provided(order.inputs.policies)
-    earlier = None if order.full else read_earlier(order.output)
-    if earlier is not None and order.origin.epoch < earlier.manifest.origin.epoch:
-        raise EpochGoesBack(order.output, earlier.manifest.origin.epoch, order.origin.epoch)
+    if not job.assume_provided:
+        _check_provided(job.inputs.policies)
+    earlier = None if job.full else read_earlier(job.output)
+    if earlier is not None and job.origin.epoch < earlier.manifest.origin.epoch:
+        raise EpochGoesBack(job.output, earlier.manifest.origin.epoch, job.origin.epoch)
     with steps.step("evaluating policies over entities", 1) as advance:
         # Sessions begin and end within seconds: what they say of roles is nothing to remember for a day.
-        inputs = replace(order.inputs, ask_roles=order.inputs.policies.governed)
+        inputs = replace(job.inputs, ask_roles=job.inputs.policies.governed)
         population = populate(inputs, earlier.before if earlier else None)
         advance(1)
     classes = population.permissions.side.classes(population.plan)
     ids = class_ids(population.plan, classes.side)
     subjects = turn(population.subjects.side, len(population.plan.bits))
     decisions = Decisions(population.plan, subjects, classes.side, ids)
-    previous = _previous_snapshot(order, earlier)
-    with whole_folder(order.output, MANIFEST) as folder:
+    previous = _previous_snapshot(job, earlier)
+    with whole_folder(job.output, MANIFEST) as folder:
         parts = earlier.manifest.parts if earlier else _parts(decisions)
         taken_over = earlier is not None and write_changes(
             folder, decisions, earlier, changed_buckets(population, earlier.before)
@@ -116,9 +109,9 @@ def precompute(order: Order, session: Sessions, steps: Steps) -> Done:
         if not taken_over:
             parts = _parts(decisions)
             _write_all(folder / DECIDED, decisions, parts, session(), steps)
-        snapshot = _write_snapshot(folder / SNAPSHOT, order, population, decisions, classes, previous)
+        snapshot = _write_snapshot(folder / SNAPSHOT, job, population, decisions, classes, previous)
         write_names(folder, population, ids[classes.members], earlier)
-        manifest = _manifest(order, population, decisions, parts, totals(folder, ids[classes.members]))
+        manifest = _manifest(job, population, decisions, parts, totals(folder, ids[classes.members]))
         (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
     return Done(manifest, taken_over, snapshot)
 
@@ -146,34 +139,34 @@ def _write_all(place: Path, decisions: Decisions, parts: int, spark: SparkSessio
         frame.write.partitionBy("part").option("compression", "zstd").parquet(str(place.absolute()))
 
 
-def _previous_snapshot(order: Order, earlier: Earlier | None) -> Snapshot | None:
+def _previous_snapshot(job: PrecomputeJob, earlier: Earlier | None) -> Snapshot | None:
     """The snapshot beside the earlier decisions. Raises SnapshotRefused if it is not of their epoch."""
     if earlier is None:
         return None
     path = earlier.folder / SNAPSHOT
-    return open_snapshot(path, [order.signer.public], earlier.manifest.origin)
+    return open_snapshot(path, [job.signer.public], earlier.manifest.origin)
 
 
 def _write_snapshot(
     path: Path,
-    order: Order,
+    job: PrecomputeJob,
     population: Population,
     decisions: Decisions,
     classes: Classes,
     previous: Snapshot | None,
 ) -> int:
     names = Names(population.subjects.names, population.permissions.names, population.actions)
-    computed = precomputation(population.plan, names, decisions.subjects, classes, order.origin)
-    data = write_snapshot(replace(computed, expires=order.expires), order.signer, previous)
+    computed = precomputation(population.plan, names, decisions.subjects, classes, job.origin)
+    data = write_snapshot(replace(computed, expires=job.expires), job.signer, previous)
     save_snapshot(path, data)
     return len(data)
 
 
 def _manifest(
-    order: Order, population: Population, decisions: Decisions, parts: int, sums: tuple[int, int]
+    job: PrecomputeJob, population: Population, decisions: Decisions, parts: int, sums: tuple[int, int]
 ) -> Manifest:
     return Manifest(
-        order.origin,
+        job.origin,
         len(population.subjects.names),
         len(population.permissions.names),
         population.actions,

@@ -9,23 +9,16 @@ import numpy as np
 from msgspec import structs
 
 from authz import Entity
-from spark_eval.board import Words, turn
-from spark_eval.census import Census, Counts, Log
-from spark_eval.decisions import Decisions
-from spark_eval.entities import MaskWork
-from spark_eval.entity_store import BundledEntities
-from spark_eval.jobs.tallies import count_tiles
-from spark_eval.population import Inputs, Population, populate
-from spark_eval.progress import Steps
-from spark_eval.request_store import Requests
-from spark_eval.review import Review, Reviewed, RoleAccess, Separation
-from spark_eval.rules import derivations
-from spark_eval.session import Sessions
-from spark_eval.split import Part
+from spark_eval.analysis import Census, Counts, Log, Review, Reviewed, RoleAccess, Separation
+from spark_eval.entities import BundledEntities, Inputs, MaskWork, Population, populate
+from spark_eval.evaluation import Decisions, Words, count_tiles, turn
+from spark_eval.plans import Part, derivations
+from spark_eval.runtime import Sessions, Steps
+from spark_eval.stores import Requests
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReviewJob:
     """Whom to review, against which log, and which duties nobody may have at once."""
 
     inputs: Inputs
@@ -34,31 +27,31 @@ class Order:
     separations: Sequence[Separation] = ()
 
 
-def review(order: Order, session: Sessions, steps: Steps) -> Review:
+def review_access(job: ReviewJob, session: Sessions, steps: Steps) -> Review:
     """Everything that a review tells."""
     with steps.step("evaluating policies over entities", 2) as advance:
-        population = populate(order.inputs)
+        population = populate(job.inputs)
         advance(1)
-        roles = order.inputs.subjects.attributes(frozenset({"roles"}))
+        roles = job.inputs.subjects.attributes(frozenset({"roles"}))
         advance(1)
-    reviewed = _prepare(order, population, session)
+    reviewed = _prepare(job, population, session)
     census = Census.of(reviewed.decisions, reviewed.members, reviewed.log)
     tallies = count_tiles(census, "counting decisions", session, steps)
     with steps.step("looking at roles and duties", 2) as advance:
-        by_role = _roles(order.inputs, population, reviewed, _holders(population.subjects.names, roles))
+        by_role = _roles(job.inputs, population, reviewed, _holders(population.subjects.names, roles))
         advance(1)
-        conflicts = reviewed.conflicts(order.separations)
+        conflicts = reviewed.conflicts(job.separations)
         advance(1)
     return structs.replace(reviewed.summary(Counts.of(tallies, census)), roles=by_role, conflicts=conflicts)
 
 
-def _prepare(order: Order, population: Population, session: Sessions) -> Reviewed:
+def _prepare(job: ReviewJob, population: Population, session: Sessions) -> Reviewed:
     classes = population.permissions.side.classes(population.plan)
     subjects = turn(population.subjects.side, len(population.plan.bits))
     decisions = Decisions(population.plan, subjects, classes.side, np.arange(classes.side.rows))
     names = population.subjects.names
     permissions = [(name, action) for name in population.permissions.names for action in population.actions]
-    log = None if order.log is None else _read_log(Requests.open(session(), order.log), names, permissions)
+    log = None if job.log is None else _read_log(Requests.open(session(), job.log), names, permissions)
     return Reviewed(decisions, names, permissions, classes.members, log)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.fabric import Fabric, fabric
+from authfabric.processes.launcher import Fabric, fabric
 
 
 def write(folder: Path, subject: str) -> Path:

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.fabric import DEFAULT_POLICIES, ReplicaProcess
-from authfabric.warrants import find_warrant
+from authfabric.files.decision_rights import find_authority
+from authfabric.processes.launcher import DEFAULT_POLICIES, ReplicaProcess
 from authz import Decision, Reason, Request
 from bus import Connection, NatsServer
 from bus.audit import AuditStore, AuditWriter
@@ -120,14 +120,14 @@ async def test_a_pep_records_as_soon_as_there_is_an_audit_stream():
 
 
 async def test_a_right_is_renewed_by_replacing_its_file(files, monkeypatch, caplog):
-    monkeypatch.setattr("authfabric.warrants.LOOK_SECONDS", 0.01)
-    held = find_warrant(files / "pdp.key", None)
-    first = held.warrant.introduction
+    monkeypatch.setattr("authfabric.files.decision_rights.LOOK_SECONDS", 0.01)
+    held = find_authority(files / "pdp.key", None)
+    first = held.authority.introduction
     task = asyncio.create_task(held.keep_renewed())
     (files / "junk").write_text("junk")
     (files / "junk").replace(files / "pdp.cap")
     await eventually(lambda: "is not renewed" in caplog.text)
-    assert held.warrant.introduction == first
+    assert held.authority.introduction == first
     run(
         "cap",
         "issue",
@@ -141,7 +141,7 @@ async def test_a_right_is_renewed_by_replacing_its_file(files, monkeypatch, capl
         "action: decide",
     )
     (files / "new.cap").replace(files / "pdp.cap")
-    await eventually(lambda: held.warrant.introduction != first)
+    await eventually(lambda: held.authority.introduction != first)
     task.cancel()
 
 
@@ -165,6 +165,6 @@ def test_the_page_shows_commands_and_code_that_work(tmp_path, monkeypatch):
     (script,) = re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M)
     for line in script.splitlines():
         run(*shlex.split(line)[1:])
-    assert find_warrant(tmp_path / "pdp-1.key", None) is not None
+    assert find_authority(tmp_path / "pdp-1.key", None) is not None
     (block,) = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
     exec(compile(block, "answers.md", "exec"), {})

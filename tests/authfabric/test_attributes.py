@@ -9,10 +9,10 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from authfabric.fabric import fabric
+from authfabric.processes.launcher import fabric
 from authz import Entity, Identity, Reason
 from bus import Connection, NoResponders
-from bus.attributes import ask_attributes
+from bus.services.attribute_client import ask_attributes
 from pep import Enforcer
 from tests.waiting import once_it_works
 

@@ -19,16 +19,17 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.settings import DEFAULT_POLICIES
+from authfabric.files.settings import DEFAULT_POLICIES
 from authz import Identity
-from bus.link import connect
-from bus.server import free_ports
+from bus.nats.connector import connect
+from bus.server.nats_server import free_ports
 
 
 class Shell:
     """Runs `authfabric` with an environment of its own."""
 
     def __init__(self, state: Path) -> None:
+        self.state = state
         self._environment = {
             **os.environ,
             "XDG_STATE_HOME": str(state),
@@ -54,6 +55,22 @@ class Shell:
         process = self.start(*words)
         out, error = process.communicate(timeout=120)
         return process.returncode, out, error
+
+    def python(self, program: str) -> tuple[int, str, str]:
+        """The same of a Python program, such as a service."""
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            env=self._environment,
+            timeout=120,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def invoke(self, *words: str) -> tuple[int, str, str]:
+        """The same without a process, where only what the command says is of interest."""
+        result = CliRunner().invoke(app, words, env=self._environment)
+        return result.exit_code, result.stdout, result.stderr
 
 
 def read_document(process: subprocess.Popen[str]) -> dict[str, object]:
@@ -105,7 +122,7 @@ class TestAsk:
         assert out.startswith("allow  alice read /sales/budget/New York")
 
     def test_denied_is_1_and_json_says_by_what(self, shell):
-        code, out, _ = shell.run("ask", "bob", "/sales/q1", "read", "--json")
+        code, out, _ = shell.invoke("ask", "bob", "/sales/q1", "read", "--json")
         assert code == 1
         document = json.loads(out)
         assert (document["decision"], document["reason"]) == ("deny", "no-policy")
@@ -113,16 +130,16 @@ class TestAsk:
 
     def test_attributes_are_json_or_text(self, shell):
         words = ["ask", "bob", "/sales/q1", "approve", "-s", "role=manager", "-o", "amount=500", "--json"]
-        code, out, _ = shell.run(*words)
+        code, out, _ = shell.invoke(*words)
         assert (code, json.loads(out)["policies"]) == (0, ["managers-approve-sales"])
 
     def test_a_name_that_looks_like_markup_is_shown_as_it_is(self, shell):
-        code, out, _ = shell.run("ask", "[/bold]", "/x[red]", "read")
+        code, out, _ = shell.invoke("ask", "[/bold]", "/x[red]", "read")
         assert code == 1
         assert "[/bold] read /x[red]" in out
 
     def test_a_fabric_that_cannot_decide_is_3(self, shell):
-        code, out, _ = shell.run("ask", "alice", "/x", "read", "--domain", "nobody", "--json")
+        code, out, _ = shell.invoke("ask", "alice", "/x", "read", "--domain", "nobody", "--json")
         assert code == 3
         assert json.loads(out)["reason"] == "no-pdp"
 
@@ -143,14 +160,14 @@ class TestAsk:
         assert document["detail"] == f"not connected to `nats://127.0.0.1:{port}`: connection refused"
 
     def test_an_explanation_for_programs_has_names_for_everything(self, shell):
-        code, out, _ = shell.run("ask", "alice", "/sales/q1", "read", "--explain", "--json")
+        code, out, _ = shell.invoke("ask", "alice", "/sales/q1", "read", "--explain", "--json")
         explanation = json.loads(out)["explanation"]
         assert (code, set(explanation)) == (0, {"policies", "others"})
         assert [each["policy"] for each in explanation["policies"]] == ["alice-reads-sales"]
 
     def test_an_explanation_names_every_condition_of_an_allow(self, shell):
         words = ("ask", "bob", "/sales/q1", "approve", "-s", "role=manager", "-o", "amount=5", "--explain")
-        code, out, _ = shell.run(*words)
+        code, out, _ = shell.invoke(*words)
         assert code == 0
         assert [line.strip() for line in out.splitlines()[2:6]] == [
             'because object.id starts with "/sales/"; object.id is "/sales/q1"',
@@ -160,7 +177,7 @@ class TestAsk:
         ]
 
     def test_a_name_cannot_pass_for_output(self, shell):
-        code, out, _ = shell.run("ask", "alice", "/x\nallow  alice read /x\x1b[2K", "read")
+        code, out, _ = shell.invoke("ask", "alice", "/x\nallow  alice read /x\x1b[2K", "read")
         assert code == 1
         assert out.startswith(r"deny  alice read /x\nallow  alice read /x\x1b[2K")
         assert len(out.splitlines()) == 1
@@ -201,6 +218,12 @@ class TestOutput:
         result = CliRunner().invoke(app, ["--version"])
         assert (result.exit_code, result.stdout) == (0, f"authfabric {metadata.version('authfabric')}\n")
 
+    def test_the_command_line_itself_loads_little(self):
+        heavy = ["bus", "cryptography", "nats", "rich"]
+        program = f"import sys, authfabric.cli; print([each for each in {heavy} if each in sys.modules])"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"
+
 
 class TestDoctor:
     def test_a_well_fabric_is_0(self, shell, up):
@@ -225,7 +248,7 @@ class TestDoctor:
             result = CliRunner().invoke(app, ["doctor", "--json", "--url", "nats://127.0.0.1:1"])
             return next(each for each in json.loads(result.stdout)["findings"] if each["about"] == "trust")
 
-        monkeypatch.setattr("authfabric.commands.doctor.CONNECT_SECONDS", 0.05)  # there is no server
+        monkeypatch.setattr("authfabric.commands.begin.doctor.CONNECT_SECONDS", 0.05)  # there is no server
         monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
         unset = said()
         assert (unset["well"], "refuse to start" in unset["found"]) == (False, True)
@@ -270,7 +293,9 @@ class TestPdp:
         assert CliRunner().invoke(app, ["pdp", "serve", *words]).exit_code == 2
 
     def test_without_a_server_is_3(self, monkeypatch):
-        monkeypatch.setattr("authfabric.replica.connect", partial(connect, connect_seconds=0.05))
+        monkeypatch.setattr(
+            "authfabric.processes.pdp_process.connect", partial(connect, connect_seconds=0.05)
+        )
         (port,) = free_ports(1)
         words = ["pdp", "serve", "--policies", str(DEFAULT_POLICIES), "--url", f"nats://127.0.0.1:{port}"]
         result = CliRunner().invoke(app, words)

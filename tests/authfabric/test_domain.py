@@ -15,14 +15,16 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.local_domain import LocalDomain
+from authfabric.processes.local_domain import LocalDomain
+from authz import Identity
 from authz.spki import Notice
 from bus import Connection, NatsServer, NotConnected
-from bus.certificates import certified_hosts
-from bus.credentials_store import read_credentials
-from bus.keystore import PASSPHRASE_FILE_VARIABLE, PASSPHRASE_VARIABLE
-from bus.revocations import publish_notice
+from bus.feeds.revocations import publish_notice
+from bus.identity.certificates import certified_hosts
+from bus.identity.credentials_store import read_credentials
+from bus.identity.keystore import PASSPHRASE_FILE_VARIABLE, PASSPHRASE_VARIABLE
 from pdp.access.domain_store import DomainFolder
+from tests.authfabric.pushing import authfabric
 from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/domains.md"
@@ -185,7 +187,7 @@ async def test_members_of_a_domain_below_connect_by_the_word_of_both_and_fall_wi
             async with Connection(found.url, credentials=found.credentials) as cam:
                 allowed = access._recent[-1][2].permissions.publish
                 assert "af.ask.*.uk.>" in allowed
-                assert not [each for each in allowed if each.startswith("$KV")]  # it was not given to met
+                assert not [each for each in allowed if each.startswith("_R_")]  # it was not given to met
                 above = DomainFolder.open(met).holdings[1][0]
                 owner = local.folder.domain(lambda: "").owner
                 await publish_notice(access.member, Notice.event(owner, above, int(time())))
@@ -234,3 +236,39 @@ async def test_serve_decides_until_it_is_told_to_end_and_revoke_puts_out(uk, tmp
 
 def test_roles_need_their_rules(uk):
     assert "go together" in refuse(2, "serve", uk, "--roles", "x")
+
+
+async def test_doctor_says_that_the_certificate_of_the_servers_ends_soon(uk, tmp_path, monkeypatch):
+    local = LocalDomain.find(uk)
+    monkeypatch.setattr("authfabric.commands.begin.doctor.PROBE_SECONDS", 0.2)  # nobody decides here
+    for left, well in ((10, False), (300, True)):
+        local.folder.servers.certify(local.domain, time() - (365 - left - 0.5) * 86_400)
+        async with NatsServer(jetstream=True, extra=local.configuration()) as server:
+            moved = local.at_url(server.url)
+            moved.hand_out(tmp_path / "pep.json", "pep", "network: *\naction: connect")
+            monkeypatch.setenv("AUTHFABRIC_CREDENTIALS", str(tmp_path / "pep.json"))
+            async with moved.serving():
+                _, document = await authfabric("doctor", "--probes", "1", "--url", server.url)
+        (found,) = [each for each in document["findings"] if each["about"] == "server certificate"]
+        assert (found["well"], found["found"]) == (well, f"ends in {left} days")
+        assert ("domain certify" in found.get("do", "")) is not well
+
+
+def test_whose_word_counts_is_changed_later(uk, tmp_path):
+    first, second = (str(Identity.generate().public) for _ in range(2))
+    (tmp_path / "keys").write_text(f"{second}\n")
+
+    def trusted_by_a_new_member(name: str) -> set[str]:
+        run("grant", uk, name, "--as", "pep", "--out", tmp_path / name)
+        return set(map(str, read_credentials(tmp_path / name).credentials.trust))
+
+    own = DomainFolder.open(uk).file.owner
+    assert json.loads(run("trust", "add", uk, first, tmp_path / "keys", "--json"))["trust"] == sorted(
+        (first, second)
+    )
+    assert trusted_by_a_new_member("a.json") == {own, first, second}
+    assert "grant members anew" in run("trust", "remove", uk, first)
+    assert trusted_by_a_new_member("b.json") == {own, second}
+    assert json.loads(run("trust", "list", uk, "--json"))["trust"] == [second]
+    assert "is not among those trusted" in refuse(2, "trust", "remove", uk, first)
+    assert trusted_by_a_new_member("c.json") == {own, second}

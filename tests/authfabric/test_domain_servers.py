@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from authfabric.cli import app
 from authz import Identity
 from bus import Connection, NatsServer, NotConnected
-from bus.certificates import Lifetime, Purpose, Subject, certify
-from bus.credentials import Credentials
-from bus.credentials_store import client_context, read_credentials
-from bus.security import ACCOUNT, Links, ServiceKeys
-from bus.server import find_binary, free_ports
+from bus.identity.certificates import Lifetime, Purpose, Subject, certify
+from bus.identity.credentials import Credentials
+from bus.identity.credentials_store import client_context, read_credentials
+from bus.server.nats_server import find_binary, free_ports
+from bus.server.server_config import ACCOUNT, Links, ServiceKeys
 from pdp.access.domain import Domain, service_name
 from pdp.access.domain_store import DomainFolder
 from tests.waiting import eventually

@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from authfabric.fabric import ReplicaProcess
+from authfabric.processes.launcher import ReplicaProcess
 from tests.authfabric.test_documents import up
 from tests.documents import run_examples
 from tests.waiting import once_it_works

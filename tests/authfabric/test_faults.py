@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from authfabric.fabric import Fabric, ReplicaFailed, ReplicaProcess, fabric
+from authfabric.processes.launcher import Fabric, ReplicaProcess, fabric
 from authz import Identity
 from bus import NatsServer, cluster
+from bus.runtime import ProcessFailed
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.load import Load, load
 from tests.waiting import eventually
@@ -105,7 +106,7 @@ async def test_if_one_replica_does_not_start_none_is_left_running(tmp_path, monk
 
     monkeypatch.setattr(ReplicaProcess, "__init__", remember)
     (tmp_path / "broken.yaml").write_text("- {")
-    with pytest.raises(ReplicaFailed, match="did not start"):
+    with pytest.raises(ProcessFailed, match="did not start"):
         async with fabric(3, policies=tmp_path):
             pass
     assert len(started) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from authfabric.history_files import history_setting
+from authfabric.files.history import history_setting
 from tests.documents import run_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "history.md"

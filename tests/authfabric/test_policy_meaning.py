@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from authfabric.fabric import Fabric
+from authfabric.processes.launcher import Fabric
 from authz import Entity
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released

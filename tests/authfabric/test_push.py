@@ -10,10 +10,10 @@ import msgspec
 
 from authz import Request
 from bus import Connection
-from bus.envelope import pack
-from bus.messages import Questions, unpack_answers
-from bus.scopes import Scope
-from bus.subjects import Mode, question
+from bus.wire.envelope import pack
+from bus.wire.messages import Questions, unpack_answers
+from bus.wire.scopes import Scope
+from bus.wire.subjects import Mode, question
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released, write
 

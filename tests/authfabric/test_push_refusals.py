@@ -1,4 +1,4 @@
-"""What `policy push` refuses: what `check` calls an error, failing cases, everything to everyone without a reason."""
+"""What `policy push` refuses: errors of `check`, failing cases, all or nothing for everyone without a reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from authfabric.fabric import Fabric
+from authfabric.processes.launcher import Fabric
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released
 
@@ -75,6 +75,20 @@ async def test_everything_to_everyone_is_released_for_a_reason_only_which_the_hi
         assert (await pep.check("eve", "/x", "delete")).allowed
     _, history = await authfabric("policy", "list", "--url", running.url)
     assert [each["forced"] for each in history] == ["a demo for one day", ""]
+
+
+async def test_a_folder_that_lost_its_policies_is_an_error_and_released_for_a_reason_only(running, tmp_path):
+    for text in ("[]", "# - uid: all\n", ""):
+        empty = folder(tmp_path / "empty", policy=text)
+        code, checked = await authfabric("policy", "check", empty)
+        found = [(each["kind"], each["level"], each["file"]) for each in checked["findings"]]
+        assert (code, found) == (1, [("no-policies", "error", "policy.yaml")])
+    push = ("policy", "push", empty, "--wait", "--url", running.url)
+    assert (await authfabric(*push))[0] == 3
+    assert await still_only_ann(running.url)
+    assert (await authfabric(*push, "--force", "we are closing"))[0] == 0
+    _, history = await authfabric("policy", "list", "--url", running.url)
+    assert [each["forced"] for each in history] == ["we are closing", ""]
 
 
 async def test_a_rollback_to_everything_for_everyone_tells_the_reason_again(running, tmp_path):

@@ -12,17 +12,16 @@ from time import time
 
 import pytest
 
-from authfabric.fabric import fabric
-from authfabric.keys import own_identity
+from authfabric.chaos.testbed.proxy import link
+from authfabric.files.keys import own_identity
+from authfabric.processes.launcher import fabric
 from authz import Request
 from authz.decision import Decision
-from pdp import reference
-from pdp.abac import Algorithm, read_policies
-from pdp.reference import Reference
-from pdp.source import PolicySource
+from pdp.abac import Algorithm, read_policies, reference
+from pdp.abac.reference import Reference
+from pdp.engine.source import PolicySource
 from pep import Enforcer, LeaseRules, Recycling
 from tests.authfabric.pushing import authfabric, write
-from tests.partition import link
 from tests.pdp.cases import Cases
 from tests.sdp_cache.difftest import specified
 from tests.sdp_cache.worlds import World
@@ -184,5 +183,5 @@ async def test_with_the_feed_cut_nothing_of_the_old_policies_is_answered_after_t
             code, done = await authfabric(*push, "--wait")
             assert (code, done["rollout"]["applied"]) == (0, ["pdp-1"])
             cable.mend()
-            await eventually(lambda: pep.secondary.epoch == done["epoch"])
+            await eventually(lambda: pep.secondary.point.epoch == done["epoch"])
             assert not (await pep.check(question)).allowed

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from authfabric.fabric import Fabric
+from authfabric.processes.launcher import Fabric
 from authz import Reason
 from bus import NatsServer
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released, write
-from tests.waiting import once_it_works
+from tests.waiting import PATIENCE, once_it_works
 
 LEASE = 3.0
 
@@ -36,6 +37,29 @@ class Place:
         await self.server.stop()
         yield self.folder / "store"
         await self.server.start()
+
+    async def go_back_after(self, subject: str) -> None:
+        """Push what allows the subject as release 2, then let the store be as it was before."""
+        async with self.stopped() as store:
+            shutil.copytree(store, self.folder / "copy")
+        assert (await self.push(subject, "--wait"))[0] == 0
+        async with self.stopped() as store:
+            shutil.rmtree(store)
+            shutil.copytree(self.folder / "copy", store)
+
+    async def restore(self, *more: str) -> tuple[int, dict]:
+        return await authfabric("policy", "restore", "--url", self.server.url, *more)
+
+    async def doctor(self) -> list[dict]:
+        """What the doctor finds about the store and the members."""
+        _, done = await authfabric("doctor", "--url", self.server.url)
+        found = {each["about"]: each for each in done["findings"]}
+        return [found["policy store"], found["members"]]
+
+    async def allows(self) -> set[str]:
+        """Whom the replicas allow."""
+        async with Enforcer.connect(self.server.url, trust=UNVERIFIED) as pep:
+            return {who for who in ("ann", "bob", "eve") if (await pep.check(who, "/x", "read")).allowed}
 
     async def problem(self, subject: str) -> str:
         """Why nothing is decided, as soon as the leases have ended."""
@@ -64,19 +88,60 @@ async def test_a_push_into_a_store_that_was_emptied_is_not_complete_and_the_old_
     assert (await place.push("bob", "--wait"))[0] == 0
     async with place.stopped() as store:
         shutil.rmtree(store)
-    code, done = await place.push("eve", "--wait", "--timeout", "10")
+    code, done = await place.push("eve", "--override", "--wait", "--timeout", "10")
     assert done["epoch"] == 1
     assert (code, done["rollout"]["complete"], done["rollout"]["applied"]) == (1, False, [])
     assert "gone back to release 1" in await place.problem("bob")
 
 
 async def test_another_release_of_the_same_number_after_a_restore_is_never_called_complete(place):
-    async with place.stopped() as store:
-        shutil.copytree(store, place.folder / "copy")
-    assert (await place.push("bob", "--wait"))[0] == 0
-    async with place.stopped() as store:
-        shutil.rmtree(store)
-        shutil.copytree(place.folder / "copy", store)
-    code, done = await place.push("eve", "--wait", "--timeout", "10")
+    await place.go_back_after("bob")
+    code, done = await place.push("eve", "--override", "--wait", "--timeout", "10")
     assert (code, done["epoch"], done["rollout"]["applied"]) == (1, 2, [])
     assert "in place of release 2" in await place.problem("bob")
+    code, _ = await place.restore()
+    assert code == 3  # somebody must say whose policies count
+    code, done = await place.restore("--join", "held", "--wait")
+    assert (code, done["epoch"], done["rollout"]["complete"]) == (0, 3, True)
+    assert await place.allows() == {"bob"}
+    assert (await place.push("ann", "--wait"))[0] == 0
+
+
+async def test_nothing_is_pushed_into_a_store_that_has_gone_back_until_it_has_what_replicas_hold(place):
+    await place.go_back_after("bob")
+    assert (await place.push("eve"))[0] == 3
+    store, members = await place.doctor()
+    assert not store["well"]
+    assert "goes only as far as release 1" in store["found"]
+    assert "held by pdp-1, pdp-2" in store["found"]
+    assert not members["well"]
+    assert "pdp-1, pdp-2" in members["found"]
+    code, done = await place.restore("--dry-run")
+    assert (code, done["put_back"], done["epoch"], done["done"]) == (0, 2, 1, False)
+    code, done = await place.restore("--wait")
+    assert (code, done["put_back"], done["epoch"], done["rollout"]["complete"]) == (0, 2, 2, True)
+    assert await place.allows() == {"bob"}
+    code, done = await place.restore()
+    assert (code, done["put_back"], done["joined"], done["epoch"]) == (0, None, [], 2)
+    code, done = await place.push("eve", "--wait")
+    assert (code, done["epoch"], done["rollout"]["complete"]) == (0, 3, True)
+    assert await place.allows() == {"eve"}
+    assert [each["well"] for each in await place.doctor()] == [True, True]
+
+
+async def test_a_replica_without_a_past_does_not_start_by_less_than_others_hold(place):
+    await place.go_back_after("bob")
+    words = ("--url", place.server.url, "--name", "pdp-3", "--cache", str(place.folder / "new"), "--json")
+    starting = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "authfabric", "pdp", "serve", *words,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        said = b""
+        while b"behind release 2" not in said:
+            said = await asyncio.wait_for(starting.stderr.readline(), PATIENCE)
+            assert said
+    finally:
+        starting.kill()
+        ready, _ = await starting.communicate()
+    assert ready == b""

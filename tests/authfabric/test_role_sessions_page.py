@@ -12,9 +12,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.keys import roles_key_file
+from authfabric.files.keys import roles_key_file
 from authz import Identity
-from bus.keystore import create_key
+from bus.identity.keystore import create_key
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/concepts/role-sessions.md").read_text()

@@ -14,14 +14,14 @@ from time import time
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.fabric import Fabric, fabric
+from authfabric.processes.launcher import Fabric, fabric
 from authz import Decision, Entity, Identity, Reason
 from bus import Connection
-from bus.address import URL_VARIABLE
-from bus.keystore import create_key
-from bus.roles import RoleClient, service_name
-from pdp.bundle_store import read_folder
-from pdp.publisher_service import Publisher
+from bus.identity.keystore import create_key
+from bus.services.role_client import RoleClient, service_name
+from bus.wire.address import URL_VARIABLE
+from pdp.bundle.bundle_store import read_folder
+from pdp.replica.publisher_service import Publisher
 from pep import Enforcer
 from tests.waiting import eventually
 

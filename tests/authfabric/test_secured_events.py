@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from authfabric.capability_files import read
 from authfabric.cli import app
-from authfabric.fabric import ReplicaFailed, ReplicaProcess
-from authfabric.stage import Domain, stage
+from authfabric.files.capabilities import read_file
+from authfabric.processes.launcher import ReplicaProcess
+from authfabric.scenarios.testbed import Domain, stage
 from authz.spki import encode_chain, parse_chain
 from bus import Connection, NotConnected
-from bus.credentials_store import VARIABLE, read_credentials
-from bus.keystore import load_key
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.client import EventClient
-from pubsub_core.keys.keyed_type import KeyedType
-from pubsub_core.keys.member_service import KeyClient
+from bus.identity.credentials_store import VARIABLE, read_credentials
+from bus.identity.keystore import load_key
+from bus.runtime import ProcessFailed
+from pubsub_core.client.client import EventClient
+from pubsub_core.key_groups.keyed_type import KeyedType
+from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.type_store import TypeStore
+from pubsub_core.server.type_store import TypeStore
+from pubsub_core.types.registry import Catalogue
 
 PLATE = "uk.Plate"
 POLICIES = f"""
@@ -84,7 +85,7 @@ async def test_types_are_published_and_events_carried_between_members_only(files
             "met=pito.pub",
             "--insecure",
         ]
-        with pytest.raises(ReplicaFailed, match="AUTHFABRIC_CREDENTIALS"):
+        with pytest.raises(ProcessFailed, match="AUTHFABRIC_CREDENTIALS"):
             await ReplicaProcess.launch("stranger", words)
 
 
@@ -102,6 +103,6 @@ async def test_a_manager_of_keys_serves_brokers(files, monkeypatch):
             await TypeStore(bus, catalogue).refresh()
             client = KeyClient(bus, load_key(Path("broker.key"), str), KeyRing())
             async with client.running():
-                chain = encode_chain(read(Path("broker.cap"), parse_chain))
+                chain = encode_chain(read_file(Path("broker.cap"), parse_chain))
                 await client.join(KeyedType.of(catalogue, PLATE), chain)
                 assert len(client.ring.groups) == 2

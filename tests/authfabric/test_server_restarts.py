@@ -14,11 +14,13 @@ from urllib.request import urlopen
 
 import pytest
 
-from authfabric.fabric import ReplicaProcess
-from authfabric.stage import Domain, stage
-from bus.keystore import load_key
-from pubsub_core.client import Publisher, Subscriber
+from authfabric.processes.launcher import ReplicaProcess
+from authfabric.scenarios.testbed import Domain, stage
+from bus.identity.keystore import load_key
+from pubsub_core.client.publisher import Publisher
+from pubsub_core.client.subscriber import Subscriber
 from tests.authfabric.test_secured_events import PLATE, POLICIES, install, run
+from tests.pubsub_core.town import next_event
 from tests.waiting import PATIENCE
 
 BROKERS = ("north", "south")
@@ -55,7 +57,7 @@ class Country:
         wanted = f"{here.name} {mark}"
 
         async def read() -> None:
-            while not str((await anext(there.events)).attributes["plate"]).startswith(wanted):
+            while not str((await next_event(there.events))["plate"]).startswith(wanted):
                 pass
 
         reading = asyncio.create_task(read())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import urllib.request
 
-from authfabric.fabric import fabric
+from authfabric.processes.launcher import fabric
 from pep import Enforcer
 from tests.waiting import eventually
 

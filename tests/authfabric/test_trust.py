@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.fabric import DEFAULT_POLICIES, ReplicaProcess, fabric
-from authfabric.local_domain import OPERATOR, LocalDomain
+from authfabric.processes.launcher import DEFAULT_POLICIES, ReplicaProcess, fabric
+from authfabric.processes.local_domain import OPERATOR, LocalDomain
 from bus import NatsServer
-from bus.credentials_store import VARIABLE, default_file, read_credentials
+from bus.identity.credentials_store import VARIABLE, default_file, read_credentials
 from pep import Enforcer
 from pep.trust_store import TRUST_VARIABLE
 from tests.authfabric.pushing import authfabric

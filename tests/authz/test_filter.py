@@ -7,10 +7,10 @@ import pytest
 from authz.errors import InvalidSyntax
 from authz.predicate import EVENT, compile_predicate
 from authz.predicate.filter import parse_filter
-from pubsub_core.binding import bind_filter
 from pubsub_core.errors import InvalidFilter
-from pubsub_core.event import Shape
-from pubsub_core.event_type import Attribute, AttributeType
+from pubsub_core.events.event import Shape
+from pubsub_core.types.event_type import Attribute, AttributeType
+from pubsub_core.types.filter_binding import bind_filter
 from tests.pubsub_core.kinds import ids
 
 DRAW = ids()

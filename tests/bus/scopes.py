@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from bus.scopes import Kind, Scope
+from bus.wire.scopes import Kind, Scope
 
 _words = st.sampled_from(["a", "b", "New York", "*", "a,b", "50%", "x:y", "=many", "@"])
 _domains = st.sampled_from(["default", "shop", "a:b", "d@e", "50%"])

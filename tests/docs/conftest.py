@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from authfabric.fabric import fabric
-from authfabric.local_domain import SERVICE
-from bus.address import URL_VARIABLE
-from bus.credentials_store import VARIABLE
+from authfabric.processes.launcher import fabric
+from authfabric.processes.local_domain import SERVICE
+from bus.identity.credentials_store import VARIABLE
+from bus.wire.address import URL_VARIABLE
 from pep.sync import LoopThread
 
 

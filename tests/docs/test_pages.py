@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/quickstart.md"]
+PAGES = [
+    "README.md",
+    "docs/quickstart.md",
+    "docs/concepts/in-process.md",
+    "docs/frameworks.md",
+    "docs/concepts/lists.md",
+]
 ALL_PAGES = sorted(
     str(page.relative_to(ROOT))
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
@@ -75,3 +81,12 @@ def test_the_index_leads_to_every_page() -> None:
         if page.parts[0] not in ("design", "README.md") and f"({page})" not in index
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", [page for page in ALL_PAGES if page != "CHANGELOG.md"])
+def test_lines_are_short_but_for_tables_code_and_links(page: str) -> None:
+    text = re.sub(r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.S | re.M)
+    prose = [
+        re.sub(r"\]\([^)]*\)", "]", line) for line in text.splitlines() if not line.lstrip().startswith("|")
+    ]
+    assert [line for line in prose if len(line) > 120] == []  # wrap them, or make a table of them

@@ -9,8 +9,8 @@ from authz.spki import Kind, Notice, Owners, Resource, Revocations, decode_chain
 from authz.spki.capability import decode
 from authz.spki.revocation import MAX_NOTICE_BYTES
 from authz.spki.text import parse_chain, parse_notice, parse_owners
-from bus.callout import read_arrival
-from bus.credentials import read_token
+from bus.identity.credentials import read_token
+from bus.server.auth_callout import read_arrival
 
 OWNERS = Owners([(Resource(Kind.ANY, "*"), Identity.from_seed(bytes(32)).public)])
 

@@ -9,31 +9,31 @@ import msgspec
 
 from authz import Entity, Identity, Request
 from authz.introduction import Introduction
-from authz.predicate.text import parse_predicate
 from authz.release import Release, sign_release
 from authz.seal import _decode_signed
 from authz.spki import Capability, Notice, Validity, encode_chain, parse_authority, unparse_chain
 from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
-from bus.access import RevocationRequest
-from bus.credentials import Presented
-from bus.envelope import pack
-from bus.messages import Questions
-from pdp.bundle import Bundle, File
-from pubsub_core.credential import Credential, issue
-from pubsub_core.event import Event
-from pubsub_core.event import encode as encode_event
-from pubsub_core.messages import CALL, Note, SignedCall, Subscribe, Wants
-from pubsub_core.notes import NOTE
-from pubsub_core.trust import ALL, vouch
-from pubsub_core.type_signature import SignedType
-from sdp_cache.snapshot import SIGNATURE_BYTES
-from sdp_cache.snapshot_writer import write_snapshot
+from bus.identity.credentials import Presented
+from bus.nats.access_client import RevocationRequest
+from bus.wire.envelope import pack
+from bus.wire.messages import Questions
+from pdp.bundle.bundle import Bundle, File
+from pubsub_core.carriage.parcel import PARCEL
+from pubsub_core.carriage.records import TOLD, Told
+from pubsub_core.events.event import Event
+from pubsub_core.events.event import encode as encode_event
+from pubsub_core.messages import CALL, SignedCall, Subscribe
+from pubsub_core.trust.credential import Credential, issue
+from pubsub_core.trust.vouches import ALL, vouch
+from pubsub_core.types.signature import SignedType
+from sdp_cache.snapshots.snapshot import SIGNATURE_BYTES
+from sdp_cache.snapshots.writer import write_snapshot
 from tests.fuzz.__main__ import CORPUS
-from tests.fuzz.targets import _NET, KEY, NOW, TARGETS
+from tests.fuzz.targets import _NET, _PAIR, KEY, NOW, TARGETS
 from tests.pubsub_core.kinds import PITO
 from tests.pubsub_core.net import KIND, SPEED
-from tests.sdp_cache.test_snapshot import small
+from tests.sdp_cache.snapshots.test_snapshot import small
 
 OWNER, HOLDER = Identity.from_seed(bytes(32)), Identity.from_seed(b"h" * 32)
 GRANTS = 'network: shop\naction: connect\ntype: a.*\naction: publish\nattributes: x = "y", z\nrate: 9 per 5 seconds'
@@ -69,12 +69,11 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
     event = Event(KIND.id, KIND.version, KEY.public.raw, 1000.0, 1, {SPEED: 5.0})
     request = Request.of(Entity("ann", {"role": "a"}), Entity("/o"), "read", {"at": [1, {"b": None}]})
     bundle = Bundle.of([File("a.yaml", POLICIES)])
-    _NET.log.clear()
-    _NET.pass_()
-    said = {subject.rsplit(".", 1)[-1]: data for sender, subject, data in _NET.log if sender == "b"}
+    said = {subject.split(".")[4]: data for subject, data in _NET.kept.items()}
+    _PAIR.publish(_PAIR.bundle({"speed": 5.0}))
+    (parcel,) = _PAIR.parcels()
     call = SignedCall(Subscribe(1, "x", FILTERS[0]), "north", NOW, b"n" * 16)
-    wants = Wants(99, {KIND.id: (parse_predicate(PREDICATE),)})
-    note = Note("b", "met", _NET.now, wants, (SignedType.sign(KIND, PITO).encode(),), True)
+    told = Told(SignedType.sign(KIND, PITO).encode())
     release = Release("shop", 1, bundle.hash, (bundle.hash,), NOW)
     credential = Credential(str(KEY.public), "ann", "met", NOW + 9, {"a": 1})
     return {
@@ -98,8 +97,9 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
         "events": (("publication", encode_event(event)), ("event", encode_event(event))),
         "hellos": (
             ("hello", _content(said["hello"])),
-            ("note", _content(NOTE.sign(note, KEY))),
+            ("type", _content(TOLD.sign(told, KEY))),
             ("vouch", vouch(KEY.public, [ALL], NOW, OWNER)),
+            ("parcel", _content(PARCEL.sign(parcel, KEY))),
         ),
         "types": (("type", SignedType.sign(KIND, PITO).encode()),),
         "filters": (*(("filter", each.encode()) for each in FILTERS), ("fluent", b"treats('ann', 3)")),

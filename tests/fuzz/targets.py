@@ -19,29 +19,30 @@ from authz.release import _SEAL as RELEASE
 from authz.release import Released
 from authz.rules import parse_rules, parse_term
 from authz.seal import Seal, _Signed
-from bus import access, messages, role_messages
-from bus.envelope import VERSION, Unpack
+from bus.nats import access_client as access
+from bus.wire import messages, role_messages, subjects
+from bus.wire.envelope import VERSION, Unpack
 from pdp.abac.reader import read_policies
-from pdp.bundle import _SEAL as BUNDLE
-from pdp.bundle import MAGIC, Bundle
+from pdp.bundle.bundle import _SEAL as BUNDLE
+from pdp.bundle.bundle import MAGIC, Bundle
 from pdp.oasis.parser import parse as parse_roles
 from pubsub_core import messages as events
-from pubsub_core import past
-from pubsub_core.binding import check_filter
-from pubsub_core.credential import Credentials
-from pubsub_core.event import decode
-from pubsub_core.keys import messages as keys
-from pubsub_core.links import HELLO
+from pubsub_core.carriage.parcel import PARCEL
+from pubsub_core.carriage.records import HELLO, TOLD
+from pubsub_core.events.event import decode
+from pubsub_core.history import page_messages as past
+from pubsub_core.history.fluent_periods import read_fluent
+from pubsub_core.key_groups import messages as keys
 from pubsub_core.messages import CALL
-from pubsub_core.notes import NOTE
-from pubsub_core.periods import read_fluent
-from pubsub_core.trust import Web
-from pubsub_core.type_signature import SignedType
-from sdp_cache.snapshot import PREAMBLE, Snapshot, message
+from pubsub_core.trust.broker_trust import Web
+from pubsub_core.trust.credential import Credentials
+from pubsub_core.types.filter_binding import check_filter
+from pubsub_core.types.signature import SignedType
+from sdp_cache.snapshots.snapshot import PREAMBLE, Snapshot, message
 from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
-from tests.pubsub_core.net import NAMES, net
+from tests.pubsub_core.net import KIND, NAMES, net
 from tests.pubsub_core.pair import Pair
-from tests.sdp_cache.test_snapshot import ORIGIN
+from tests.sdp_cache.snapshots.test_snapshot import ORIGIN
 
 Reader: TypeAlias = Callable[[bytes], object]
 
@@ -68,15 +69,25 @@ def _text(read: Callable[[str], object]) -> Reader:
     return lambda data: read(data.decode("utf-8", "replace"))
 
 
+def _record(what: str, data: bytes) -> None:
+    _NET.brokers["a"].presence.hear(subjects.broker_record("met", "b", f"{what}.x"), data)
+    _NET.log.clear()
+
+
 def _hello(data: bytes) -> None:
-    _NET.links["a"].hear_hello(sealed(HELLO, data))
-    _NET.log.clear()
+    _record("hello", sealed(HELLO, data))
 
 
-def _note(data: bytes) -> None:
+def _told(data: bytes) -> None:
     """From a broker that is known and trusted."""
-    _NET.links["a"].hear_note(sealed(NOTE, data, _NET.brokers["b"].setting.identity))
-    _NET.log.clear()
+    _record("type", sealed(TOLD, data, _NET.brokers["b"].setting.identity))
+
+
+def _parcel(data: bytes) -> None:
+    """From a broker that is trusted with the type."""
+    subject = subjects.parcel("met", KIND.id)
+    _PAIR.away.receive(1, subject, _PAIR.now, sealed(PARCEL, data, _PAIR.home.setting.identity))
+    _PAIR.sent.clear()
 
 
 def _publication(data: bytes) -> None:
@@ -119,7 +130,12 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
     },
     "calls": {"call": _call, "credential": lambda data: Credentials({"met": {KEY.public}}).open(data, NOW)},
     "events": {"publication": _publication, "event": decode, **_unpacking(events, past)},
-    "hellos": {"hello": _hello, "note": _note, "vouch": lambda data: Web().learn(data)},
+    "hellos": {
+        "hello": _hello,
+        "type": _told,
+        "vouch": lambda data: Web().learn(data),
+        "parcel": _parcel,
+    },
     "types": {"type": _type},
     "filters": {"filter": _text(lambda text: check_filter(text, NAMES)), "fluent": _text(read_fluent)},
     "rules": {

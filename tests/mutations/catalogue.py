@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from tests.mutations.answers import ANSWERS
 from tests.mutations.bus import BUS
+from tests.mutations.clocks import CLOCKS
 from tests.mutations.events import EVENTS
+from tests.mutations.gateway import GATEWAY
 from tests.mutations.keys import KEYS
+from tests.mutations.machine import MACHINE
 from tests.mutations.mutation import Mutation
 from tests.mutations.policies import POLICIES
 from tests.mutations.trust import TRUST
@@ -14,7 +17,10 @@ MUTATIONS: list[Mutation] = [
     *BUS,
     *ANSWERS,
     *EVENTS,
+    *CLOCKS,
+    *GATEWAY,
     *KEYS,
+    *MACHINE,
     *POLICIES,
     *TRUST,
 ]

@@ -11,12 +11,12 @@ _DECIDERS = "tests/authz/test_deciders.py::"
 _FALSE = "tests/pubsub_core/keys/test_false_server.py::"
 
 _SIGNS_NONCES = Edit(
-    "bus/dialing.py",
+    "bus/nats/dialing.py",
     "connection_key(credentials.identity).sign(nonce.encode())",
     "credentials.identity.sign(nonce.encode())",
 )
 _SECRET_IS_SIGNATURE = (
-    "pubsub_core/keys/exchange.py",
+    "pubsub_core/keys/hybrid.py",
     'root = identity.derive("secrets of a key manager")',
     'root = identity.sign(b"authfabric secrets of a key manager 1\\0")',
 )
@@ -24,7 +24,7 @@ _SECRET_IS_SIGNATURE = (
 KEYS: list[Mutation] = [
     without(
         f"{_CONTROL}TestTheLoop::test_a_connection_key_speaks_for_nobody_who_has_not_bound_it",
-        "bus/credentials.py",
+        "bus/identity/credentials.py",
         "        holder.verify(self.binding, _DOMAIN + connection.raw)\n",
         "",
     ),
@@ -35,7 +35,7 @@ KEYS: list[Mutation] = [
         'raise NotAdmitted(arrival.key, f"is refused: {error}") from None',
     ),
     without(
-        "tests/bus/test_dialing.py::test_no_server_gets_the_signature_of_an_identity_over_what_it_chose",
+        "tests/bus/nats/test_dialing.py::test_no_server_gets_the_signature_of_an_identity_over_what_it_chose",
         _SIGNS_NONCES.file,
         _SIGNS_NONCES.old,
         _SIGNS_NONCES.new,
@@ -64,7 +64,7 @@ KEYS: list[Mutation] = [
         "_encode((self.key, self.agreement))",
     ),
     without(
-        "tests/pubsub_core/keys/test_exchange.py::test_no_secret_comes_of_a_signature",
+        "tests/pubsub_core/keys/test_hybrid.py::test_no_secret_comes_of_a_signature",
         *_SECRET_IS_SIGNATURE,
     ),
     without(
@@ -75,13 +75,13 @@ KEYS: list[Mutation] = [
     ),
     without(
         f"{_CHANNELS}test_a_session_is_of_no_use_to_whoever_learned_its_token",
-        "pubsub_core/door_service.py",
+        "pubsub_core/server/endpoints_service.py",
         "if session is not None and session.channel is channel else None",
         "",
     ),
     without(
         f"{_CHANNELS}test_what_a_client_signed_for_one_channel_is_refused_on_another",
-        "pubsub_core/calls.py",
+        "pubsub_core/server/rpc_handlers.py",
         " or signed.channel != _binding(channel)",
         "",
     ),

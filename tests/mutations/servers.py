@@ -8,7 +8,7 @@ _TESTS = "tests/authfabric/test_domain_servers.py::"
 _LINKS = f"{_TESTS}TestLinks::"
 _BELOW = f"{_TESTS}TestDomainsBelow::"
 
-_CERTIFICATES = "bus/certificates.py"
+_CERTIFICATES = "bus/identity/certificates.py"
 _FILES = "pdp/access/server_store.py"
 
 _ANY_PURPOSE = Edit(
@@ -27,7 +27,7 @@ SERVERS: list[Mutation] = [
     ),
     without(
         f"{_LINKS}test_a_certificate_without_the_secret_does_not_do",
-        "bus/security.py",
+        "bus/server/server_config.py",
         'authorization {{ user: {LINK_USER}, password: "{self.secret}", timeout: {TLS_SECONDS}{its} }}',
         "",
     ),
@@ -45,7 +45,7 @@ SERVERS: list[Mutation] = [
     ),
     without(
         f"{_LINKS}test_it_has_no_monitoring_port",
-        "bus/security.py",
+        "bus/server/server_config.py",
         '"system_account: SYS\\n"',
         '"system_account: SYS\\nhttp_port: -1\\n"',
     ),

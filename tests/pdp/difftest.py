@@ -13,11 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from authz import Decision, Request
-from pdp import reference
-from pdp.abac import Algorithm, read_policy
+from pdp.abac import Algorithm, read_policy, reference
 from pdp.abac.oracle import Oracle
 from pdp.abac.source import AbacSource
-from pdp.engine import Engine
+from pdp.engine.engine import Engine
 from tests.pdp.cases import Cases
 
 PER_SET = 60

@@ -8,10 +8,10 @@ from authz import Entity, Request
 from authz.errors import InvalidSyntax
 from pdp.abac.policy import Algorithm
 from pdp.abac.reader import read_policies
+from pdp.abac.reference import Reference
+from pdp.abac.reference import decide as decide_by_reference
 from pdp.abac.source import AbacSource
-from pdp.engine import Engine
-from pdp.reference import Reference
-from pdp.reference import decide as decide_by_reference
+from pdp.engine.engine import Engine
 
 POLICIES = """
 - uid: everyone

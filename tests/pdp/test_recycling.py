@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz import Decision, Entity, Request
-from pdp.engine import Engine
-from pdp.label_reader import read_label_policy
-from pdp.labels import LabelSource
+from pdp.engine.engine import Engine
+from pdp.labels.labels import LabelSource
+from pdp.labels.reader import read_label_policy
 from pdp.oasis import Domains, RoleSource, parse
-from sdp_cache.change_log import ChangeLog
-from sdp_cache.saam_blp import SaamBlp
-from sdp_cache.saam_rbac import SaamRbac
+from sdp_cache.inference.saam_blp import SaamBlp
+from sdp_cache.inference.saam_rbac import SaamRbac
+from sdp_cache.validity.change_log import ChangeLog
 
 ROLES = RoleSource(
     Domains(

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from bus import Connection, Scope
-from bus.messages import Questions, unpack_questions
-from pdp.announcing import Announcer
-from pdp.service import Decider, Replica
+from bus.wire.messages import Questions, unpack_questions
+from pdp.replica.announcement import Announcer
+from pdp.replica.service import Decider, Replica
 from pep import UNVERIFIED, Enforcer, Strategy
 from tests.waiting import eventually
 
@@ -26,7 +26,7 @@ async def serving(url: str, decider: Decider, *scopes: str, **options) -> AsyncI
 async def serving_unannounced(url: str, decider: Decider, *scopes: str, **options) -> AsyncIterator[Replica]:
     """A replica that says that it is there, and not what it serves."""
     async with serving(url, decider, *scopes, **options) as replica:
-        replica._announcer = Announcer([], replica.warrant)
+        replica._announcer = Announcer([], replica.authority)
         yield replica
 
 

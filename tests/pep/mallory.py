@@ -11,10 +11,10 @@ from time import time
 from authz import Decision, Identity, Request
 from authz.agreement import AgreementKey, AnswerMac
 from bus import Connection
-from bus.authentic import unwrap, wrap
-from bus.envelope import pack
-from bus.messages import Answers, unpack_questions
-from bus.subjects import is_inbox
+from bus.wire.answer_mac import unwrap, wrap
+from bus.wire.envelope import pack
+from bus.wire.messages import Answers, unpack_questions
+from bus.wire.subjects import is_inbox
 from pep import Enforcer
 from pep.authenticity import Refusal
 from tests.deciders import Gated, Readers
@@ -74,7 +74,7 @@ async def mallory(
     async with Connection(url) as bus:
         attacker = Mallory(bus, forge)
         await bus.listen("af.ask.>", attacker.hear)
-        await bus.listen("*.*", lambda subject, r, data, h: attacker.overhear(subject, data))
+        await bus.listen("_INBOX.>", lambda subject, r, data, h: attacker.overhear(subject, data))
         await bus.flush()
         yield attacker
 

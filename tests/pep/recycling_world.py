@@ -9,11 +9,11 @@ from pathlib import Path
 from authz import Identity, Request
 from authz.release import Released
 from bus import Connection, NatsServer, Scope
-from pdp.bundle import Bundle, File
-from pdp.bundle_store import BundleCache
-from pdp.follower_service import Follower, Following
-from pdp.publisher_service import Publisher
-from pdp.service import Replica
+from pdp.bundle.bundle import Bundle, File
+from pdp.bundle.bundle_store import BundleCache
+from pdp.replica.policy_follower import Follower, Following
+from pdp.replica.publisher_service import Publisher
+from pdp.replica.service import Replica
 from pep import Enforcer, LeaseRules
 from tests.waiting import eventually
 from tests.warrants import warrant
@@ -53,7 +53,7 @@ class World:
         async with (
             Connection(self.server.url) as bus,
             Follower(bus, following, build) as follower,
-            Replica(bus, self._counting(follower), [Scope.parse("domain:default")], warrant=warrant(ANN)),
+            Replica(bus, self._counting(follower), [Scope.parse("domain:default")], authority=warrant(ANN)),
         ):
             yield follower
 
@@ -80,7 +80,7 @@ class World:
         """Return when all of them are at the release."""
         await eventually(
             lambda: all(
-                (each.secondary if isinstance(each, Enforcer) else each).epoch == released.epoch
+                (each.secondary.point if isinstance(each, Enforcer) else each).epoch == released.epoch
                 for each in several
             )
         )

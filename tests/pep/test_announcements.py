@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from authz import Decision, Identity, Reason, Request
-from bus.envelope import pack
-from bus.messages import Announcement
-from bus.scopes import Scope
-from bus.subjects import ANNOUNCE
-from pdp.service import CannotDecide
+from bus.wire.envelope import pack
+from bus.wire.messages import Announcement
+from bus.wire.scopes import Scope
+from bus.wire.subjects import ANNOUNCE
+from pdp.replica.service import CannotDecide
 from tests.attacker import Attacker
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import asking, serving, serving_unannounced
@@ -44,7 +44,7 @@ async def test_nobody_can_end_a_question_by_saying_that_nobody_listens(server, a
             return []
 
         async with (
-            served(server.url, once, warrant=warrant(ROOT, holder=PDP)),
+            served(server.url, once, authority=warrant(ROOT, holder=PDP)),
             mallory(server.url, silence) as attacker,
             trusting(server.url, PDP) as pep,
         ):
@@ -65,7 +65,7 @@ async def test_a_flood_of_such_words_makes_a_pep_ask_no_more_often(server):
             return []
 
         async with (
-            serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+            serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
             mallory(server.url, silence) as attacker,
             trusting(server.url, PDP) as pep,
         ):
@@ -101,7 +101,7 @@ FALSE = {
 async def test_nobody_leads_questions_to_himself_by_announcing_what_he_may_not(server, name):
     """The true PDP has not said what it serves; whoever is believed to serve everything has its questions first."""
     async with (
-        serving_unannounced(server.url, Readers(), "prefix:/sales", warrant=warrant(ROOT, holder=PDP)),
+        serving_unannounced(server.url, Readers(), "prefix:/sales", authority=warrant(ROOT, holder=PDP)),
         mallory(server.url) as attacker,
         trusting(server.url, PDP, deadline=2.0) as pep,
     ):
@@ -117,7 +117,7 @@ async def test_a_pep_knows_every_scope_of_a_pdp_however_many_they_are(server, tr
     scopes = [f"object:/tenants/{number}" for number in range(5_000)]
     pep_of = trusting(server.url, PDP) if trusted else asking(server.url)
     async with (
-        serving(server.url, Readers(), *scopes, warrant=warrant(ROOT, "/tenants/*", PDP)),
+        serving(server.url, Readers(), *scopes, authority=warrant(ROOT, "/tenants/*", PDP)),
         pep_of as pep,
     ):
         await eventually(lambda: len(pep.asker.scopes) == 5_000)
@@ -125,12 +125,12 @@ async def test_a_pep_knows_every_scope_of_a_pdp_however_many_they_are(server, tr
 
 
 async def test_no_pdp_can_take_the_room_for_the_scopes_of_another(server, monkeypatch):
-    monkeypatch.setattr("bus.scopes.MAX_SCOPES", 100)
+    monkeypatch.setattr("bus.wire.scopes.MAX_SCOPES", 100)
     greedy = warrant(ROOT, "/hr/*", CLERK)
     async with (
         mallory(server.url) as attacker,
         trusting(server.url) as pep,
-        serving(server.url, Readers(), "prefix:/sales", warrant=warrant(ROOT, "/sales/*", PDP)),
+        serving(server.url, Readers(), "prefix:/sales", authority=warrant(ROOT, "/sales/*", PDP)),
     ):
         await eventually(lambda: pep.asker.scopes.narrowest("default", READ))
         for page in range(20):
@@ -146,7 +146,7 @@ async def test_no_pdp_can_take_the_room_for_the_scopes_of_another(server, monkey
 
 async def test_what_a_pdp_may_announce_is_used(server):
     async with (
-        serving(server.url, Readers(), "prefix:/sales", warrant=warrant(ROOT, "/sales/*", PDP)),
+        serving(server.url, Readers(), "prefix:/sales", authority=warrant(ROOT, "/sales/*", PDP)),
         trusting(server.url, PDP) as pep,
     ):
         await eventually(lambda: pep.asker.scopes.narrowest("default", READ))

@@ -13,10 +13,10 @@ import pytest
 
 from authz import Decision, Identity, Reason
 from bus import Connection
-from bus.authentic import unwrap, wrap
-from bus.envelope import pack
-from bus.messages import Answers
-from bus.subjects import ANNOUNCE
+from bus.wire.answer_mac import unwrap, wrap
+from bus.wire.envelope import pack
+from bus.wire.messages import Answers
+from bus.wire.subjects import ANNOUNCE
 from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
 from tests.deciders import Gated, Readers
@@ -61,7 +61,7 @@ async def test_a_forged_answer_is_refused_and_the_true_one_is_taken(server, name
     forge, refusal = FORGERIES[name]
     gated = Gated()
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
         mallory(server.url, lambda heard: [forge(heard)]),
         trusting(server.url, PDP) as pep,
     ):
@@ -71,7 +71,7 @@ async def test_a_forged_answer_is_refused_and_the_true_one_is_taken(server, name
 
 async def test_a_true_answer_is_used_and_nothing_is_refused(server):
     async with (
-        serving(server.url, Readers(), warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, Readers(), authority=warrant(ROOT, holder=PDP)),
         trusting(server.url, PDP) as pep,
     ):
         assert (await pep.check(READ)).allowed
@@ -102,7 +102,7 @@ def say_yes(answer: bytes) -> bytes:
 
 
 async def test_an_answer_that_was_altered_on_the_way_is_refused(server, own_server):
-    async with serving(own_server.url, Readers(), warrant=warrant(ROOT, holder=PDP)):
+    async with serving(own_server.url, Readers(), authority=warrant(ROOT, holder=PDP)):
         async with (
             bridge(server.url, own_server.url, lambda answer: answer),
             trusting(server.url, PDP) as pep,
@@ -120,7 +120,7 @@ async def test_an_answer_that_was_altered_on_the_way_is_refused(server, own_serv
 async def test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant(server, monkeypatch):
     monkeypatch.setattr("pep.batch.monotonic", lambda: 1.0)
     async with (
-        serving(server.url, Readers(), warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, Readers(), authority=warrant(ROOT, holder=PDP)),
         mallory(server.url) as attacker,
         trusting(server.url, PDP) as pep,
     ):
@@ -134,7 +134,7 @@ async def test_a_true_answer_cannot_be_replayed_to_the_same_question(server):
     """Yesterday the answer was yes; today it is no, and the question is the same word for word."""
     gated, true = Gated(), []
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
         mallory(server.url, lambda heard: true) as attacker,
         trusting(server.url, PDP) as pep,
     ):
@@ -150,7 +150,7 @@ async def test_a_true_answer_cannot_be_replayed_to_the_same_question(server):
 async def test_an_answer_to_one_pep_is_of_no_use_to_another(server):
     gated = Gated()
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
         mallory(server.url) as attacker,
         trusting(server.url, PDP) as one,
         trusting(server.url, PDP) as two,
@@ -170,8 +170,8 @@ async def test_a_question_cannot_be_moved_to_another_domain(server):
     gated, banker = Gated(), Identity.generate()
     moved: dict[str, str] = {}
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
-        serving(server.url, Liars(), "domain:bank", warrant=warrant(ROOT, holder=banker)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
+        serving(server.url, Liars(), "domain:bank", authority=warrant(ROOT, holder=banker)),
         mallory(server.url) as attacker,
         trusting(server.url, PDP, banker) as pep,
     ):
@@ -191,7 +191,7 @@ async def test_a_question_cannot_be_moved_to_another_domain(server):
 async def test_an_answer_that_is_held_back_beyond_the_deadline_is_good_for_nothing(server):
     gated, late = Gated(), []
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
         mallory(server.url, lambda heard: late) as attacker,
         trusting(server.url, PDP, deadline=0.2) as pep,
     ):

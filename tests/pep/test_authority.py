@@ -10,13 +10,14 @@ import msgspec
 from authz import Decision, Identity, Reason, Request
 from authz.agreement import AgreementKey
 from authz.introduction import Introduction
-from authz.spki import Notice
+from authz.spki import Capability, Notice, parse_authority
 from bus import Connection, NatsServer
-from bus.authentic import unwrap, wrap
-from bus.envelope import pack
-from bus.messages import Announcement
-from bus.revocations import publish_notice
-from bus.subjects import ANNOUNCE, WHO
+from bus.feeds.revocations import publish_notice
+from bus.wire.answer_mac import unwrap, wrap
+from bus.wire.envelope import pack
+from bus.wire.messages import Announcement
+from bus.wire.subjects import ANNOUNCE, WHO
+from pdp.replica.answer_authority import AnswerAuthority
 from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
 from tests.deciders import Gated, Readers
@@ -52,7 +53,7 @@ async def test_a_stolen_chain_is_of_no_use_without_its_key(server):
         return [wrap(key, tag, heard.lie()) for key in (PDP.public.raw, EVE.public.raw)]
 
     async with (
-        serving(server.url, gated, warrant=warrant(ROOT, holder=other)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=other)),
         mallory(server.url, answer) as attacker,
         trusting(server.url, other) as pep,
     ):
@@ -77,7 +78,7 @@ async def test_an_introduction_in_force_gives_way_to_no_other_however_well_signe
         return [wrap(PDP.public.raw, unwrap(by_stranger(heard))[1], heard.lie())]
 
     async with (
-        serving(server.url, gated, warrant=held),
+        serving(server.url, gated, authority=held),
         mallory(server.url, answer) as attacker,
         trusting(server.url, PDP) as pep,
     ):
@@ -89,10 +90,10 @@ async def test_an_introduction_in_force_gives_way_to_no_other_however_well_signe
 async def test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed(server):
     gated = Gated()
     async with (
-        serving(server.url, Liars(), warrant=warrant(ROOT, end=1)),
-        serving(server.url, Liars(), warrant=warrant(EVE)),
+        serving(server.url, Liars(), authority=warrant(ROOT, end=1)),
+        serving(server.url, Liars(), authority=warrant(EVE)),
         serving(server.url, Liars()),
-        serving(server.url, gated, warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, gated, authority=warrant(ROOT, holder=PDP)),
         trusting(server.url, PDP, strategy="flood") as pep,
     ):
         asking = asyncio.create_task(pep.check(WRITE))
@@ -106,7 +107,7 @@ async def test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believ
 async def test_a_pdp_is_believed_only_about_what_it_may_decide(server):
     seller, clerk = Identity.generate(), Identity.generate()
     pay = Request.of("ann", "/hr/pay", "write")
-    async with serving(server.url, Liars(), warrant=warrant(ROOT, "/sales/*", seller)):
+    async with serving(server.url, Liars(), authority=warrant(ROOT, "/sales/*", seller)):
         async with trusting(server.url, seller, deadline=0.3) as pep:
             sale, wage = await pep.check_many([WRITE, pay])
             assert (sale.allowed, sale.policies) == (True, ("forged",))
@@ -114,17 +115,33 @@ async def test_a_pdp_is_believed_only_about_what_it_may_decide(server):
             assert "trusted" in wage.detail
             assert refused(pep)[Refusal.OUTSIDE] > 0
         async with (
-            serving(server.url, Readers(), warrant=warrant(ROOT, "/hr/*", clerk)),
+            serving(server.url, Readers(), authority=warrant(ROOT, "/hr/*", clerk)),
             trusting(server.url, seller, clerk) as pep,
         ):
             sale, wage = await pep.check_many([WRITE, pay])
             assert (sale.allowed, wage.allowed, wage.reason) == (True, False, Reason.NO_POLICY)
 
 
+async def test_no_spelling_of_an_object_steps_around_an_exception(server):
+    """`/hr/pay/` and `/hr//pay` are no names below `/hr/`, and yet services may take them for one."""
+    seller, buyer, agent = Identity.generate(), Identity.generate(), Identity.generate()
+    spelt = [Request.of("ann", name, "write") for name in ("/hr/pay", "/hr/pay/", "/hr//pay", "//hr/pay")]
+    allowed = parse_authority("object: * except /hr/*\naction: decide")
+    granted = Capability(ROOT.public, buyer.public, True, allowed).sign(ROOT)
+    passed_on = AnswerAuthority(agent, [granted, right(buyer, agent, "/hr//pay")], time())
+    async with (
+        serving(server.url, Liars(), authority=warrant(ROOT, "* except /hr/*", seller)),
+        serving(server.url, Liars(), authority=passed_on),
+        trusting(server.url, seller, deadline=1.0) as pep,
+    ):
+        assert (await pep.check(WRITE)).policies == ("forged",)
+        assert [each.allowed for each in await pep.check_many(spelt)] == [False] * len(spelt)
+
+
 async def test_whoever_is_not_known_is_asked_to_introduce_itself(server):
     asked: list[bytes] = []
     async with (
-        serving(server.url, Readers(), warrant=warrant(ROOT, holder=PDP)),
+        serving(server.url, Readers(), authority=warrant(ROOT, holder=PDP)),
         trusting(server.url, PDP) as pep,
         Connection(server.url) as bus,
     ):
@@ -136,14 +153,39 @@ async def test_whoever_is_not_known_is_asked_to_introduce_itself(server):
         assert asked
 
 
+async def test_a_clock_that_is_ahead_for_a_while_brings_no_revoked_pdp_back(monkeypatch):
+    ahead, liar, honest = {"seconds": 0.0}, Identity.generate(), Identity.generate()
+    monkeypatch.setattr("pep.authenticity.time", lambda: time() + ahead["seconds"])
+    end = int(time()) + 3600
+    async with (
+        NatsServer(jetstream=True) as server,
+        serving(server.url, Liars(), authority=warrant(ROOT, holder=liar, end=end)),
+        serving(server.url, Readers(), authority=warrant(ROOT, holder=honest)),
+        trusting(server.url, liar, honest) as pep,
+        Connection(server.url) as bus,
+    ):
+        authenticity, taken = pep.asker.authenticity, Notice.event(ROOT, right(ROOT, liar, end=end), 1)
+        await publish_notice(bus, taken)
+        await eventually(lambda: authenticity.deciders.get(liar.public.raw, time()) is None)
+        ahead["seconds"] = 7200.0
+        news = right(ROOT, EVE)
+        await publish_notice(bus, Notice.event(ROOT, news, 2))
+        known = authenticity.deciders._revocations
+        await eventually(lambda: known.revoker([news.id], [ROOT.public]))
+        ahead["seconds"], before = 0.0, authenticity.refused_introductions
+        authenticity.ask_who()
+        await eventually(lambda: authenticity.refused_introductions > before)
+        assert not (await pep.check(WRITE)).allowed
+
+
 async def test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on():
     liar, honest = Identity.generate(), Identity.generate()
     bad = warrant(ROOT, holder=liar)
     results: list[Decision] = []
     async with (
         NatsServer(jetstream=True) as server,
-        serving(server.url, Liars(), warrant=bad),
-        serving(server.url, Readers(), warrant=warrant(ROOT, holder=honest)),
+        serving(server.url, Liars(), authority=bad),
+        serving(server.url, Readers(), authority=warrant(ROOT, holder=honest)),
         trusting(server.url, liar, honest) as pep,
         Connection(server.url) as bus,
     ):

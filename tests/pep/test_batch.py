@@ -10,11 +10,11 @@ import pytest
 
 from authz import Decision, Reason, Request
 from bus import Connection
-from bus.envelope import MAX_BYTES, pack
-from bus.messages import Answers, unpack_questions
-from bus.scopes import Scope
-from bus.subjects import QUEUE, Mode, interest, question
-from pdp.service import CannotDecide
+from bus.wire.envelope import MAX_BYTES, pack
+from bus.wire.messages import Answers, unpack_questions
+from bus.wire.scopes import Scope
+from bus.wire.subjects import QUEUE, Mode, interest, question
+from pdp.replica.service import CannotDecide
 from pep import Enforcer, Strategy
 from pep.batch import MAX_COUNT
 from tests.attacker import Attacker

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import signal
+import asyncio
+from collections.abc import Sequence
 
 from authz import Decision, Reason, Request
+from pdp.replica.service import CannotDecide
 from pep.circuit import Circuit
 from tests.deciders import Readers
 from tests.pep.fabric import asking, serving
@@ -40,9 +42,16 @@ class TestRules:
     def test_an_answer_closes_it(self):
         circuit = Circuit()
         circuit.failed(100.0)
-        circuit.answered()
+        circuit.answered(100.0)
         assert circuit.admits(100.01)
         assert not circuit.failing
+
+    def test_it_stays_closed_while_replicas_answer_that_they_cannot_decide(self):
+        circuit = Circuit()
+        circuit.answered(100.0)
+        circuit.failed(100.0)
+        assert not circuit.is_open(103.4)
+        assert circuit.is_open(103.6)
 
     def test_an_announcement_closes_it(self):
         circuit = Circuit()
@@ -50,12 +59,41 @@ class TestRules:
         circuit.heard(100.01, ttl=3.0)
         assert circuit.admits(100.02)
 
+    def test_after_a_reset_it_is_closed_until_a_question_fails_again(self):
+        circuit = Circuit()
+        circuit.failed(100.0)
+        circuit.reset()
+        assert circuit.admits(100.01)
+        circuit.failed(100.02)
+        assert not circuit.admits(100.03)
+
     def test_a_shorter_lifetime_does_not_take_back_a_longer_one(self):
         circuit = Circuit()
         circuit.heard(100.0, ttl=3.0)
         circuit.heard(100.0, ttl=1.0)
         circuit.failed(100.0)
         assert not circuit.is_open(102.0)
+
+
+class Leased(Readers):
+    """Decides while it has a lease."""
+
+    leased = False
+
+    async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+        if not self.leased:
+            raise CannotDecide("no lease", Reason.STALE)
+        return await super().decide_many(requests)
+
+
+async def test_a_replica_that_gets_its_lease_back_is_waited_for(server):
+    decider = Leased()
+    async with serving(server.url, decider, able=lambda: decider.leased), asking(server.url) as pep:
+        assert (await pep.check("alice", "/x", "read", deadline=0.2)).reason is Reason.STALE
+        asked = asyncio.create_task(pep.check("alice", "/x", "read", deadline=60.0))
+        await eventually(lambda: pep.asker.open or asked.done())
+        decider.leased = True
+        assert (await asked).allowed
 
 
 async def test_a_fabric_without_replicas_is_asked_once_in_a_while_and_found_when_it_is_there(server):
@@ -69,32 +107,3 @@ async def test_a_fabric_without_replicas_is_asked_once_in_a_while_and_found_when
             await eventually(lambda: len(pep.asker.scopes))
             assert await pep.check("alice", "/x", "read") == Decision(True, policies=("readers",))
         assert not pep.asker.circuit.failing
-
-
-async def test_a_dead_server_is_not_waited_for_again_and_again(own_server):
-    async with (
-        serving(own_server.url, Readers()),
-        asking(own_server.url, "domain:default", deadline=3600.0) as pep,
-    ):
-        assert (await pep.check("alice", "/x", "read")).allowed
-        await own_server.stop(signal.SIGKILL)
-        await eventually(lambda: not pep.asker.connection.ready)
-        pep.asker.connection.lost_at -= 1.0  # a while ago
-        denied = [await pep.check("alice", "/x", "read") for _ in range(1000)]
-        assert {decision.reason for decision in denied} == {Reason.NOT_CONNECTED}
-        await own_server.start()
-        assert await pep.asker.connection.wait_ready(10.0)
-        assert (await pep.check("alice", "/x", "read")).allowed
-
-
-async def test_a_connection_that_was_lost_a_moment_ago_is_waited_for(own_server):
-    async with (
-        serving(own_server.url, Readers()),
-        asking(own_server.url, "domain:default", deadline=60.0) as pep,
-    ):
-        await own_server.stop(signal.SIGKILL)
-        await eventually(lambda: not pep.asker.connection.ready)
-        asked = [pep.asker.decide(Request.of("alice", f"/{n}", "read")) for n in range(200)]
-        await own_server.start()
-        answers = [await answer for answer in asked]
-        assert all(answer.allowed for answer in answers), {str(answer) for answer in answers}

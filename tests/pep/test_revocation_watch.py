@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 from time import time
 
+from authfabric.chaos.testbed.proxy import link
 from authz import Identity, Reason
 from authz.introduction import Introduction
 from authz.spki import Capability, Certificate, Notice, parse_authority
 from authz.spki.capability import encode
 from bus import Connection, NatsServer
-from bus.envelope import pack
-from bus.messages import Announcement
-from bus.revocations import publish_notice
-from bus.subjects import ANNOUNCE, REVOCATIONS
-from pdp.warrant import Warrant
+from bus.feeds.revocations import publish_notice
+from bus.wire.envelope import pack
+from bus.wire.messages import Announcement
+from bus.wire.subjects import ANNOUNCE, REVOCATIONS, written
+from pdp.replica.answer_authority import AnswerAuthority
 from pep import Enforcer
 from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
 from pep.revocation_watch import MAX_FOLLOWED
 from tests.deciders import Readers
-from tests.partition import link
 from tests.pep.fabric import serving
 from tests.pep.mallory import EVE, PDP, READ, ROOT, WRITE, Liars, refused, trusting
 from tests.waiting import eventually
@@ -38,7 +38,7 @@ def delegation(issuer: Identity, to: Identity) -> Certificate:
 def store(bus: Connection, notice: Notice) -> None:
     """Write a notice to the store without waiting, as anybody can where strangers are let in."""
     data = encode(notice)
-    bus.send(f"$KV.{REVOCATIONS}.{notice.issuer}.{hashlib.sha256(data).hexdigest()}", data)
+    bus.send(written(REVOCATIONS, f"{notice.issuer}.{hashlib.sha256(data).hexdigest()}"), data)
 
 
 async def stored(bus: Connection, count: int) -> None:
@@ -56,7 +56,7 @@ async def test_a_flood_of_strangers_notices_hides_no_revocation():
     liar = Identity.generate()
     async with (
         NatsServer(jetstream=True) as server,
-        serving(server.url, Liars(), warrant=warrant(ROOT, holder=liar)),
+        serving(server.url, Liars(), authority=warrant(ROOT, holder=liar)),
         Connection(server.url) as bus,
     ):
         await publish_notice(bus, Notice.first(Identity.generate(), 1))
@@ -78,8 +78,8 @@ async def test_however_long_reading_the_store_takes_nobody_is_believed_before(je
     async with (
         Connection(jetstream_server.url) as bus,
         link(jetstream_server.url) as slow,
-        serving(jetstream_server.url, Liars(), warrant=warrant(root, holder=liar)),
-        serving(jetstream_server.url, Readers(), warrant=warrant(root, holder=honest)),
+        serving(jetstream_server.url, Liars(), authority=warrant(root, holder=liar)),
+        serving(jetstream_server.url, Readers(), authority=warrant(root, holder=honest)),
     ):
         for number in range(1, 51):
             await publish_notice(bus, Notice.event(root, right(root, Identity.generate()), number))
@@ -103,7 +103,7 @@ async def test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_w
         everything, nothing = (server.url.replace("//", f"//{name}:p@") for name in ("all", "pep"))
         async with (
             Connection(everything) as bus,
-            serving(everything, Readers(), warrant=warrant(ROOT, holder=PDP)),
+            serving(everything, Readers(), authority=warrant(ROOT, holder=PDP)),
             trusting(everything, PDP) as other,
         ):
             await publish_notice(bus, Notice.first(ROOT, 1))
@@ -122,11 +122,11 @@ async def test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_w
 
 async def test_whoever_names_issuer_after_issuer_takes_no_room_from_others(jetstream_server):
     url, root, honest, pdp = jetstream_server.url, *(Identity.generate() for _ in range(3))
-    good = Warrant(pdp, [delegation(root, honest), right(honest, pdp)], time())
+    good = AnswerAuthority(pdp, [delegation(root, honest), right(honest, pdp)], time())
     entry = delegation(root, EVE)
     async with (
         Connection(url) as bus,
-        serving(url, Readers(), warrant=good),
+        serving(url, Readers(), authority=good),
         Enforcer.connect(url, trust=[root.public], deadline=20.0, recycling=None) as pep,
     ):
         deciders, watch = pep.asker.authenticity.deciders, pep.asker.authenticity.watch

@@ -7,12 +7,12 @@ from time import time
 from authz import Identity, Request
 from authz.spki import Notice
 from bus import Scope
-from bus.access import ask_revocation
 from bus.audit import AuditStore
-from pdp.policy_set import PolicySet
-from pdp.publisher_service import Publisher
-from pdp.service import Replica
-from pdp.teaching_service import Teacher
+from bus.nats.access_client import ask_revocation
+from pdp.bundle.policy_set import PolicySet
+from pdp.replica.publisher_service import Publisher
+from pdp.replica.service import Replica
+from pdp.replica.signing_service import DecisionSigner
 from pep import Enforcer
 from tests.pep.recycling_world import only
 from tests.secured import PDP, secured
@@ -36,18 +36,18 @@ async def test_members_can_do_what_they_need_and_a_revoked_pdp_is_believed_no_mo
         asking = {"trust": [ROOT.public], "deadline": 20.0}
         async with (
             world.connect(PDP) as bus,
-            Teacher(bus, "default", HOLDER) as teacher,
+            DecisionSigner(bus, "default", HOLDER) as teacher,
             Replica(
                 bus,
                 engine,
                 [Scope.parse("domain:default")],
-                warrant=warrant(ROOT, holder=HOLDER),
+                authority=warrant(ROOT, holder=HOLDER),
                 observe=teacher.observe,
             ),
             Enforcer.connect(world.url, credentials=world.credentials(), **asking) as asks,
             Enforcer.connect(world.url, credentials=world.credentials(), learn=["all"], **asking) as learns,
         ):
-            await eventually(lambda: learns.secondary.epoch == released.epoch)
+            await eventually(lambda: learns.secondary.point.epoch == released.epoch)
             learner = learns.secondary.learner
             while not learner.learned:
                 assert (await asks.asker.decide(READ)).allowed

@@ -13,8 +13,8 @@ import pytest
 
 from authz import Decision, Identity, InvalidRequest, Reason, Request
 from bus import NatsServer, NotConnected
-from bus.credentials import Credentials, connection_key
-from bus.server import free_ports
+from bus.identity.credentials import Credentials, connection_key
+from bus.server.nats_server import free_ports
 from pep import UNVERIFIED, AccessDenied, Strategy, SyncEnforcer
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import serving

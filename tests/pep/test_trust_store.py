@@ -9,7 +9,8 @@ import pytest
 from authz import Identity
 from authz.errors import InvalidKey
 from bus import Scope
-from pdp.service import Replica
+from bus.identity import KeyFileRefused
+from pdp.replica.service import Replica
 from pep import UNVERIFIED, Enforcer, NobodyTrusted, SyncEnforcer
 from pep.authenticity import Refusal
 from pep.trust_store import TRUST_VARIABLE
@@ -42,6 +43,23 @@ async def test_a_pep_that_was_told_of_nobody_to_trust_does_not_start(server):
             assert (await pep.check(WRITE)).allowed
 
 
+async def test_a_trust_file_that_everybody_may_write_to_is_refused(server, tmp_path, monkeypatch):
+    """Whoever else uses the machine would add a key of its own, and be believed."""
+    file = tmp_path / "trusted"
+    file.write_text(f"{ROOT.public}\n")
+    file.chmod(0o666)
+    async with serving(server.url, Liars(), authority=warrant(ROOT, holder=PDP)):
+        with pytest.raises(KeyFileRefused, match="chmod o-w"):
+            async with Enforcer.connect(server.url, trust=[file]):
+                raise AssertionError("it started")
+        monkeypatch.setenv(TRUST_VARIABLE, str(file))
+        with pytest.raises(KeyFileRefused, match="chmod o-w"), SyncEnforcer.connect(server.url):
+            raise AssertionError("it started")
+        file.chmod(0o664)
+        async with Enforcer.connect(server.url):
+            pass
+
+
 @pytest.mark.parametrize("text", ["", "# nobody yet\n\n   # nor here\n"])
 async def test_a_trust_file_that_names_nobody_is_refused(server, tmp_path, monkeypatch, text):
     file = tmp_path / "trusted"
@@ -66,8 +84,8 @@ async def test_on_a_fabric_with_credentials_those_are_believed_whom_they_name(tm
         secured(tmp_path) as (world, _),
         world.connect(DECIDES) as liar,
         world.connect(DECIDES) as honest,
-        Replica(liar, Liars(), SCOPE, warrant=warrant(root)),
-        Replica(honest, gated, SCOPE, warrant=warrant(ROOT, holder=PDP)),
+        Replica(liar, Liars(), SCOPE, authority=warrant(root)),
+        Replica(honest, gated, SCOPE, authority=warrant(ROOT, holder=PDP)),
     ):
         member = world.credentials()
         with pytest.raises(NobodyTrusted):

@@ -10,7 +10,7 @@ from nats.js import JetStreamContext
 from authz import Identity
 from authz.spki import Capability, Kind, Owners, Resource, Validity, encode_chain, parse_authority
 from bus import Connection
-from bus.subjects import REVOCATIONS
+from bus.wire.subjects import REVOCATIONS
 from tests.pubsub_core.town import NEWS, town
 from tests.waiting import PATIENCE
 
@@ -64,6 +64,6 @@ def slow_revocations(monkeypatch) -> asyncio.Event:
 @pytest.fixture(autouse=True)
 def _certain(monkeypatch):
     """Tests see to it themselves that brokers know each other; what others know of fluents is waited for."""
-    monkeypatch.setattr("pubsub_core.fluent_doubt.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr("pubsub_core.fluent_exchange_service.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr("pubsub_core.fluent_doubt.HELD_SECONDS", PATIENCE)
+    monkeypatch.setattr("pubsub_core.replay.fluent_uncertainty.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.replay.fluent_exchange_service.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.replay.fluent_uncertainty.HELD_SECONDS", PATIENCE)

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from authz import Identity
 from authz.spki import Capability, Validity, encode_chain, parse_authority
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.event_type import AttributeType, EventType
-from pubsub_core.type_signature import SignedType
+from pubsub_core.types.event_type import AttributeType, EventType
+from pubsub_core.types.registry import Catalogue
+from pubsub_core.types.signature import SignedType
 
 PITO = Identity.from_seed(b"p" * 32)
 MET = Identity.from_seed(b"m" * 32)

@@ -1,30 +1,30 @@
-"""Brokers without a network: what one says the others hear, as far as there is a line between them."""
+"""Brokers without a network: each hears the records of all others, and reads one stream, unless it is cut off."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from itertools import count
 
 import msgspec
 
 from authz import Identity
-from authz.predicate import TRUE
 from authz.predicate.filter import parse_filter
-from pubsub_core.binding import bind_filter
-from pubsub_core.broker import Broker
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.credential import Credential, Credentials, issue
-from pubsub_core.enforcement import Enforcement
-from pubsub_core.event import Event, encode
-from pubsub_core.links import Links
-from pubsub_core.messages import Bundle, Delivery, Taken, unpack_carried, unpack_numbered, unpack_post
-from pubsub_core.proof import Proof, Scrutiny, all_digests
-from pubsub_core.restriction import UNRESTRICTED
-from pubsub_core.rights import Holder
-from pubsub_core.session import Session, Setting
-from pubsub_core.switchboard import Subscription
-from pubsub_core.trust import ALL, Web, vouch
-from pubsub_core.type_signature import SignedType
+from pubsub_core.access.enforcement import Enforcement
+from pubsub_core.access.restriction import UNRESTRICTED
+from pubsub_core.access.rights import Holder
+from pubsub_core.broker.core import Broker
+from pubsub_core.delivery.state import Session, Setting
+from pubsub_core.delivery.subscription_table import Subscription
+from pubsub_core.events.batch_signature import Proof, Scrutiny, all_digests
+from pubsub_core.events.event import Event, encode
+from pubsub_core.events.gap import Missed
+from pubsub_core.messages import Bundle, Delivery, Taken, decode_item, unpack_post
+from pubsub_core.trust.broker_trust import Web
+from pubsub_core.trust.credential import Credential, Credentials, issue
+from pubsub_core.trust.vouches import ALL, vouch
+from pubsub_core.types.filter_binding import bind_filter
+from pubsub_core.types.registry import Catalogue
+from pubsub_core.types.signature import SignedType
 from tests.pubsub_core.kinds import MET, NOW, PITO, sighting
 
 KIND = sighting()
@@ -35,36 +35,50 @@ CAMERA = Identity.from_seed(b"c" * 32)
 
 
 class Net:
-    """Brokers that hear each other, unless a line between two of them is cut."""
+    """Brokers that hear each other, but for those that are away."""
 
     def __init__(self) -> None:
         self.now = NOW
-        self.links: dict[str, Links] = {}
         self.brokers: dict[str, Broker] = {}
         self.webs: dict[str, Web] = {}
-        self.cut: set[tuple[str, str]] = set()
+        self.away: set[str] = set()
+        """Who neither hears nor is heard."""
+        self.kept: dict[str, bytes] = {}
+        """The newest of each record."""
+        self.stream: list[tuple[str, str, float, bytes]] = []
+        """Every parcel, with its id and when it was stored."""
+        self._read: Counter[str] = Counter()
         self.log: list[tuple[str, str, bytes]] = []
         self._nonces = count(1)
         self._numbers = count(1)
-        self._waiting: deque[tuple[str, str, bytes]] = deque()
 
     def add(
-        self, name: str, *, by: Identity | None = PITO, owners=(), types=(SIGNED,), neighbours=()
+        self,
+        name: str,
+        *,
+        by: Identity | None = PITO,
+        owners=(),
+        types=(SIGNED,),
+        domain="met",
+        identity=None,
     ) -> Broker:
-        identity = Identity.generate()
+        identity = identity or Identity.generate()
         catalogue = Catalogue()
         for each in types:
             catalogue.accept(each, NOW)
         setting = Setting(
-            name, "met", identity, catalogue, Credentials({"met": {MET.public}}),
+            name, domain, identity, catalogue, Credentials({"met": {MET.public}}),
             lambda *sent: self._send(name, *sent), self._clock, self._nonce, Scrutiny(1.0, lambda: 0.0),
         )  # fmt: skip
         web = self.webs[name] = Web()
         if by is not None:
             web.pin(vouch(identity.public, [ALL], self.now + 1000, by))
-        self.brokers[name] = Broker(setting)
-        self.links[name] = Links(self.brokers[name], web, owners, neighbours=neighbours)
-        return self.brokers[name]
+        broker = self.brokers[name] = Broker(setting, web, self._publish, name, owners)
+        for subject, data in tuple(self.kept.items()):
+            broker.presence.hear(subject, data, stored=True)
+        self._read[name] = len(self.stream)
+        broker.presence.start()
+        return broker
 
     def _clock(self) -> float:
         """No two moments are the same."""
@@ -76,61 +90,65 @@ class Net:
 
     def _send(self, sender: str, subject: str, data: bytes) -> None:
         self.log.append((sender, subject, data))
-        idle = not self._waiting
-        self._waiting.append((sender, subject, data))
-        while idle and self._waiting:
-            self._arrive(*self._waiting[0])
-            self._waiting.popleft()
+        if ".brokers." in subject and sender not in self.away:
+            self.kept[subject] = data
+            for name, broker in tuple(self.brokers.items()):
+                if name != sender and name not in self.away:
+                    broker.presence.hear(subject, data)
 
-    def _arrive(self, sender: str, subject: str, data: bytes) -> None:
-        *_, what = subject.split(".")
-        for name in tuple(self.links):
-            if (
-                name != sender
-                and (sender, name) not in self.cut
-                and (".all." in subject or f".to.{name}." in subject)
-            ):
-                self.hear(name, what, data)
+    def _publish(self, subject, id_, make, done) -> None:
+        known = id_ in {each[1] for each in self.stream}
+        if not known:
+            self.stream.append((subject, id_, self.now, make()))
+        done(known)
+        self.read()
 
-    def hear(self, name: str, what: str, data: bytes) -> None:
-        links = self.links[name]
-        if what == "events":
-            self.brokers[name].hear(unpack_numbered(data))
-        elif what == "carried":
-            links.hear_carried(unpack_carried(data))
-        else:
-            {"hello": links.hear_hello, "note": links.hear_note}[what](data)
+    def read(self) -> None:
+        """Have everybody who is there read the stream."""
+        for name, broker in self.brokers.items():
+            while name not in self.away and self._read[name] < len(self.stream) and broker.takes:
+                subject, id_, stored, data = self.stream[self._read[name]]
+                self._read[name] += 1
+                if not broker.sending.is_own(id_) and subject.split(".")[-2] in broker.switchboard.wants():
+                    broker.receive(self._read[name], subject, stored, data)
 
     def pass_(self, seconds: float = 1.0, *names: str) -> None:
-        """Let time go by, and everybody say hello."""
+        """Let time go by, and everybody do what is due."""
         self.now += seconds
-        for name in names or tuple(self.links):
-            self.links[name].tick()
+        for name in names or tuple(self.brokers):
+            self.brokers[name].presence.tick()
+        self.read()
 
-    def want(self, name: str) -> Subscription:
-        subscription = Subscription("s", 1, KIND.id, "")
-        self.brokers[name].switchboard.connect(subscription, {KIND.id: (Enforcement(UNRESTRICTED), TRUE)})
-        self.links[name].notes.announce()
-        return subscription
+    def interested(self, name: str) -> bool:
+        """Whether a broker knows that others want the type."""
+        return self.brokers[name].switchboard.wanted_elsewhere(KIND.id)
 
-    def serves(self, name: str) -> set[str]:
-        """Those whom a broker would send an event of the type."""
-        peers = self.brokers[name].peers.values()
-        return {each.name for each in peers if KIND.id in each.served}
+    def knows(self, name: str) -> set[str]:
+        """Those who are there, by what a broker knows."""
+        return set(self.brokers[name].presence.peers)
 
-    def isolate(self, name: str) -> None:
-        """Let a broker neither hear nor be heard."""
-        self.cut |= {pair for other in self.links for pair in ((name, other), (other, name))}
+    def trusts(self, name: str) -> set[str]:
+        """Those of them that it trusts with the type."""
+        return {each.name for each in self.brokers[name].presence.peers.values() if KIND.id in each.carries}
 
     def subscribe(self, name: str, filter_: str = "") -> None:
         """A client of a broker wants what passes the filter, and all others are told."""
-        session = self._session(name)
+        session, broker = self._session(name), self.brokers[name]
         number = len(session.subscriptions) + 1
         subscription = session.subscriptions[number] = Subscription(name, number, KIND.id, filter_)
         asked = bind_filter(parse_filter(filter_), NAMES)
         granted = {KIND.id: (Enforcement(UNRESTRICTED), asked)}
-        self.brokers[name].switchboard.connect(subscription, granted)
-        self.links[name].notes.announce()
+        broker.switchboard.connect(subscription, granted)
+        broker.switchboard.wants()
+        broker.apply(broker.switchboard.version)
+
+    def unsubscribe(self, name: str) -> None:
+        """The client of a broker wants nothing any more, and all others are told."""
+        subscriptions, broker = self._session(name).subscriptions, self.brokers[name]
+        for number in list(subscriptions):
+            broker.switchboard.disconnect(subscriptions.pop(number))
+        broker.switchboard.wants()
+        broker.apply(broker.switchboard.version)
 
     def publish(self, name: str, *speeds: float) -> None:
         """A client of a broker publishes sightings, together."""
@@ -153,11 +171,18 @@ class Net:
 
     def seen(self, name: str) -> Counter[tuple[int, float]]:
         """How often a broker's client was sent each speed, by the number of the subscription."""
+        return Counter((n, item.attributes[SPEED]) for n, item in self._got(name) if isinstance(item, Event))
+
+    def missed(self, name: str) -> list[str]:
+        """Why a broker's client was told that events are missing."""
+        return [item.detail for _, item in self._got(name) if isinstance(item, Missed)]
+
+    def _got(self, name: str) -> list[tuple[int, object]]:
         posts = [
             unpack_post(data).content for at, to, data in self.log if at == name and to == f"inbox.{name}"
         ]
         items = [item for post in posts if isinstance(post, Delivery) for item in post.items if item]
-        return Counter((n, msgspec.msgpack.decode(raw, type=Event).attributes[SPEED]) for n, raw in items)
+        return [(number, decode_item(raw)) for number, raw in items]
 
     def _session(self, name: str) -> Session:
         sessions = self.brokers[name].sessions

@@ -1,25 +1,30 @@
-"""Two brokers without a network: what one sends the other can be looked at, altered, or kept."""
+"""Two brokers without a network: what one publishes for the other can be looked at, altered, or kept."""
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import count
 
 import msgspec
 
 from authz import Identity
 from authz.predicate.filter import parse_filter
-from pubsub_core.binding import bind_filter
-from pubsub_core.broker import Broker
-from pubsub_core.credential import Credential, Credentials, issue
-from pubsub_core.enforcement import Enforcement
-from pubsub_core.event import Event, encode
-from pubsub_core.messages import Bundle, Delivery, Parcel, Taken, unpack_numbered, unpack_parcel, unpack_post
-from pubsub_core.proof import Proof, Scrutiny, all_digests
-from pubsub_core.restriction import UNRESTRICTED, Restriction
-from pubsub_core.rights import Holder
-from pubsub_core.session import Peer, Session, Setting
-from pubsub_core.switchboard import Subscription
-from tests.pubsub_core.kinds import MET, catalogue_of, sighting
+from pubsub_core.access.enforcement import Enforcement
+from pubsub_core.access.restriction import UNRESTRICTED, Restriction
+from pubsub_core.access.rights import Holder
+from pubsub_core.broker.core import Broker
+from pubsub_core.carriage.parcel import PARCEL, Parcel
+from pubsub_core.delivery.state import Session, Setting
+from pubsub_core.delivery.subscription_table import Subscription
+from pubsub_core.events.batch_signature import Proof, Scrutiny, all_digests
+from pubsub_core.events.event import Event, encode
+from pubsub_core.events.gap import Missed
+from pubsub_core.messages import Bundle, Delivery, Taken, decode_item, unpack_post
+from pubsub_core.trust.broker_trust import Web
+from pubsub_core.trust.credential import Credential, Credentials, issue
+from pubsub_core.trust.vouches import ALL, vouch
+from pubsub_core.types.filter_binding import bind_filter
+from tests.pubsub_core.kinds import MET, PITO, catalogue_of, sighting
 
 KIND = sighting()
 CATALOGUE = catalogue_of(KIND)
@@ -33,9 +38,16 @@ class Pair:
         self.now = 1000.0
         self._nonces = count(1)
         self.sent: list[tuple[str, bytes]] = []
-        self.home, self.away = self._broker("home", share), self._broker("away", share)
-        self._introduce(self.home, self.away)
-        self._introduce(self.away, self.home)
+        self.stream: deque[tuple[str, bytes]] = deque()
+        """What was published, and not read yet."""
+        self._ids: set[str] = set()
+        self._numbers = count(1)
+        identities = [Identity.generate(), Identity.generate()]
+        self.words = [vouch(each.public, [ALL], self.now + 5000, PITO) for each in identities]
+        self.home, self.away = (
+            self._broker(name, each, share) for name, each in zip(("home", "away"), identities, strict=True)
+        )
+        self.away.reading = self
         self.publisher = Identity.from_seed(b"c" * 32)
         credential = Credential(str(self.publisher.public), "camera", "met", self.now + 500)
         self.credential = issue(credential, MET)
@@ -43,32 +55,27 @@ class Pair:
         self.session.adverts[KIND.id] = {KIND.id: Enforcement(restriction)}
         self._number = self._sequence = 0
 
-    def _broker(self, name: str, share: float) -> Broker:
-        identity = Identity.generate()
+    def _broker(self, name: str, identity: Identity, share: float) -> Broker:
+        web = Web()
+        web.pin(*self.words)
         return Broker(
             Setting(
                 name, "met", identity, CATALOGUE, Credentials({"met": {MET.public}}),
                 lambda *sent: self.sent.append(sent), lambda: self.now, self.nonce, Scrutiny(share, lambda: 0.5),
-            )
+            ),
+            web,
+            self._publish,
         )  # fmt: skip
+
+    def _publish(self, subject, id_, make, done) -> None:
+        known = id_ in self._ids
+        if not known:
+            self._ids.add(id_)
+            self.stream.append((subject, make()))
+        done(known)
 
     def nonce(self) -> bytes:
         return next(self._nonces).to_bytes(16, "big")
-
-    def _introduce(self, broker: Broker, other: Broker) -> None:
-        setting = other.setting
-        key = str(setting.identity.public)
-        broker.peers[setting.name] = Peer(
-            setting.name,
-            "met",
-            key,
-            self.now,
-            f"to.{setting.name}",
-            "cached",
-            carries={KIND.id},
-            secret=b"s",
-            direct=True,
-        )
 
     def _session(self, broker: Broker, token: str) -> Session:
         holder = Holder(Credential(str(self.publisher.public), "camera", "met", 0.0))
@@ -87,7 +94,6 @@ class Pair:
     def grant(self, subscription: Subscription, restriction: Restriction) -> None:
         asked = bind_filter(parse_filter(subscription.filter), NAMES)
         self.away.switchboard.connect(subscription, {KIND.id: (Enforcement(restriction), asked)})
-        self.home.switchboard.hear("away", self.away.switchboard.wants())
 
     def bundle(self, *events: dict[str, object], **more) -> Bundle:
         raws = []
@@ -111,22 +117,41 @@ class Pair:
         return answers[0]
 
     def parcels(self) -> list[Parcel]:
-        """What the publisher's broker has sent the other since this was last asked."""
-        lines = [unpack_numbered(data) for subject, data in self.sent if subject == "to.away"]
-        found = [unpack_parcel(each.data) for each in lines]
-        self.sent = [each for each in self.sent if each[0] != "to.away"]
+        """What the publisher's broker has published since this was last asked."""
+        found, self.stream = [PARCEL.read(data).value for _, data in self.stream], deque()
         return found
 
+    def receive(self, parcel: Parcel, signer: Identity | None = None, subject: str = "") -> None:
+        """Have the other broker read a parcel, as somebody has signed it."""
+        data = PARCEL.sign(parcel, signer or self.home.setting.identity)
+        self.away.receive(next(self._numbers), subject or parcel.subject, self.now, data)
+
     def carry(self) -> None:
-        for parcel in self.parcels():
-            self.away.receive(parcel)
+        """Have the other broker read what was published, as far as it takes it."""
+        while self.stream and self.away.takes:
+            self.away.receive(next(self._numbers), self.stream[0][0], self.now, self.stream.popleft()[1])
+
+    @property
+    def paused(self) -> bool:
+        return bool(self.stream)
+
+    def go_on(self) -> None:
+        self.carry()
 
     def seen(self) -> list[tuple[int, dict[str, object]]]:
-        """What the subscriber has got, with the number of the subscription, by name."""
+        """The events that the subscriber has got, with the number of the subscription, by name."""
         ids = {each.id: name for name, each in NAMES.items()}
-        posts = [unpack_post(data).content for subject, data in self.sent if subject == "inbox.sub"]
-        items = [
-            item for post in posts if isinstance(post, Delivery) for item in post.items if item is not None
+        return [
+            (number, {ids[id_]: value for id_, value in item.attributes.items()})
+            for number, item in self._got()
+            if isinstance(item, Event)
         ]
-        decoded = [(number, msgspec.msgpack.decode(raw, type=Event)) for number, raw in items]
-        return [(n, {ids[id_]: value for id_, value in e.attributes.items()}) for n, e in decoded]
+
+    def missed(self) -> list[Missed]:
+        """The gaps that the subscriber was told of."""
+        return [item for _, item in self._got() if isinstance(item, Missed)]
+
+    def _got(self) -> list[tuple[int, object]]:
+        posts = [unpack_post(data).content for subject, data in self.sent if subject == "inbox.sub"]
+        items = [item for post in posts if isinstance(post, Delivery) for item in post.items]
+        return [(item[0], decode_item(item[1])) for item in items if item is not None]

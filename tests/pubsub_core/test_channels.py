@@ -9,12 +9,12 @@ import pytest
 
 from authz import Identity
 from bus import Connection
-from bus.envelope import pack
-from bus.subjects import broker as broker_subject
+from bus.wire.envelope import pack
+from bus.wire.subjects import broker as broker_subject
+from pubsub_core.events.batch_signature import NONCE_BYTES
 from pubsub_core.keys.channel import PUBLIC_BYTES, Channels
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.messages import CALL, Disconnect, Received, SignedCall, unpack_answer
-from pubsub_core.proof import NONCE_BYTES
 from tests.pubsub_core.town import NEWS, take
 
 

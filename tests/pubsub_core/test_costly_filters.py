@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from authz.errors import InvalidSyntax
-from pubsub_core.client import CallRefused
+from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import Refused
 from tests.pubsub_core.town import NEWS, rule, take
 

@@ -8,9 +8,9 @@ import pytest
 
 from authz import Identity
 from authz.spki import Capability, Right, parse_authority
+from pubsub_core.access.rate_usage import FEW, Ledger
+from pubsub_core.access.restriction import Metered
 from pubsub_core.errors import InvalidEvent
-from pubsub_core.restriction import Metered
-from pubsub_core.spending import FEW, Ledger
 from tests.pubsub_core.kinds import MET, PITO
 from tests.pubsub_core.town import take
 

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from authz import Identity
-from pubsub_core import outbox
-from pubsub_core.client import EventClient
-from pubsub_core.credential import Credential, issue
+from pubsub_core.client.client import EventClient
 from pubsub_core.errors import NoBroker, Refused, SessionLost
-from pubsub_core.event import Event, encode
+from pubsub_core.events.event import Event, encode
+from pubsub_core.events.gap import GapReason
 from pubsub_core.messages import Inspect
+from pubsub_core.trust.credential import Credential, issue
 from tests.pubsub_core.town import NEWS, cut, take, wanted
 from tests.waiting import PATIENCE, eventually
 
@@ -76,7 +76,7 @@ async def test_what_waits_for_company_is_sent_when_its_client_leaves(place, monk
         publisher = await writer.publisher(kind.name)
         await publisher.publish(score=1)
         await publisher.flush()
-        monkeypatch.setattr("pubsub_core.publisher.EAGER", 0)
+        monkeypatch.setattr("pubsub_core.client.publisher.EAGER", 0)
         await publisher.publish(score=2)
     assert [each["score"] for each in await take(subscriber, 2)] == [1, 2]
 
@@ -106,23 +106,6 @@ async def test_events_between_brokers_survive_lost_connections(place):
     await task
 
 
-async def test_a_client_that_does_not_read_is_disconnected_and_others_are_not(place, monkeypatch):
-    monkeypatch.setattr(outbox.Outbox.__init__, "__defaults__", (64, 256))
-    kind = await place.define("News", *NEWS)
-    await place.broker("north")
-    writer, lazy, keen = [await place.client(name, "north") for name in ("ann", "bob", "cid")]
-    unread, read = await lazy.subscriber(kind.name), await keen.subscriber(kind.name)
-    keen_acknowledges = 16
-    monkeypatch.setattr("pubsub_core.inbox.ACKNOWLEDGE", keen_acknowledges)
-    publisher = await writer.publisher(kind.name)
-    for number in range(1000):
-        await publisher.publish(score=number)
-        await publisher.flush()
-        assert await take(read, 1) == [{"score": number}]
-    with pytest.raises(SessionLost, match="does not read"):
-        await take(unread, 1000)
-
-
 async def test_a_call_in_a_session_that_the_broker_has_forgotten_is_made_in_a_new_one(place):
     kind = await place.define("News", *NEWS)
     north = await place.broker("north")
@@ -135,12 +118,13 @@ async def test_a_call_in_a_session_that_the_broker_has_forgotten_is_made_in_a_ne
     for number in range(4):
         await publisher.publish(score=number)
     await publisher.flush()
+    assert (await anext(before)).reason is GapReason.SESSION
     assert [each["score"] for each in await take(before, 4)] == [0, 1, 2, 3]
     assert [each["score"] for each in await take(after, 2)] == [2, 3]
 
 
 async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch):
-    monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.client.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
     identity = Identity.generate()
     async with place.running("north", identity=identity):
@@ -154,18 +138,20 @@ async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch
         await eventually(lambda: publisher.interested)
         await publisher.publish(score=2)
         await publisher.flush()
+        assert (await anext(subscriber)).reason is GapReason.SESSION
         assert await take(subscriber, 1) == [{"score": 2}]
 
 
-async def test_a_session_of_which_nothing_is_heard_ends(place, monkeypatch):
-    monkeypatch.setattr("pubsub_core.broker_service.SESSION_TTL", 0.5)
-    monkeypatch.setattr("pubsub_core.client.KEEPALIVE_SECONDS", 600)
+async def test_a_session_of_which_nothing_is_heard_ends_and_its_client_begins_another(place, monkeypatch):
+    monkeypatch.setattr("pubsub_core.server.service.SESSION_TTL", 0.5)
+    monkeypatch.setattr("pubsub_core.client.client.KEEPALIVE_SECONDS", 3.0)
     kind = await place.define("News", *NEWS)
-    await place.broker("north")
+    service = await place.broker("north")
     client = await place.client("bob", "north")
     subscriber = await client.subscriber(kind.name)
-    with pytest.raises(SessionLost, match="nothing was heard"):
-        await asyncio.wait_for(anext(subscriber), PATIENCE)
+    await eventually(lambda: not service.broker.sessions)
+    assert (await asyncio.wait_for(anext(subscriber), PATIENCE)).reason is GapReason.SESSION
+    await eventually(lambda: client.sessions_begun == 2)
 
 
 async def test_a_session_ends_with_its_credential(place):
@@ -228,7 +214,7 @@ async def test_a_client_that_wants_its_mail_elsewhere_is_refused(place, inbox):
         await client._connect()
 
 
-async def test_an_event_that_cannot_be_read_is_left_out_and_reading_goes_on(place):
+async def test_in_place_of_an_event_that_cannot_be_read_there_is_a_gap_and_reading_goes_on(place):
     """A broker elsewhere that is trusted with the type may send what does not fit it."""
     kind = await place.define("News", *NEWS)
     service = await place.broker("north")
@@ -236,6 +222,7 @@ async def test_an_event_that_cannot_be_read_is_left_out_and_reading_goes_on(plac
     subscriber = await bob.subscriber(kind.name)
     score = next(each.id for each in kind.attributes if each.name == "score")
     good = Event(kind.id, kind.version, bob.identity.public.raw, 1.0, 1, {score: 7})
-    bad = [replace(good, version="0" * 32), replace(good, publisher=b"nobody")]
+    bad = [replace(good, version="0" * 32, sequence=2), replace(good, publisher=b"nobody")]
     service.broker._deliver([(msgspec.Raw(encode(each)), each) for each in (*bad, good)])
+    assert [(await anext(subscriber)).reason for _ in bad] == [GapReason.UNREADABLE] * 2
     assert await take(subscriber, 1) == [{"score": 7}]

@@ -11,20 +11,22 @@ from uuid import uuid4
 
 from authz import Identity
 from bus import Connection, NatsServer, Scope
-from pdp.bundle import Bundle, File
-from pdp.bundle_store import BundleCache
-from pdp.follower_service import Follower, Following
-from pdp.publisher_service import Publisher
-from pdp.service import Replica
-from pubsub_core.broker_service import BrokerService, serve_broker
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.client import EventClient
-from pubsub_core.credential import Credential, issue
-from pubsub_core.event_type import EventType
-from pubsub_core.serving import Serving
-from pubsub_core.trust import ALL, vouch
-from pubsub_core.type_signature import SignedType
-from pubsub_core.type_store import TypeStore
+from pdp.bundle.bundle import Bundle, File
+from pdp.bundle.bundle_store import BundleCache
+from pdp.replica.policy_follower import Follower, Following
+from pdp.replica.publisher_service import Publisher
+from pdp.replica.service import Replica
+from pubsub_core.client.client import EventClient
+from pubsub_core.client.subscriber import Delivered
+from pubsub_core.events.gap import Gap
+from pubsub_core.server.config import Serving
+from pubsub_core.server.service import BrokerService, serve_broker
+from pubsub_core.server.type_store import TypeStore
+from pubsub_core.trust.credential import Credential, issue
+from pubsub_core.trust.vouches import ALL, vouch
+from pubsub_core.types.event_type import EventType
+from pubsub_core.types.registry import Catalogue
+from pubsub_core.types.signature import SignedType
 from tests.waiting import PATIENCE, eventually
 from tests.warrants import warrant
 
@@ -65,7 +67,7 @@ class Town:
         follower = await self._stack.enter_async_context(Follower(bus, following, build))
         scope = Scope.parse(f"domain:{self.domain}")
         return await self._stack.enter_async_context(
-            Replica(bus, follower, [scope], warrant=warrant(self.key))
+            Replica(bus, follower, [scope], authority=warrant(self.key))
         )
 
     async def broker(self, name: str, **more) -> BrokerService:
@@ -76,8 +78,6 @@ class Town:
         identity = more.pop("identity", None) or Identity.generate()
         keys = {self.key.public}
         word = vouch(identity.public, [ALL], time() + 1000, self.key)
-        if "neighbours" in more:
-            more["neighbours"] = [f"{each}-{self.domain}" for each in more["neighbours"]]
         settings = {
             "clients": {self.domain: keys},
             "policies": keys,
@@ -139,8 +139,20 @@ async def town(server: NatsServer, folder: Path, text: str = OPEN) -> AsyncItera
 
 
 async def take(subscriber, count: int) -> list[dict[str, object]]:
-    """The next events, by name."""
+    """The next events, by name; a gap is none."""
     return [dict((await asyncio.wait_for(anext(subscriber), PATIENCE)).attributes) for _ in range(count)]
+
+
+async def next_event(subscriber) -> Delivered:
+    """The next event, whatever is missing before it."""
+    while isinstance(event := await asyncio.wait_for(anext(subscriber), PATIENCE), Gap):
+        pass
+    return event
+
+
+async def take_beyond_gaps(subscriber, count: int) -> list[dict[str, object]]:
+    """The next events, by name, where a broker has restarted."""
+    return [dict((await next_event(subscriber)).attributes) for _ in range(count)]
 
 
 async def wanted(publisher) -> None:

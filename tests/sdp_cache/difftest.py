@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from authz import Decision, Request
 from authz.change import PolicyChange
-from pdp import reference
-from pdp.difference import Difference
-from pdp.engine import Engine
-from pdp.policy_set import PolicySet
-from pdp.source import PolicySource
-from sdp_cache.recycler import Recycler, Recycling
+from pdp.abac import reference
+from pdp.bundle.policy_set import PolicySet
+from pdp.engine.engine import Engine
+from pdp.engine.source import PolicySource
+from pdp.lint.difference import Difference
+from sdp_cache.point.recycler import Recycler, Recycling
 from tests.sdp_cache.worlds import World
 
 PER_WORLD = 400

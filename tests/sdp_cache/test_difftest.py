@@ -3,8 +3,8 @@
 import pytest
 
 from authz import change
-from pdp import label_difference
-from sdp_cache.saam_blp import SaamBlp
+from pdp.labels import difference as label_difference
+from sdp_cache.inference.saam_blp import SaamBlp
 from tests.sdp_cache.difftest import WrongInference, compare
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from authz import AuthFabricError, Entity, Request
 from pdp.abac.policy import Algorithm
-from pdp.bundle import Bundle, File
-from pdp.policy_set import PolicySet
+from pdp.bundle.bundle import Bundle, File
+from pdp.bundle.policy_set import PolicySet
 
 SUBJECTS = ["ann", "amy", "bob", "bot-1", "bot-2"]
 OBJECTS = ["/a", "/b", "/n/x", "/n/y", "/n/m/z"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_eval.java import find_java, make_home
+from spark_eval.runtime.java import find_java, make_home
 
 ROOT = Path(__file__).parent.parent.parent
 SPARK = Path(pyspark.__file__).parent

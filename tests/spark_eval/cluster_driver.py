@@ -11,9 +11,9 @@ from pathlib import Path
 
 from spark_eval.experiment.plan import Part, load
 from spark_eval.experiment.simulation import tasks
-from spark_eval.jobs.experiment import PARTITIONS, Order, run
-from spark_eval.progress import Steps
-from spark_eval.session import SparkOptions, open_session
+from spark_eval.jobs.experiment import PARTITIONS, ExperimentJob, run_experiment
+from spark_eval.runtime.progress import Steps
+from spark_eval.runtime.session import SparkOptions, open_session
 
 POLL_SECONDS = 0.02
 
@@ -58,13 +58,13 @@ def main(master, plan, out):
     parts = min(PARTITIONS, len(tasks(experiment.availability, experiment.seed)))
 
     def order(name):
-        return Order(experiment, frozenset([Part.AVAILABILITY]), Path(out) / name, "", options)
+        return ExperimentJob(experiment, frozenset([Part.AVAILABILITY]), Path(out) / name, "", options)
 
     with open_session(options) as spark:
-        run(order("undisturbed"), Steps(None))
+        run_experiment(order("undisturbed"), Steps(None))
         print("done", flush=True)
         with Watch(spark, parts) as watch:
-            run(order("disturbed"), Steps(None))
+            run_experiment(order("disturbed"), Steps(None))
         print("done", watch.failed, flush=True)
 
 

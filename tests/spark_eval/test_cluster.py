@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from spark_eval.experiment.plan import Part, parse
-from spark_eval.jobs.experiment import PLAN, TRACES, Order, run
-from spark_eval.progress import Steps
-from spark_eval.session import SparkOptions
+from spark_eval.jobs.experiment import PLAN, TRACES, ExperimentJob, run_experiment
+from spark_eval.runtime.progress import Steps
+from spark_eval.runtime.session import SparkOptions
 from tests.spark_eval.cluster import ROOT, cluster, connect_server
 
 EXPERIMENT = """
@@ -36,7 +36,9 @@ def simulated(folder):
 def local(spark, tmp_path_factory):
     """What comes out on this machine alone."""
     out = tmp_path_factory.mktemp("local") / "out"
-    run(Order(parse(EXPERIMENT), frozenset([Part.AVAILABILITY]), out, "", SparkOptions()), Steps(None))
+    run_experiment(
+        ExperimentJob(parse(EXPERIMENT), frozenset([Part.AVAILABILITY]), out, "", SparkOptions()), Steps(None)
+    )
     return out
 
 
@@ -94,8 +96,8 @@ def test_the_command_runs_over_spark_connect_as_it_does_here(local, tmp_path):
 COUNTING = """
 import sys
 import pyarrow as pa
-from spark_eval.session import SparkOptions, open_session
-from spark_eval.tasks import collect_rows
+from spark_eval.runtime import SparkOptions, open_session
+from spark_eval.runtime import collect_rows
 
 SCHEMA = pa.schema([pa.field("square", pa.int64())])
 

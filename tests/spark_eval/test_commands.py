@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.fabric import fabric
-from authfabric.keys import own_identity
+from authfabric.files.keys import own_identity
+from authfabric.processes.launcher import fabric
 from pep import Enforcer, LeaseRules
-from spark_eval.diff import Diff
+from spark_eval.analysis.diff import Diff
 from tests.authfabric.pushing import authfabric
 from tests.spark_eval.jobs.clinic import ABAC, PROVIDED, ROLES, Clinic, write_lines
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from authz import Entity
+from authz.decision import Effect
 from authz.predicate import Path
 from pdp.abac.policy import Algorithm, Policy
-from pdp.source import Effect
-from spark_eval.table import JsonSource, Table
+from spark_eval.columns.table import JsonSource, Table
 from tests.authz import predicates as some
 
 ACTIONS = ["read", "write"]

@@ -1,6 +1,8 @@
-"""The drug audit, event by event and attribute by attribute: four broker processes, on SQLite and on PostgreSQL."""
+"""The drug audit, event by event and attribute by attribute: four broker processes, on PostgreSQL."""
 
 from __future__ import annotations
+
+import pytest
 
 from authfabric.scenarios.drugs import AFTER, BEFORE, DURING, NURSE, play
 from tests.pubsub_core.history.databases import databases, postgresql
@@ -12,6 +14,7 @@ def anonymous(case: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in case.items() if name != "patient_id"}
 
 
+@pytest.mark.parametrize("databases", ["postgresql"], indirect=True)
 async def test_the_auditor_sees_patients_only_of_whoever_is_under_investigation(databases):
     before, during, after = await play(lambda name: databases())
     first = [case for cases in BEFORE.values() for case in cases]

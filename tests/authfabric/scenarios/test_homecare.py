@@ -1,6 +1,8 @@
-"""Care at home, event by event and attribute by attribute: two broker processes, on SQLite and on PostgreSQL."""
+"""Care at home, event by event and attribute by attribute: two broker processes, on SQLite."""
 
 from __future__ import annotations
+
+import pytest
 
 from authfabric.scenarios.homecare import CALM, EARLIER, EMERGENCY, OVER, play
 from tests.pubsub_core.history.databases import databases, postgresql
@@ -13,6 +15,7 @@ def blurred(reading: dict[str, object]) -> dict[str, object]:
     return {**reading, "respiration": STATES[reading["respiration"]], "location": {"lat": 52.2, "lon": 0.1}}
 
 
+@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 async def test_details_are_seen_in_an_emergency_and_those_of_two_hours_before(databases):
     calm, emergency, over = await play(databases())
     kept = [reading for _, reading in EARLIER]

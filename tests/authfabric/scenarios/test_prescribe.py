@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from authfabric.rule_check import Surroundings, check_use
+from authfabric.interaction.check import Surroundings, check_use
 from authfabric.scenarios.prescribe import PRESCRIBED, RULES, TYPES, play
 from authz.rules.layout import format_rules
+from pdp.lint.rule_check import check_interaction
 from pdp.rules import Interaction, read_rule_file
-from pdp.rules.check import check_interaction
-from pubsub_core.event_type import EventType
+from pubsub_core.types.event_type import EventType
 from tests.pubsub_core.kinds import PITO, catalogue_of, ids
 
 MORPHINE_P1, ASPIRIN_P1, MORPHINE_P2, ASPIRIN_P3 = range(4)

@@ -43,7 +43,6 @@ from authz.rules import (
     parse_rules,
     parse_term,
     write_rule,
-    write_rules,
 )
 
 PAPER = """
@@ -106,9 +105,9 @@ def test_words_may_be_in_either_case(word):
 
 def test_what_is_laid_out_reads_as_before_and_stays_as_it_is():
     rules = parse_rules(PAPER)
-    text = write_rules(rules)
+    text = "\n".join(map(write_rule, rules))
     assert parse_rules(text) == rules
-    assert write_rules(parse_rules(text)) == text
+    assert "\n".join(map(write_rule, parse_rules(text))) == text
     assert text.startswith(
         "audit: ALLOW REPLAY OF prescribe\n    WHERE sub.prescriber_id IS NOT NULL AND cred"
     )

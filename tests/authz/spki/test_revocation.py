@@ -39,16 +39,20 @@ def test_an_event_is_no_list():
     assert Revocations.of(EVENT).age(OWNER.public, 30) is None
 
 
-def test_a_list_drops_what_has_expired_and_so_does_memory():
+def test_a_list_drops_what_has_expired_and_so_does_memory_for_want_of_room(monkeypatch):
     assert {each.id for each in SECOND.revoked} == {CERTIFICATES[0].id, CERTIFICATES[1].id}
     assert {each.id for each in THIRD.revoked} == {CERTIFICATES[0].id, CERTIFICATES[2].id}
     state = Revocations.of(SECOND)
+    state.forget(100)
+    assert state.revoker([CERTIFICATES[1].id], [OWNER.public])
+    monkeypatch.setattr("authz.spki.revocation.KEPT", 0)
     state.forget(100)
     assert state.revoker([CERTIFICATES[0].id], [OWNER.public])
     assert not state.revoker([CERTIFICATES[1].id], [OWNER.public])
 
 
-def test_the_later_time_to_forget_prevails():
+def test_the_later_time_to_forget_prevails(monkeypatch):
+    monkeypatch.setattr("authz.spki.revocation.KEPT", 0)
     soon = msgspec.structs.replace(EVENT, revoked=(Revoked(EVENT.revoked[0].id, 30),))
     for order in ([soon, EVENT], [EVENT, soon]):
         state = Revocations.of(*(notice._sign(OWNER) for notice in order))

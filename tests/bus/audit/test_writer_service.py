@@ -19,9 +19,9 @@ from bus.audit import (
     read_record,
 )
 from bus.audit.records import sign_head, writer_name
-from bus.envelope import pack
-from bus.messages import AuditPage
-from bus.subjects import audit
+from bus.wire.envelope import pack
+from bus.wire.messages import AuditPage
+from bus.wire.subjects import audit
 from tests.waiting import eventually
 
 ALLOW = Decision(True)

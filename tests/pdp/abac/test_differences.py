@@ -9,8 +9,7 @@ import pytest
 
 from authz import Entity, Request
 from authz.errors import InvalidPredicate
-from pdp import reference
-from pdp.abac import Algorithm, read_policy
+from pdp.abac import Algorithm, read_policy, reference
 from pdp.abac.oracle import Oracle, OracleError
 
 MISSING = object()

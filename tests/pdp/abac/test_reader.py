@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from authz.decision import Effect
 from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import And, Equal, Glob, In, Not, Or, Order, Path, Prefix
 from pdp.abac import Policy, read_policies, read_policy
-from pdp.source import Effect
 
 JSON = """
 {
@@ -105,11 +105,13 @@ def test_targets_become_the_simplest_tests(target, test):
         ('{"uid": NaN}', "f:1:1: `NaN` is no number that JSON has"),
         ("- 5", "f:1:3: expected `object`, got `int`"),
         ("uid: x\neffect: deny\nrules: {}", "f:1:1: object missing required field `targets`"),
-        (policy(more="efect: x"), "f:5:1: object contains unknown field `efect`"),
-        ("uid: x\neffect: maybe\nrules: {}\ntargets: {}", "f:2:1: invalid enum value 'maybe'"),
+        (policy(more="efect: x"), "f:5:1: there is no field `efect` here: did you mean `effect`?"),
+        ("uid: x\neffect: maybe\nrules: {}\ntargets: {}", "f:2:1: `maybe` is none of `allow`, `deny`"),
         (policy(more="priority: -1"), "f:5:1: expected `int` >= 0"),
         (policy(more='priority: "1"'), "f:5:1: expected `int`, got `str`"),
         (policy("{subject: x}"), "f:3:9: expected `object | array`, got `str`"),
+        (policy(targets="{resouce_id: x}"), "f:4:11: there is no field `resouce_id` here: did you mean `res"),
+        (policy(more="owner: ann"), "f:5:1: there is no field `owner` here: there are `uid`, `rules`, "),
         (policy(targets="{action_id: []}"), "f:4:11: expected `array` of length >= 1"),
         (policy() + "---\n" + policy(), "f:6:1: there are two policies `x`: give each its own uid"),
     ],
@@ -126,8 +128,14 @@ def test_an_error_says_where_and_what_would_be_right(text, message):
     [
         ("$.a", "condition: Eqals, value: x", 18, "there is no condition `Eqals`: did you mean `Equals`?"),
         ("$.a", 'condition: Gt, value: "5"', 33, "expected `int | float`, got `str`"),
+        ("$.a", "condition: [Equals], value: 5", 18, "there is no condition `['Equals']`: did you"),
         ("$.a", "condition: Gt, value: true", 33, "expected `int | float`, got `bool`"),
-        ("$.a", "condition: Gt, value: 5, valeu: 5", 43, "object contains unknown field `valeu`"),
+        (
+            "$.a",
+            "condition: Gt, value: 5, valeu: 5",
+            43,
+            "there is no field `valeu` here: did you mean `value`?",
+        ),
         ("$.a", "condition: Not, value: {condition: Gt}", 34, "object missing required field `value`"),
         ("$.a", "condition: AllOf, values: [{condition: X}]", 46, "there is no condition `X`"),
         ("$.a", "condition: IsIn, values: [1, null]", 47, "expected `bool | int | float"),
@@ -144,7 +152,12 @@ def test_an_error_says_where_and_what_would_be_right(text, message):
         ("$.*", "condition: Exists", 10, "`$.*` is no plain path at `.*`: steps are"),
         ("a", "condition: Exists", 10, "`a` is no path: it starts at the root, as in `$.name`"),
         ("$.a", "condition: IsInAttribute, ace: subject, path: $.b + 1", 10, "`$.b + 1` is no plain path"),
-        ("$.a", "condition: IsInAttribute, ace: object, path: $.b", 44, "invalid enum value 'object'"),
+        (
+            "$.a",
+            "condition: IsInAttribute, ace: object, path: $.b",
+            44,
+            "`object` is none of `subject`, `resource`",
+        ),
     ],
 )
 def test_a_wrong_condition_is_found_in_its_line(path, condition, column, message):
@@ -153,6 +166,43 @@ def test_a_wrong_condition_is_found_in_its_line(path, condition, column, message
         read_policies(text)
     assert (caught.value.line, caught.value.column) == (5, column)
     assert caught.value.problem.startswith(message)
+
+
+def test_a_value_of_another_type_is_told_how_it_is_compared():
+    for condition, advice in (
+        ("Equals, value: true", "booleans are compared by `{condition: IsIn, values: [true]}`"),
+        ("NotEquals, value: 1", "numbers are compared by `Eq` and `Neq`"),
+        ("Eq, value: x", "texts are compared by `Equals` and `NotEquals`"),
+    ):
+        with pytest.raises(InvalidSyntax) as caught:
+            read_policies(policy(f"{{subject: {{$.a: {{condition: {condition}}}}}}}"))
+        assert caught.value.problem.endswith(advice)
+    (allowed,) = read_policies(policy("{subject: {$.a: {condition: IsIn, values: [true]}}}"))
+    assert allowed.condition == And((In(Path("subject", ("a",)), (True,)),))
+
+
+def test_every_mistake_is_found_at_once():
+    text = """
+- uid: a
+  efect: allow
+  targets: {resouce_id: /x}
+  rules: {}
+- uid: b
+  effect: maybe
+  targets: {}
+  rules: {}
+- uid: c
+  effect: allow
+  targets: {}
+  rules:
+    subject:
+      $.a: {condition: Eqals, value: x}
+      $.b: {condition: Equals, value: 1}
+    context: {a..b: {condition: Exists}}
+"""
+    with pytest.raises(InvalidSyntax) as caught:
+        read_policies(text, "f")
+    assert [each.line for each in (caught.value, *caught.value.others)] == [3, 4, 7, 15, 16, 17]
 
 
 def test_conditions_nested_without_end_are_refused():

@@ -8,8 +8,8 @@ import contextlib
 import pytest
 
 from bus import Connection, NatsServer, NotConnected
-from bus.credentials import Credentials
-from bus.security import ServiceKeys
+from bus.identity.credentials import Credentials
+from bus.server.server_config import ServiceKeys
 from tests.secured import PDP, Secured
 
 ASK = "af.ask.any.default.alice.=.x.read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import pytest_asyncio
 
-from bus.security import Limits
+from bus.server.server_config import Limits
 from pdp.access import AccessRules, AccessService
 from pdp.access.census import Share
 from tests.secured import Secured, secured

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from authz import Identity
-from bus.system import Connected
+from bus.server.system_account import Connected
 from pdp.access.census import Census, Share
 from pdp.access.control import write_label
 

@@ -25,9 +25,10 @@ from authz.spki import (
     parse_authority,
 )
 from authz.spki.validity import Recheck
-from bus.callout import Arrival
-from bus.certificates import Lifetime, Subject, certify
-from bus.credentials import Presented, connection_key
+from bus.identity.certificates import Lifetime, Subject, certify
+from bus.identity.credentials import Presented, connection_key
+from bus.server.auth_callout import Arrival
+from bus.wire.subjects import ANSWERS
 from pdp.access import AccessControl, AccessRules, NotAdmitted
 from pdp.access.control import read_label, write_label
 
@@ -143,7 +144,7 @@ class TestChains:
         narrow = capability(DOMAIN, SERVICE, "network: shop\naction: connect", delegate=True)
         wide = capability(SERVICE, CLIENT, "network: *\naction: *")
         admitted = control((narrow,)).admit(arrival(wide), NOW)
-        assert not [each for each in admitted.permissions.publish if "$KV" in each or ".ask.*.*" in each]
+        assert not [each for each in admitted.permissions.publish if "_R_" in each or ".ask.*.*" in each]
         other = capability(SERVICE, CLIENT, "network: bank\naction: connect")
         assert "grants nothing that its issuer" in refusal(other, by=control((narrow,)))
 
@@ -233,9 +234,9 @@ class TestHowLong:
     def test_until_the_hour_at_which_it_may_do_more(self):
         more = capability(SERVICE, CLIENT, f"{CONNECT}\nobject: *\naction: decide\nwhen: 08:03-09:00")
         admitted = control().admit(arrival(more), NOW)
-        assert not admitted.permissions.responds
+        assert ANSWERS not in admitted.permissions.publish
         assert admitted.until == NOW + 180
-        assert control().admit(arrival(more), NOW + 180).permissions.responds
+        assert ANSWERS in control().admit(arrival(more), NOW + 180).permissions.publish
 
 
 def test_connecting_uses_up_a_rate():

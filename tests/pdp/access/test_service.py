@@ -12,8 +12,9 @@ import pytest
 from authz import Identity
 from authz.spki import Capability, encode_chain, parse_authority
 from bus import Connection, NotConnected
-from bus.credentials import Credentials
-from bus.credentials_store import client_context
+from bus.identity.credentials import Credentials
+from bus.identity.credentials_store import client_context
+from bus.wire.subjects import RELEASES, written
 from tests.pdp.access.attempts import ASK, may_publish, may_subscribe, refused
 from tests.secured import PEP, Secured
 
@@ -77,7 +78,7 @@ class TestChains:
         ]
         async with world.connect(Credentials(holder, encode_chain(chain), world.tls(holder))) as bus:
             assert await may_publish(bus, ASK)
-            assert not await may_publish(bus, "$KV.authfabric-releases.default")
+            assert not await may_publish(bus, written(RELEASES, "default"))
             assert not await may_subscribe(bus, "af.ask.any.default.>")
         chain.append(Capability(holder.public, next_.public, False, wide).sign(holder))
         await refused(world, Credentials(next_, encode_chain(chain), world.tls(next_)))

@@ -9,28 +9,34 @@ import json
 import pytest
 from nats.js.errors import APIError, NotFoundError
 
-from authz import Reason
-from bus import Connection, NotConnected, ReplyTimeout
-from bus.permissions import RESPONSES
-from bus.record_store import RecordStore, writer
-from bus.scopes import Scope
-from bus.state_store import StateStore
-from bus.store import ReleaseStore, read_entry
-from bus.subjects import (
+from authz import Identity, Reason
+from bus import Connection, NotConnected
+from bus.feeds.revocations import publish_notice
+from bus.server.system_account import Connected
+from bus.stores.record_store import RecordStore, writer
+from bus.stores.release_store import ReleaseStore, read_entry
+from bus.stores.state_store import StateStore
+from bus.wire.scopes import Scope
+from bus.wire.subjects import (
     AUDIT,
     AUDIT_HEADS,
     CONTENT,
     CONTEXT,
     KEYS,
     RELEASES,
+    REVOCATIONS,
     ROLES,
     TYPES,
+    answers,
     attributes,
     attributes_changed,
     inbox,
+    kept,
+    place,
+    revoke,
+    written,
 )
-from bus.system import Connected
-from pdp.service import Replica
+from pdp.replica.service import Replica
 from pep import UNVERIFIED, Enforcer
 from tests.deciders import Readers
 from tests.pdp.access.attempts import ASK, answering, may_publish, may_subscribe, refused
@@ -55,6 +61,7 @@ class TestSubjects:
             "$SYS.>",
             "$JS.>",
             "$KV.>",
+            "_R_.>",
             "af.audit.default.x",
             "af.policy.other.members",
         ],
@@ -77,6 +84,8 @@ class TestSubjects:
             "$SYS.REQ.SERVER.PING.CONNZ",
             "$SYS.REQ.USER.AUTH",
             "_INBOX.x",
+            "_INBOX.x.y.z",
+            "_R_.kv.authfabric-releases.default",
         ],
     )
     async def test_who_asks_may_not_speak_elsewhere(self, world, subject):
@@ -84,23 +93,38 @@ class TestSubjects:
             assert not await may_publish(pep, subject)
 
     async def test_nobody_may_write_into_anothers_inbox(self, world):
+        """Servers answer there. Those who decide answer elsewhere, and cannot guess where others are answered."""
         victim, attacker = world.credentials(PEP), world.connect(PDP)
-        async with world.connect(victim), attacker:
-            assert not await may_publish(attacker, f"{inbox(victim.identity.public)}.1.1")
-            assert not await may_subscribe(attacker, f"{inbox(victim.identity.public)}.>")
+        private, answered = inbox(victim.identity.public), answers(place(victim.identity.public))
+        async with world.connect(victim) as asker, attacker:
+            assert not await may_publish(attacker, f"{private}.1.1")
+            for mine in (private, answered):
+                assert not await may_subscribe(attacker, f"{mine}.>")
+            told = {asker.expect(lambda *_: None) for _ in range(64)}
+            words = {reply.removeprefix(f"{answered}.").partition(".")[2] for reply in told}
+            assert (len(words), {len(word) for word in words}) == (64, {16})
 
-    async def test_a_replica_may_answer_those_who_asked_it_and_nobody_twice_over(self, world):
+    async def test_a_replica_answers_questions_and_speaks_nowhere_else_by_asking_itself(self, world):
+        """Whoever asks names the subject to be answered on: may the one who is asked then publish there?"""
+        victim = world.credentials(PEP)
+        elsewhere = [
+            "$JS.API.STREAM.CREATE.mine",
+            "$JS.API.STREAM.DELETE.KV_authfabric-revocations",
+            "af.released.default",
+            revoke(place(victim.identity.public)),
+            written(RELEASES, "default"),
+            f"{inbox(victim.identity.public)}.1.1",
+        ]
         async with answering(world) as pdp, world.connect(PEP) as pep:
-            replies: list[str] = []
-            await pdp.listen("af.ask.all.default.>", lambda s, reply, data, h: replies.append(reply))
-            await pdp.flush()
             assert await pep.ask(ASK, b"hello", 5.0) == b"hello"
-            with pytest.raises(ReplyTimeout):
-                await pep.ask(ASK.replace("any", "all"), b"hello", 0.2)
-            for _ in range(RESPONSES):
-                assert await may_publish(pdp, replies[0])
-            assert not await may_publish(pdp, replies[0])
-            assert not await may_publish(pdp, f"{replies[0]}0")
+            heard: list[str] = []
+            await pdp.listen("af.ask.all.default.>", lambda s, reply, data, h: heard.append(reply))
+            for reply in elsewhere:
+                pdp.send(ASK.replace("any", "all"), b"", reply)
+            await pdp.flush()
+            await eventually(lambda: len(heard) >= len(elsewhere) - 1)
+            assert written(RELEASES, "default") not in heard  # such a question is not even passed on
+            assert not [each for each in elsewhere if await may_publish(pdp, each)]
 
     async def test_a_replica_hears_only_what_it_may_decide(self, world):
         """The server lets a wildcard pass where a single star was allowed: what is heard by it must still be right."""
@@ -236,7 +260,7 @@ class TestStreams:
                 f"af.recorded.{ROLES}.bank.x",
             ):
                 assert not await may_subscribe(shop, heard)
-            changed, record = attributes_changed("bank", "hr"), f"$KV.{ROLES}.bank.session"
+            changed, record = attributes_changed("bank", "hr"), written(ROLES, "bank.session")
             for said in (attributes("bank", "hr"), changed, record, f"$JS.API.STREAM.PURGE.KV_{ROLES}"):
                 assert not await may_publish(shop, said)
 
@@ -247,15 +271,33 @@ class TestStreams:
     async def test_who_writes_its_own_entries_purges_nobody_elses_by_a_header(
         self, world, access, right, bucket, own, others
     ):
-        store = f"$KV.{bucket}."
-        kept = await access.member.jetstream().publish(f"{store}{others}", b"theirs")
+        theirs = await access.member.jetstream().publish(written(bucket, others), b"theirs")
         async with world.connect(f"network: shop\naction: connect|{right}") as shop:
-            purge = shop.jetstream().publish(f"{store}{own}", b"mine", headers={"Nats-Rollup": "all"})
+            purge = shop.jetstream().publish(written(bucket, own), b"mine", headers={"Nats-Rollup": "all"})
             with pytest.raises(APIError, match="rollup"):
                 await purge
         found = await read_entry(access.member, bucket, others)
         assert found is not None
-        assert (found.revision, found.data) == (kept.seq, b"theirs")
+        assert (found.revision, found.data) == (theirs.seq, b"theirs")
+
+    async def test_nobody_writes_to_a_store_by_naming_it_as_the_place_for_answers(self, tmp_path):
+        """Servers answer wherever they are told. A member has them overwrite a revocation: is it still there?"""
+        async with secured(tmp_path) as (world, access), world.connect(PEP) as thief:
+            certificate = world.grant(Identity.generate(), PEP)
+            await publish_notice(access.member, world.revocation(certificate))
+            (record,) = await RecordStore(access.member, REVOCATIONS).since(0)
+            answered = list[str]()
+            for subject in (kept(REVOCATIONS, record.name), written(REVOCATIONS, record.name)):
+                await access.member.listen(subject, lambda subject, *_: answered.append(subject))
+            await access.member.flush()
+            for place_ in (written(REVOCATIONS, record.name), kept(REVOCATIONS, record.name)):
+                for asked in ("$JS.API.INFO", "$SYS.REQ.USER.INFO", f"$JS.API.STREAM.INFO.KV_{REVOCATIONS}"):
+                    thief.send(asked, b"", place_)
+            await thief.flush()
+            await eventually(lambda: len(answered) >= 3)
+            assert answered == 3 * [kept(REVOCATIONS, record.name)]  # where nothing is written
+            await access.member.flush()
+            assert await RecordStore(access.member, REVOCATIONS).since(0) == [record]
 
     async def test_what_is_kept_is_there_before_anybody_comes(self, world, access):
         async with world.connect("network: *\naction: *") as member:

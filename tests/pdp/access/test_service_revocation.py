@@ -12,17 +12,20 @@ import msgspec
 import pytest
 
 from authz import Identity
-from authz.spki import Capability, Certificate, Notice, encode_chain, parse_authority
+from authz.spki import Capability, Certificate, Notice, Validity, encode_chain, parse_authority
+from authz.spki.capability import encode
+from authz.spki.revocation import Revoked
 from bus import Connection, NatsServer, cluster
-from bus.access import AccessRefused, ask_capability, ask_revocation
-from bus.credentials import Credentials
 from bus.errors import NoResponders
-from bus.record_store import Record, RecordStore
-from bus.revocations import publish_notice
-from bus.security import ServiceKeys
-from bus.server import free_ports
-from bus.subjects import REVOCATIONS, place, revoke
+from bus.feeds.revocations import publish_notice
+from bus.identity.credentials import Credentials
+from bus.nats.access_client import AccessRefused, ask_capability, ask_revocation
+from bus.server.nats_server import free_ports
+from bus.server.server_config import ServiceKeys
+from bus.stores.record_store import Record, RecordStore
+from bus.wire.subjects import REVOCATIONS, place, revoke
 from pdp.access import AccessRules, AccessService
+from pdp.access.control import mark
 from pdp.access.domain import Issuer
 from pdp.access.entitlement import Enrolment
 from pdp.access.issuing_service import IssuingService
@@ -47,6 +50,18 @@ class TestRevocation:
             await eventually(lambda: not bus.ready)
             assert other.ready
             await refused(world, credentials)
+
+    async def test_each_is_disconnected_and_logged_once_however_many_follow(self, world, caplog):
+        held = [world.credentials(PEP) for _ in range(4)]
+        boss = world.credentials("resource: *\naction: *", delegate=True)
+        async with contextlib.AsyncExitStack() as stack:
+            owner = await stack.enter_async_context(world.connect(boss))
+            members = [await stack.enter_async_context(world.connect(each)) for each in held]
+            for credentials, bus in zip(held, members, strict=True):
+                await ask_revocation(owner, Notice.of_key(world.service, credentials.identity.public, 1))
+                await eventually(lambda bus=bus: not bus.ready)
+        said = [record.args for record in caplog.records if "what it presented was revoked" in record.msg]
+        assert said == [(str(each.identity.public),) for each in held]
 
     async def test_whoever_is_refused_tries_less_often_and_not_at_all_once_closed(self, world, access):
         certificate = world.grant(holder := Identity.generate(), PEP)
@@ -200,6 +215,75 @@ class TestFloods:
             assert await may_publish(bus, revoke(place(bus.credentials.identity.public)))
 
 
+class TestExpiry:
+    async def test_a_clock_that_is_ahead_for_a_while_undoes_no_revocation(self, tmp_path):
+        """Neither in the store, for all who start later, nor in the memory of the replica whose clock it is."""
+        clock = {"ahead": 0.0}
+        async with secured(tmp_path) as (world, access):
+            certificate = world.grant(holder := Identity.generate(), PEP)
+            credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+            async with world.access(clock=lambda: time() + clock["ahead"]) as wrong:
+                await access.__aexit__(None, None, None)
+                clock["ahead"] = 10 * 86_400.0
+                await publish_notice(wrong.member, world.revocation(certificate))
+                await wrong.revocations()
+                wrong.control.forget(wrong._clock())
+                await wrong._notices.sweep()
+                clock["ahead"] = 0.0
+                await refused(world, credentials)
+                async with world.access():
+                    await wrong.__aexit__(None, None, None)
+                    await refused(world, credentials)
+
+    async def test_notices_of_what_has_long_expired_are_dropped_and_others_stay(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("authz.spki.revocation.KEPT", 0)
+        async with secured(tmp_path, rules=AccessRules(notices=2)) as (world, access):
+            giver = Identity.generate()
+            held = world.grant(giver, PEP, delegate=True)
+
+            def given(end: float | None) -> Certificate:
+                validity = Validity(0, None if end is None else int(end))
+                to = Identity.generate().public
+                return Capability(giver.public, to, False, parse_authority(PEP), validity).sign(giver)
+
+            long_ago, just_now, live = given(time() - 2 * 86_400), given(time() - 60), given(time() + 3600)
+            kept = [Notice.event(giver, each, 1) for each in (just_now, live)]
+            bad = Credentials(giver, encode_chain([held]), world.tls(giver))
+            async with world.connect(bad) as bus:
+                await ask_revocation(bus, Notice.event(giver, long_ago, 1))
+                await ask_revocation(bus, kept[0])
+                with pytest.raises(AccessRefused, match="no room"):
+                    await ask_revocation(bus, kept[1])
+                async with world.access() as second:
+                    await access.__aexit__(None, None, None)
+                    await second._notices.sweep()
+                    later = monotonic() + 86_400.0
+                    monkeypatch.setattr("pdp.access.notice_store.monotonic", lambda: later)
+                    await second._notices.sweep()
+                    second.control.forget(time())
+                    stored = [record.data for record in await notices(second) if record.data]
+                    assert stored == [encode(kept[0])]
+                    known = second.control.verifier.revocations
+                    assert not known.revoked
+                    assert not second.control._revoked
+                    await publish_notice(second.member, kept[1])
+                    await second.revocations()
+                    assert known.revoker([live.id], [giver.public]) == giver.public
+
+    async def test_a_revocation_lasts_as_long_as_the_longest_word_about_it(self, tmp_path):
+        world = Secured(tmp_path)
+        control, certificate = world.control(), world.grant(Identity.generate(), PEP, seconds=1000)
+        of_key = Revoked.of_key(certificate.unverified().subject)
+        marks = [mark(of_key.id, world.service.public)]
+        for notice in (
+            Notice(world.service.public, 1, (of_key,)),
+            Notice(world.service.public, 2, (Revoked(of_key.id, int(time()) + 10),)),
+        ):
+            control.accept(notice._sign(world.service), time())
+        control.forget(time() + 100)
+        assert control.revoked(marks)
+
+
 class TestReplicas:
     async def test_another_one_decides_when_one_has_died_and_knows_what_was_revoked(self, tmp_path):
         async with secured(tmp_path) as (world, first):
@@ -232,7 +316,7 @@ class TestReplicas:
     async def test_one_that_cannot_read_revocations_renews_nobody_and_lets_nobody_new_in(
         self, tmp_path, monkeypatch
     ):
-        monkeypatch.setattr("bus.revocations.LOOK_SECONDS", 0.2)
+        monkeypatch.setattr("bus.feeds.revocations.LOOK_SECONDS", 0.2)
         world = Secured(tmp_path)
         secured_server = partial(NatsServer, extra=world.security.configuration())
         async with contextlib.AsyncExitStack() as stack:
@@ -269,22 +353,26 @@ class TestClusters:
         own = Credentials(keys.member, tls=world.tls(keys.member))
         async with cluster(3, jetstream=True, security=world.security, credentials=own) as servers:
             world.url = servers[0].url
-            certificate = world.grant(holder := Identity.generate(), PEP)
-            credentials = Credentials(holder, encode_chain([certificate]), world.tls(holder))
+            credentials = world.credentials(PEP, holder := Identity.generate())
             async with (
                 world.access() as access,
+                Connection(servers[0].url, credentials=credentials) as here,
                 Connection(servers[1].url, credentials=credentials) as elsewhere,
+                Connection(servers[2].url, credentials=credentials) as at_the_third,
                 Connection(servers[2].url, credentials=world.credentials(PDP)) as pdp,
             ):
                 await pdp.listen("af.ask.any.default.>", lambda s, reply, data, h: pdp.send(reply, data))
                 await pdp.flush()
-                await eventually(lambda: access.census.count(str(holder.public)) == 1)
+                await eventually(lambda: access.census.count(str(holder.public)) == 3)
                 # What is wanted at one server is known at another a moment later.
                 answer = await once_it_works(lambda: elsewhere.ask(ASK, b"across", 5.0), NoResponders)
                 assert answer == b"across"
                 async with Connection(servers[2].url, credentials=own) as boss:
-                    await ask_revocation(boss, world.revocation(certificate))
-                await eventually(lambda: not elsewhere.ready)
+                    await ask_revocation(boss, Notice.of_key(world.service, holder.public, int(time())))
+                for bus in (here, elsewhere, at_the_third):
+                    await eventually(lambda bus=bus: not bus.ready)
+                await eventually(lambda: access.census.count(str(holder.public)) == 0)
+                assert pdp.ready
 
     async def test_a_server_without_a_certificate_of_the_domain_cannot_join(self, tmp_path):
         """It knows the secret, and believes us; do we believe it?"""

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Entity, Request
+from authz.decision import Effect
 from authz.predicate import compile_predicate
 from pdp.oasis import Domains, RoleSource, parse
 from pdp.oasis.actions import about, is_meant
 from pdp.oasis.difference import reach
-from pdp.source import Effect
 
 RULES = """
 role clerk, guest

@@ -8,7 +8,7 @@ from hypothesis import given
 from authz import Identity
 from authz.errors import InvalidSyntax
 from authz.predicate import Order, Path
-from pdp.oasis.parser import parse
+from pdp.oasis.parser import MANY_LINES, parse
 from pdp.oasis.syntax import (
     Activation,
     Appointed,
@@ -142,3 +142,55 @@ def test_an_error_says_where_and_what_would_be_right(text, line, column, problem
 def test_unequal_is_no_negation_since_it_is_false_of_what_is_missing():
     (rule,) = parse("a(x), [x != subject.id and context.mode != 3] |- b(x)").statements
     assert isinstance(rule, Activation)
+
+
+def many(text: str) -> str:
+    """The text with so many lines after it that it is read line by line."""
+    return text + "\n" + "\n".join(f"role other{n}(d)  # the {n}th" for n in range(MANY_LINES))
+
+
+@given(some.rule_sets, some.rule_sets)
+def test_a_text_of_many_lines_is_read_as_one_of_few(one, other):
+    for rules in (one, other):  # the second time many shapes are known
+        text = "\n\n".join(f"  {line} # said" for line in unparse(rules).split("\n"))
+        few, read = parse(text), parse(many(text))
+        assert read.statements[: len(few.statements)] == few.statements == rules.statements
+        assert [each.place for each in read.statements[: len(few.statements)]] == [
+            each.place for each in few.statements
+        ]
+        assert (read.domain, read.parent) == (few.domain, few.parent)
+
+
+ODD = [
+    "a(d)\n|- b(d)",
+    "role a,\n b",
+    'a |- capability(subscribe, "t")\nwhere [event.x == 1]',
+    'a |- capability(subscribe, "t")\nattributes x, y',
+    "domain a\nunder b\nrole c",
+    "role a role b\na > b",
+    "open role a\topen role b",
+    'a, [subject.x == "# no comment"] |- b # but this is one',
+    "a |- b\n(d)",
+    "trust " + KEY + " for a,\nb",
+    "not(d) |- role(d)",
+    "[subject.x == 1 android] |- b",
+    "a |- b\ndomain late",
+    "a(d, 1.5) |- b(d)",
+    'a |- privilege("x", "{")',
+    "a |- attributes\nattributes, b |- c",
+    "a |- b\n* |- c",
+    "\x0brole x",
+    "role \x03(d)",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_what_is_odd_means_the_same_among_many_lines_and_is_wrong_at_the_same_place(text):
+    def outcome(given_: str) -> tuple[object, ...]:
+        try:
+            return parse(given_).statements
+        except InvalidSyntax as error:
+            return str(error), error.line, error.column
+
+    alone = outcome(text)
+    assert outcome(many(text))[: len(alone)] == alone

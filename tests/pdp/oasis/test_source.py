@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz import Basis, Entity, Request
+from authz.decision import Effect
 from authz.predicate import compile_predicate
-from pdp.engine import Engine
+from pdp.engine.engine import Engine
+from pdp.engine.source import PolicySource, Verdict
 from pdp.oasis import Domains, Instance, RoleSource, Rulebook, parse
 from pdp.oasis.constraint import Case, compile_constraint
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.terms import match
-from pdp.source import Effect, PolicySource, Verdict
 
 HOSPITAL = """
 role clerk, manager, director, doctor(d), treating(d, p), chief(w)

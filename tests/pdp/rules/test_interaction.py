@@ -9,12 +9,12 @@ from authz.change import Touched
 from authz.errors import InvalidSyntax
 from authz.predicate import And, comparisons, compile_predicate
 from authz.rules import parse_rules
-from bus.messages import SearchQuery
-from pdp.bundle import Bundle, File
-from pdp.difference import Difference, obliging
-from pdp.point import PolicyPoint
-from pdp.policy_set import InvalidPolicies, PolicySet
-from pdp.shadow import Judge
+from bus.wire.messages import SearchQuery
+from pdp.bundle.bundle import Bundle, File
+from pdp.bundle.policy_set import InvalidPolicies, PolicySet
+from pdp.lint.difference import Difference, obliging
+from pdp.replica.policy_point import PolicyPoint
+from pdp.replica.shadow import Judge
 
 FIGURE_2 = """
 ALLOW REPLAY OF prescribe WHERE sub.prescriber_id <> NULL AND credentials(user, auditor)

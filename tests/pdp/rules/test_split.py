@@ -22,7 +22,7 @@ from authz.predicate import (
 )
 from authz.predicate.filter import opening
 from authz.rules import Allow, Asking, Restrict, Rule, parse_rules
-from pdp.policy_set import PolicySet
+from pdp.bundle.policy_set import PolicySet
 from pdp.rules import Interaction, RuleFile
 from pdp.rules.split import is_judged, split
 

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch):
-    monkeypatch.setattr("pubsub_core.replay_service.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.replay.service.SETTLE_SECONDS", 0.0)

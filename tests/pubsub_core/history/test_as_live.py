@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pubsub_core.history.keeping import Search
+from pubsub_core.history.retention import Search
 from pubsub_core.history.setting import HistorySetting, KeepRule
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
-from authfabric.stage import Ground, stage
-from pubsub_core.event_type import EventType
-from pubsub_core.type_signature import SignedType
+from authfabric.scenarios.testbed import ServerMode, stage
+from pubsub_core.types.event_type import EventType
+from pubsub_core.types.signature import SignedType
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.waiting import eventually
 
@@ -24,7 +24,7 @@ async def read(subscriber, found: list[int]) -> None:
 
 
 async def test_past_and_future_are_the_whole_exactly_once_although_both_brokers_are_killed(url, tmp_path):
-    async with stage(["bench"], Ground.OPEN) as (domain,):
+    async with stage(["bench"], ServerMode.OPEN) as (domain,):
         kind = EventType.new("bench.Sighting", domain.key.public, [("number", "integer")], uuid4)
         await domain.publish_types(SignedType.sign(kind, domain.key))
         await domain.release(OPEN, force="what crashes do is the question")

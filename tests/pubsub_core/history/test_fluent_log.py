@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubsub_core.history.fluent_log import needed_since, superfluous
-from pubsub_core.history.keeping import Keeping
+from pubsub_core.history.retention import Keeping
 from pubsub_core.rules.fluents import KEPT_SECONDS, Fluent, Fluents
 from pubsub_core.rules.observer import Mark
 

@@ -8,13 +8,12 @@ from math import inf, nan
 import msgspec
 import pytest
 
-from pubsub_core.event import Event, encode
-from pubsub_core.known_store import KnownBrokers
-from pubsub_core.past import PageFound, PageWanted
-from pubsub_core.past_service import Pages
-from pubsub_core.playback import Playback
-from pubsub_core.proof import WINDOW
-from pubsub_core.replay_service import Replays
+from pubsub_core.delivery.replay_stream import Playback
+from pubsub_core.events.batch_signature import WINDOW
+from pubsub_core.events.event import Event, encode
+from pubsub_core.history.page_messages import PageFound, PageWanted
+from pubsub_core.replay.page_service import Pages
+from pubsub_core.replay.service import Replays
 from tests.pubsub_core.pair import KIND, Pair
 from tests.waiting import PATIENCE
 
@@ -39,7 +38,7 @@ async def test_a_time_that_cannot_be_is_not_taken_from_another_broker(monkeypatc
 
 async def test_nobody_is_sent_the_past_before_this_broker_has_made_itself_known_to_others():
     pair = Pair()
-    replays = Replays(pair.home, Pages(pair.home), None, KnownBrokers(None))
+    replays = Replays(pair.home, Pages(pair.home), None)
     playback = Playback("pub", 1, KIND.id, "", refused="it is over as soon as it begins")
     playing = asyncio.create_task(replays._play(pair.session, playback))
     for _ in range(10):

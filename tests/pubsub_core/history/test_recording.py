@@ -7,17 +7,17 @@ import asyncio
 import pytest
 from sqlalchemy import create_engine, text
 
-from pubsub_core.catalogue import Catalogue
 from pubsub_core.errors import NotKept
-from pubsub_core.event import Event, encode
-from pubsub_core.event_type import AttributeType
-from pubsub_core.history.keeping import Search
+from pubsub_core.events.event import Event, encode
+from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.reading import Reading
 from pubsub_core.history.recorder_service import _Job, recording
+from pubsub_core.history.retention import Search
 from pubsub_core.history.setting import HistorySetting, KeepRule
 from pubsub_core.history.store import HistoryStore
-from pubsub_core.history.vault import Vault
-from pubsub_core.type_edit import Retyped, apply, find
+from pubsub_core.types.edit import Retyped, apply, find
+from pubsub_core.types.event_type import AttributeType
+from pubsub_core.types.registry import Catalogue
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.pubsub_core.kinds import catalogue_of, sighting
@@ -34,7 +34,7 @@ def setting(url: str, *rules: KeepRule) -> HistorySetting:
 
 
 def kept(url: str, type_: str) -> list[Event]:
-    with HistoryStore(url, Vault(SECRET)) as store:
+    with HistoryStore(url, EventCipher(SECRET)) as store:
         return store.read(Reading(type_), limit=10_000).events
 
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import create_engine, text
 
-from pubsub_core.client import CallRefused
+from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import Refused, ReplayIncomplete
-from pubsub_core.history.keeping import Search
+from pubsub_core.history.retention import Search
 from pubsub_core.history.setting import HistorySetting, KeepRule
-from pubsub_core.replay_service import Replays
+from pubsub_core.replay.service import Replays
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.waiting import eventually
@@ -240,7 +240,7 @@ async def test_the_past_ends_where_it_was_asked_for(url, place):
 
 
 async def test_more_than_can_wait_is_read_from_the_history_instead(url, place, monkeypatch):
-    monkeypatch.setattr("pubsub_core.playback.MOST_WAITING", 20)
+    monkeypatch.setattr("pubsub_core.delivery.replay_stream.MOST_WAITING", 20)
     kind = await place.define("Prescribe", *ATTRIBUTES)
     await place.broker("met", history=setting(url))
     async with place.connected("n1", "met") as one, place.connected("auditor", "met") as auditor:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from authz import Identity
-from pubsub_core import event as event_module
-from pubsub_core import past_service, replay_limits, replay_service
-from pubsub_core.client import CallRefused
+from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import InvalidEvent, ReplayIncomplete
+from pubsub_core.events import event as event_module
+from pubsub_core.replay import limits as replay_limits
+from pubsub_core.replay import page_service as past_service
+from pubsub_core.replay import service as replay_service
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import EMERGENCY, READING, SLOW, publish, release, setting
 from tests.pubsub_core.town import cut
@@ -76,7 +78,7 @@ async def test_only_so_many_subscriptions_of_a_client_begin_in_the_past_and_a_lo
 async def test_rules_send_only_so_much_at_a_time_and_what_cannot_wait_is_told_to_be_missing(
     home, monkeypatch
 ):
-    monkeypatch.setattr("pubsub_core.rule_sending.MOST_OWED", MOST + 1)
+    monkeypatch.setattr("pubsub_core.replay.rule_replays.MOST_OWED", MOST + 1)
     place, service, reading = home
     emergency = await place.define("Emergency", *EMERGENCY)
     await eventually(lambda: any(each.definition.id == emergency.id for each in service.catalogue))
@@ -86,8 +88,8 @@ async def test_rules_send_only_so_much_at_a_time_and_what_cannot_wait_is_told_to
     for _ in range(MOST):
         await ann.replay(reading.name)
     subscriber = await ann.subscriber(reading.name)
-    send, due = service.broker.on_due, []
-    service.broker.on_due = due.append
+    send, due = service.broker.rule_replays.begin, []
+    service.broker.rule_replays.begin = due.append
     await publish(ann, emergency, {"patient": "p"})
     for number in range(MOST + 2):
         send(replace(due[0], cause=bytes([number])))
@@ -160,14 +162,14 @@ async def test_what_a_broker_may_have_lost_is_read_again_when_the_past_that_is_u
     subscriber = await ann.subscriber(reading.name, from_=0.0)
     session, replays = service.broker.sessions[ann.session], service._replays
     asked = session.subscriptions[subscriber.number]
-    replays._lost[asked, "elsewhere"] = 5.0
+    replays._lost[asked] = 5.0
     replays.tick()
-    assert list(replays._lost) == [(asked, "elsewhere")]
+    assert list(replays._lost) == [asked]
     replays.stop(session, subscriber.number)
     replays.tick()
     assert not replays._lost
     (again,) = session.playbacks.values()
-    assert (again.source, again.query.start) == ("elsewhere", 5.0)
+    assert again.query.start == 5.0
 
 
 async def test_an_event_that_cannot_be_read_ends_what_comes_from_its_broker_and_is_told(

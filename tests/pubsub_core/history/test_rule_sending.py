@@ -8,14 +8,14 @@ import pytest
 
 from authz import Identity
 from authz.predicate import TRUE
-from pubsub_core.event import Event
+from pubsub_core.client.replay_progress import RuleReplays
+from pubsub_core.delivery.replay_stream import Query
+from pubsub_core.delivery.replay_triggers import Due
+from pubsub_core.delivery.subscription_table import Subscription
+from pubsub_core.events.event import Event
 from pubsub_core.history.fluent_log import superfluous
 from pubsub_core.messages import Sent
-from pubsub_core.playback import Query
-from pubsub_core.progress import RuleReplays
-from pubsub_core.switchboard import Subscription
-from pubsub_core.ticket import LASTS_SECONDS, Tickets
-from pubsub_core.triggers import Due
+from pubsub_core.replay.ticket import LASTS_SECONDS, Tickets
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import (
     EMERGENCY,
@@ -25,6 +25,7 @@ from tests.pubsub_core.history.test_rules import (
     release,
     setting,
 )
+from tests.pubsub_core.town import next_event
 from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place"]
@@ -39,7 +40,7 @@ COUNT = 6_000
 
 
 async def read(subscriber, count: int) -> list[tuple[object, object]]:
-    events = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(count)]
+    events = [await next_event(subscriber) for _ in range(count)]
     assert all(each.replayed for each in events)
     return [(each["patient"], each["pulse"]) for each in events]
 
@@ -62,7 +63,7 @@ async def start(place, alarm, client):
     sensor, reading, emergency = alarm
     subscriber = await client.subscriber(reading.name)
     home = place.services[0].broker
-    await eventually(lambda: any(emergency.id in each.served for each in home.peers.values()))
+    await eventually(lambda: any(emergency.id in each.wants for each in home.peers.values()))
     await publish(sensor, emergency, {"patient": "p1"})
     return subscriber
 
@@ -119,7 +120,7 @@ async def untold(place, alarm, tmp_path):
         subscriber = await client.subscriber(alarm[1].name)
         ward.broker.flush = lambda session: None
         home = place.services[0].broker
-        await eventually(lambda: any(alarm[2].id in each.served for each in home.peers.values()))
+        await eventually(lambda: any(alarm[2].id in each.wants for each in home.peers.values()))
         await publish(alarm[0], alarm[2], {"patient": "p1"})
         owing = ward._replays.rules.owing
         await eventually(lambda: len(tuple(owing)) == 2)
@@ -143,9 +144,9 @@ async def test_what_a_rule_has_yet_to_send_outlasts_a_broker_with_a_history_for_
     (debt, _), *_ = recorder.fluents.debts()
     session = next(each for each in ward.broker.sessions.values() if str(each.key) == debt.holder)
     (asked,) = session.subscriptions.values()
-    ward.broker.on_due(Due(debt.rule, asked, Query(), TRUE, None, debt.cause))
+    ward.broker.rule_replays.begin(Due(debt.rule, asked, Query(), TRUE, None, debt.cause))
     assert not session.playbacks, "the trigger has come again"
-    ward.broker.on_due(Due(debt.rule, asked, Query(), TRUE, None, b"another"))
+    ward.broker.rule_replays.begin(Due(debt.rule, asked, Query(), TRUE, None, b"another"))
     assert session.playbacks
 
 

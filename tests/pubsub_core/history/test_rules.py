@@ -9,14 +9,14 @@ import pytest
 
 from authz.rules import Rate
 from bus.audit import AuditStore, read_record
-from pdp.bundle import Bundle, File
-from pubsub_core.client import CallRefused
+from pdp.bundle.bundle import Bundle, File
+from pubsub_core.client.client import CallRefused
+from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.fluent_log import FluentLog
 from pubsub_core.history.reading import Reading
 from pubsub_core.history.setting import HistorySetting, KeepRule
 from pubsub_core.history.store import HistoryStore
-from pubsub_core.history.vault import Vault
-from pubsub_core.pace import Pace
+from pubsub_core.replay.rate_limit import Pace
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.pubsub_core.town import Town, rule, take
@@ -200,7 +200,7 @@ async def test_what_an_event_does_to_fluents_is_kept_before_it_counts_as_taken(u
     assert not publishing.done()
     gate.set()
     await publishing
-    with HistoryStore(url, Vault(b"h" * 32)) as store:
+    with HistoryStore(url, EventCipher(b"h" * 32)) as store:
         assert len(store.marks()) == 1
 
 
@@ -216,7 +216,7 @@ async def test_when_fluents_held_is_forgotten_with_the_events_of_that_time(url, 
     clerk = await place.client("clerk", "met")
     await publish(clerk, opened, {"prescriber": "n1"}, {"prescriber": "n2"})
     await publish(clerk, closed, {"prescriber": "n1"})
-    with HistoryStore(url, Vault(b"h" * 32)) as store:
+    with HistoryStore(url, EventCipher(b"h" * 32)) as store:
         await eventually(lambda: len(store.marks()) == 1)
         (holding,) = FluentLog(store.marks(), lambda mark: None).marks()
     assert (holding.arguments, holding.begins) == (("n2",), True)
@@ -240,7 +240,7 @@ async def test_an_emergency_sends_the_details_of_the_hours_before(url, place):
     dashboard = [await anext(subscriber) for _ in range(3)]
     assert all(each["pulse"] not in (60, 120, 70) and not each.replayed for each in dashboard)
     peers = place.services[0].broker.peers
-    await eventually(lambda: any(emergency.id in each.served for each in peers.values()))
+    await eventually(lambda: any(emergency.id in each.wants for each in peers.values()))
     await publish(sensor, emergency, {"patient": "p1"})
     details = [await asyncio.wait_for(anext(subscriber), PATIENCE) for _ in range(3)]
     assert [(each["patient"], each["pulse"], each.replayed) for each in details] == [

@@ -23,14 +23,14 @@ from authz.predicate import (
     compile_predicate,
 )
 from authz.predicate.compiler import EVENT
-from pubsub_core.event import Event, encode
-from pubsub_core.event_type import AttributeType
+from pubsub_core.events.event import Event, encode
+from pubsub_core.history.at_rest import START, EventCipher
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
-from pubsub_core.history.keeping import Keeping, Search
 from pubsub_core.history.position import ALWAYS, Position, Span
 from pubsub_core.history.reading import Reading
+from pubsub_core.history.retention import Keeping, Search
 from pubsub_core.history.store import HistoryStore
-from pubsub_core.history.vault import START, Vault
+from pubsub_core.types.event_type import AttributeType
 from tests.pubsub_core.history.databases import postgresql, url
 
 __all__ = ["postgresql", "url"]
@@ -45,7 +45,7 @@ KINDS = {
 }
 ALL_CLEAR = dict.fromkeys(KINDS, Search.CLEAR)
 ALL_BLIND = dict.fromkeys(KINDS, Search.BLIND)
-VAULT = Vault(b"k" * 32)
+VAULT = EventCipher(b"k" * 32)
 
 
 def event(number: int, **attributes: object) -> Event:
@@ -128,7 +128,7 @@ def test_the_database_finds_events_without_opening_them_and_no_others_are_read(u
         assert len(opened) == 10  # by drug and amount; who it was stands sealed
 
 
-class _Counting(Vault):
+class _Counting(EventCipher):
     def __init__(self, secret: bytes, opened: list[bytes]) -> None:
         super().__init__(secret)
         self._opened = opened
@@ -206,7 +206,7 @@ def test_another_key_is_refused_at_once_and_the_right_one_goes_on(url):
     with HistoryStore(url, VAULT):
         pass
     with pytest.raises(HistoryUnavailable, match="is sealed by another key"):
-        HistoryStore(url, Vault(b"x" * 32))
+        HistoryStore(url, EventCipher(b"x" * 32))
     with HistoryStore(url, VAULT) as history:
         keep(history)
         add(history, [event(1)])
@@ -223,11 +223,11 @@ def test_a_database_from_before_keys_were_checked_takes_only_the_key_that_opens_
         connection.execute(text("UPDATE history_about SET version = 2"))
     engine.dispose()
     with pytest.raises(HistoryUnavailable, match="is sealed by another key"):
-        HistoryStore(url, Vault(b"x" * 32))
+        HistoryStore(url, EventCipher(b"x" * 32))
     with HistoryStore(url, VAULT) as history:
         assert everything(history) == [event(1)]
     with pytest.raises(HistoryUnavailable, match="is sealed by another key"):
-        HistoryStore(url, Vault(b"x" * 32))
+        HistoryStore(url, EventCipher(b"x" * 32))
 
 
 def test_a_database_of_a_later_version_is_refused(url):
@@ -394,7 +394,7 @@ def test_two_zeros_are_one_value_for_whoever_searches(url):
     with HistoryStore(url, VAULT) as store:
         store.keep(Keeping(TYPE, KINDS, ALL_BLIND))
         store.append([(each, encode(each)) for each in events])
-    with HistoryStore(url, Vault(b"k" * 32)) as store:
+    with HistoryStore(url, EventCipher(b"k" * 32)) as store:
         assert store.read(Reading(TYPE, filter=Equal(path(DOSE), 0))).events == events
         assert store.read(Reading(TYPE, filter=Equal(path(DOSE), -0.0))).events == events
 

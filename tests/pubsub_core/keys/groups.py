@@ -3,11 +3,11 @@
 import random
 from collections import defaultdict
 
-from pubsub_core.keys import member as member_module
-from pubsub_core.keys import oft
-from pubsub_core.keys import tree as tree_module
-from pubsub_core.keys.member import Member
-from pubsub_core.keys.tree import Tree
+from pubsub_core.key_groups import member as member_module
+from pubsub_core.key_groups import oft
+from pubsub_core.key_groups import tree as tree_module
+from pubsub_core.key_groups.member import Member
+from pubsub_core.key_groups.tree import Tree
 
 
 class Group:

@@ -25,13 +25,13 @@ from authz.spki import (
     encode_chain,
 )
 from bus import Connection
-from pubsub_core.keys.appointment_store import Managers
-from pubsub_core.keys.key_group import Rules
-from pubsub_core.keys.keyed_type import KeyedType
-from pubsub_core.keys.manager import KeyOffice
-from pubsub_core.keys.manager_service import KeyManager
-from pubsub_core.keys.member_service import KeyClient
-from pubsub_core.keys.messages import Appointment, appointments
+from pubsub_core.key_groups.appointment_store import Managers
+from pubsub_core.key_groups.key_distribution import KeyDistribution
+from pubsub_core.key_groups.key_group import Rules
+from pubsub_core.key_groups.keyed_type import KeyedType
+from pubsub_core.key_groups.manager_service import KeyManager
+from pubsub_core.key_groups.member_service import KeyClient
+from pubsub_core.key_groups.messages import Appointment, appointments
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
 
@@ -75,9 +75,9 @@ def chain(subject, attributes=None, lasts: float = math.inf, began: float = 0.0,
 
 def office(
     type_id: str, rules: Rules = RULES, plan: Plan = PLAN, manager: Identity = MANAGER, since: float = 0.0
-) -> KeyOffice:
+) -> KeyDistribution:
     words = Appointment(type_id, str(manager.public), time.time() + 60, since)
-    return KeyOffice(manager, keyed(type_id), plan, verifier(), rules, appointments.sign(words, OWNER))
+    return KeyDistribution(manager, keyed(type_id), plan, verifier(), rules, appointments.sign(words, OWNER))
 
 
 @contextlib.asynccontextmanager

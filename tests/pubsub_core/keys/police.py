@@ -12,15 +12,15 @@ from uuid import uuid4
 from authz import Identity
 from authz.spki import Authority, Capability, Certificate, Grant, Kind, Resource, Right, encode_chain
 from bus import Connection, NatsServer
-from pubsub_core.broker_service import BrokerService
-from pubsub_core.catalogue import Catalogue
-from pubsub_core.event_type import EventType
+from pubsub_core.key_groups.key_distribution import KeyDistribution
+from pubsub_core.key_groups.keyed_type import KeyedType
+from pubsub_core.key_groups.manager_service import KeyManager
 from pubsub_core.keys import Plan
-from pubsub_core.keys.keyed_type import KeyedType
-from pubsub_core.keys.manager import KeyOffice
-from pubsub_core.keys.manager_service import KeyManager
-from pubsub_core.type_signature import SignedType
-from pubsub_core.type_store import TypeStore
+from pubsub_core.server.service import BrokerService
+from pubsub_core.server.type_store import TypeStore
+from pubsub_core.types.event_type import EventType
+from pubsub_core.types.registry import Catalogue
+from pubsub_core.types.signature import SignedType
 from tests.pubsub_core.town import Town
 
 NAME = "uk.gov.pito.Numberplate"
@@ -74,7 +74,7 @@ class Network:
     async def manage(self, plan: Plan) -> None:
         """Have the owner manage the keys by this plan, and no other."""
         await self._managing.aclose()
-        office = KeyOffice(self.pito, self.keyed, plan, self.keyed.verifier())
+        office = KeyDistribution(self.pito, self.keyed, plan, self.keyed.verifier())
         bus = await self._managing.enter_async_context(Connection(self.town.server.url))
         await self._managing.enter_async_context(KeyManager(bus, office, pulse=0.1).serving())
         await bus.flush()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from authz import PublicKey
 from authz.predicate import TRUE, Equal, Path
-from pubsub_core.event import Event
+from pubsub_core.events.event import Event
+from pubsub_core.events.event_cipher import EventCipher
+from pubsub_core.key_groups.key_group import GroupRecord, KeyGroup, MemberRecord, Rules
+from pubsub_core.key_groups.key_rotation import Tenure
 from pubsub_core.keys import CannotOpen, DataKey, KeyRing, Plan
-from pubsub_core.keys.key_group import GroupRecord, KeyGroup, MemberRecord, Rules
 from pubsub_core.keys.ring import mark
-from pubsub_core.keys.schedule import Tenure
-from pubsub_core.keys.vault import Vault
-from pubsub_core.messages import unpack_numbered
 from tests.pubsub_core.kinds import MET, PITO
 from tests.pubsub_core.pair import KIND, Pair
 
@@ -23,20 +23,20 @@ EVICTED, OTHER = str(PITO.public), str(MET.public)
 BEGAN = 1000.0
 
 
-def vault(*epochs: tuple[int, float]) -> Vault:
-    made = Vault(KeyRing())
+def vault(*epochs: tuple[int, float]) -> EventCipher:
+    made = EventCipher(KeyRing())
     made.learn(KIND.id, PLAN)
     give(made, *epochs)
     return made
 
 
-def give(made: Vault, *epochs: tuple[int, float]) -> None:
+def give(made: EventCipher, *epochs: tuple[int, float]) -> None:
     for group in PLAN.by_id:
         for epoch, start in epochs:
             made.ring.add(DataKey(group, epoch, start, bytes([epoch]) * 32))
 
 
-def evict(made: Vault, broker: str) -> None:
+def evict(made: EventCipher, broker: str) -> None:
     for group in PLAN.by_id:
         made.ring.part(group, {mark(broker): 2})
 
@@ -47,21 +47,15 @@ def test_a_broker_that_was_evicted_cannot_backdate_events():
         broker.setting.vault.learn(KIND.id, PLAN)
         give(broker.setting.vault, (1, 0.0))
     pair.subscribe()
-    pair.home.peers["away"].served = {KIND.id: (TRUE,)}
     pair.publish(pair.bundle({"speed": 1.0}))
     pair.carry()
     assert len(pair.seen()) == 1
     give(pair.away.setting.vault, (2, pair.now + 1))
     evict(pair.away.setting.vault, str(pair.home.setting.identity.public))
-    for equals in (False, True):
-        pair.home.peers["away"].groups = frozenset(PLAN.by_id) if equals else frozenset()
-        pair.publish(pair.bundle({"speed": 2.0}))
-    cached = [data for subject, data in pair.sent if subject == "cached"]
-    assert len(cached) == 1
+    pair.publish(pair.bundle({"speed": 2.0}))
     pair.carry()
-    pair.away.handle([unpack_numbered(cached[0])])
     assert len(pair.seen()) == 1
-    assert pair.away.counts.forged == 2
+    assert pair.away.counts.forged == 1
 
 
 @pytest.mark.parametrize("at", [BEGAN - 1, BEGAN + 1], ids=["under the key it had", "under the one after it"])
@@ -69,20 +63,19 @@ def test_what_others_seal_is_opened_and_what_it_seals_once_it_is_back(at):
     sender, receiver = vault((1, 0.0), (2, BEGAN)), vault((1, 0.0), (2, BEGAN))
     evict(receiver, EVICTED)
     event = Event(KIND.id, KIND.version, b"p" * 32, at, 1, {SPEED: 1.0})
-    columns, one, cached = (
-        sender.seal_many([event]),
-        sender.seal(event),
-        sender.cache(KIND.id, at, b"l", b"b"),
-    )
+    columns, one = sender.seal_many([event]), sender.seal(event)
+    boxes = {
+        each: sender.seal_box(KIND.id, at, PublicKey.parse(each).raw, [b"b"]) for each in (OTHER, EVICTED)
+    }
     for key in (OTHER, *((EVICTED,) if at > BEGAN else ())):
         assert receiver.open_many(columns, key) == [event]
         assert receiver.open(one, key) == event
-        assert receiver.uncache(cached, b"l", key) == b"b"
+        assert receiver.open_box(KIND.id, boxes[key], key) == [b"b"]
     if at < BEGAN:
         for work in (
             lambda: receiver.open_many(columns, EVICTED),
             lambda: receiver.open(one, EVICTED),
-            lambda: receiver.uncache(cached, b"l", EVICTED),
+            lambda: receiver.open_box(KIND.id, boxes[EVICTED], EVICTED),
         ):
             with pytest.raises(CannotOpen):
                 work()

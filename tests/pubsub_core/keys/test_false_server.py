@@ -7,10 +7,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from authz import Identity
 from bus import Connection
+from pubsub_core.key_groups.manager_service import KeyManager
 from pubsub_core.keys.derivation import derive
 from pubsub_core.keys.errors import CannotOpen, StateUnreadable
-from pubsub_core.keys.exchange import Secrets, ask, exchanged, unlock
-from pubsub_core.keys.manager_service import KeyManager
+from pubsub_core.keys.hybrid import Secrets, ask, exchanged, unlock
 from tests.false_server import lured
 from tests.pubsub_core.keys.office import new_type, office
 

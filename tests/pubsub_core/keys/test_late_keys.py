@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
-from authz.predicate import TRUE
-from pubsub_core import forwarding, late
+from pubsub_core import GapReason
+from pubsub_core.carriage import late, sending
+from pubsub_core.events.batch_signature import WINDOW
 from pubsub_core.keys import DataKey, Plan
-from pubsub_core.keys.errors import KeyAwaited
-from pubsub_core.late import Sealed
-from pubsub_core.messages import Taken, unpack_cached_parcel, unpack_numbered
-from pubsub_core.proof import WINDOW
+from pubsub_core.messages import Taken
+from pubsub_core.trust.vouches import ALL, vouch, withdraw
+from tests.pubsub_core.kinds import PITO
 from tests.pubsub_core.pair import KIND, Pair
 
 PLAN = Plan.each(each.id for each in KIND.attributes).of(KIND.id)
@@ -50,7 +48,6 @@ def pair():
         broker.setting.vault.asked.add(KIND.id)
         give(broker)
     made.subscribe()
-    made.home.peers["away"].served = {KIND.id: (TRUE,)}
     return made
 
 
@@ -66,81 +63,59 @@ def test_what_was_kept_while_the_keys_went_is_passed_on_when_they_are_back(pair)
     take_away(pair.home)
     for done in recorder.waiting:
         done("")
-    assert [each.problem for each in answers] == ["", ""]
     pair.home.try_again()
-    assert not pair.sent
+    assert not pair.stream
+    assert not answers, "nobody but this broker has it yet"
     give(pair.home)
     pair.home.try_again()
+    assert [each.problem for each in answers] == ["", ""]
     pair.carry()
     assert speeds(pair) == SPEEDS[:2]
 
 
-@pytest.mark.parametrize("equals", [False, True])
-def test_what_has_waited_for_longer_than_proofs_count_is_taken_all_the_same(pair, equals):
+def test_what_has_waited_for_longer_than_proofs_count_is_taken_all_the_same(pair):
     recorder = pair.home.setting.recorder = Slow()
-    if equals:
-        pair.home.peers["away"].groups = frozenset(PLAN.by_id)
     pair.home.publish(pair.bundle({"speed": 1.0}, {"speed": 2.0}), lambda taken: None)
     take_away(pair.home)
     recorder.waiting[0]("")
     pair.now += 2 * WINDOW
     give(pair.home)
     pair.home.try_again()
-    if equals:
-        ((_, line),) = [each for each in pair.sent if each[0] == "cached"]
-        pair.away.receive_cached(unpack_cached_parcel(unpack_numbered(line).data))
-    else:
-        pair.carry()
+    pair.carry()
     assert speeds(pair) == [1.0, 2.0]
 
 
 def test_what_waits_for_keys_to_be_sealed_with_is_given_up_at_last_and_counted(pair):
     recorder = pair.home.setting.recorder = Slow()
-    pair.home.publish(pair.bundle({"speed": 1.0}), lambda taken: None)
+    answers: list[Taken] = []
+    pair.home.publish(pair.bundle({"speed": 1.0}), answers.append)
     take_away(pair.home)
     recorder.waiting[0]("")
-    pair.now += forwarding.PATIENCE + 1
+    pair.now += sending.PATIENCE + 1
     pair.home.try_again()
     give(pair.home)
     pair.home.try_again()
-    assert not pair.sent
+    assert not pair.stream
+    assert [(each.problem, each.unkept) for each in answers] == [(sending.KEYLESS, True)]
     assert pair.home.counts.overflowed == 1
 
 
 def test_what_is_sealed_under_a_key_that_has_not_come_waits_for_it_and_nothing_overtakes(pair):
-    asked: list[str] = []
-    pair.away.arrivals.on_late = asked.append
     pair.publish(pair.bundle({"speed": SPEEDS[0]}))
     give(pair.home, epoch=2, start=pair.now)
     pair.now += 1
     pair.publish(pair.bundle({"speed": SPEEDS[1]}))
     pair.carry()
     assert speeds(pair) == SPEEDS[:1]
-    assert asked == [KIND.id]
+    assert pair.away.receiving.take_awaited() == {KIND.id}
+    assert pair.away.receiving.waiting == 2, "it is not acknowledged"
     give(pair.away, epoch=2, start=pair.now - 1)
     pair.publish(pair.bundle({"speed": SPEEDS[2]}))
     pair.carry()
     assert speeds(pair) == SPEEDS[:1]
     pair.away.try_again()
     assert speeds(pair) == SPEEDS
-
-
-@pytest.mark.parametrize(("seconds", "first"), [(1.0, []), (late.PATIENCE + 1, ["two"])])
-def test_what_can_be_opened_does_not_overtake_what_cannot_until_that_is_given_up(pair, seconds, first):
-    """They may be of two types, the one beginning what the other ends."""
-    waiting, ready = pair.away.arrivals, {"two"}
-
-    def opened(name):
-        if name not in ready:
-            raise KeyAwaited
-        return [name]
-
-    for name in ("one", "two"):
-        assert not waiting._opened_in_turn("home", Sealed(partial(opened, name), 1))
-    pair.now += seconds
-    assert list(waiting.late()) == first
-    ready.add("one")
-    assert list(waiting.late()) == ([] if first else ["one", "two"])
+    assert pair.away.receiving.waiting is None
 
 
 def test_what_keys_never_come_for_is_not_delivered_empty(pair):
@@ -153,6 +128,7 @@ def test_what_keys_never_come_for_is_not_delivered_empty(pair):
     pair.away.try_again()
     assert not pair.seen()
     assert pair.away.counts.unreadable == 1
+    assert [each.reason for each in pair.missed()] == [GapReason.KEYS]
 
 
 def test_a_broker_that_is_given_no_keys_delivers_nothing_empty_and_waits_for_nothing(pair):
@@ -180,14 +156,14 @@ def test_no_more_waits_for_keys_than_there_is_room_for(pair, monkeypatch, bound,
     assert speeds(pair) == SPEEDS[:1]
 
 
-@pytest.mark.parametrize("carries", [set(), {"another"}])
-def test_nothing_waits_that_comes_from_a_broker_not_trusted_with_it(pair, carries):
+def test_nothing_waits_that_comes_from_a_broker_not_trusted_with_it(pair):
     take_away(pair.away)
-    pair.away.peers["home"].carries = carries
+    home, web = pair.home.setting.identity.public, pair.away.presence._web
+    web.learn(withdraw(home, [ALL], pair.now, PITO))
     pair.publish(pair.bundle({"speed": 1.0}))
     pair.carry()
     assert pair.away.counts.untrusted == 1
-    pair.away.peers["home"].carries = {KIND.id}
+    web.learn(vouch(home, [ALL], pair.now + 1000, PITO, pair.now + 1))
     give(pair.away)
     pair.away.try_again()
     assert not pair.seen()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import struct
 import time
@@ -11,21 +10,20 @@ import msgspec
 import pytest
 
 from authz.spki import Notice
-from bus.envelope import pack
-from bus.revocations import publish_notice
-from bus.subjects import link_to
-from pubsub_core import publisher, sealing_service
-from pubsub_core.client import CallRefused
+from bus.feeds.revocations import publish_notice
+from bus.wire import subjects
+from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.client import publisher
+from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import InvalidEvent, SessionLost
-from pubsub_core.event import Event, encode
+from pubsub_core.events.batch_signature import Proof, all_digests
+from pubsub_core.events.event import Event, encode
 from pubsub_core.keys import Plan
-from pubsub_core.line import Kind, Numbered
-from pubsub_core.messages import Parcel, unpack_numbered
-from pubsub_core.proof import Proof, all_digests
-from pubsub_core.type_signature import SignedType
+from pubsub_core.server import key_service as sealing_service
+from pubsub_core.types.signature import SignedType
 from tests.pubsub_core.keys.police import NAME, NETWORK, police
-from tests.pubsub_core.town import town
-from tests.waiting import PATIENCE, eventually
+from tests.pubsub_core.town import next_event, town
+from tests.waiting import eventually
 
 SIGHTED = 1893499199.25
 PLACE = "Victoria Embankment"
@@ -33,7 +31,8 @@ PLATES = ("AE05 XYZ", "LD51 QRS")
 
 
 async def take(subscriber, count: int) -> list[dict[str, object]]:
-    return [dict((await asyncio.wait_for(anext(subscriber), PATIENCE)).attributes) for _ in range(count)]
+    """The next events; where brokers get other keys, some may be missing before them."""
+    return [dict((await next_event(subscriber)).attributes) for _ in range(count)]
 
 
 @pytest.fixture
@@ -89,9 +88,8 @@ async def test_no_byte_that_crosses_the_servers_tells_a_name_a_value_or_a_filter
     billing = await clients["billing"].subscriber(NAME, "numberplate STARTS WITH 'AE05'")
     statistics = await clients["statistics"].subscriber(NAME, f"location = '{PLACE}'")
     publisher = await clients["camera"].publisher(NAME)
-    await eventually(
-        lambda: len(network.town.services[0].broker.switchboard._remote.get(network.kind.id, ())) == 2
-    )
+    peers = network.town.services[0].broker.peers
+    await eventually(lambda: sum(network.kind.id in each.wants for each in peers.values()) == 2)
     await publish(publisher)
     plate = {"numberplate": PLATES[0], "sighted": SIGHTED}
     assert await take(smith, 1) == [{**plate, "location": PLACE}]
@@ -117,49 +115,54 @@ async def test_no_byte_that_crosses_the_servers_tells_a_name_a_value_or_a_filter
         assert form not in everything
 
 
-async def test_brokers_with_the_same_keys_pass_on_plaintext_under_one_seal(network):
-    await network.begin()
-    met, yard = await network.broker("met"), await network.broker("yard")
-    for service in (met, yard):
-        await eventually(lambda service=service: len(service.sealing.vault.ring.groups) == 3)
-    await eventually(lambda: len(met.broker.peers[yard._serving.name].groups) == 3)
-    cached, parcels = [], []
-    other = yard._serving.name
-    for what, found in (("cached", cached), ("events", parcels)):
-        subject = link_to(None, other, what)
-        await network.bus.listen(subject, lambda s, r, data, h, found=found: found.append(data))
+async def published(network) -> list[tuple[str, bytes]]:
+    """What is published for brokers from now on, as it is."""
+    seen: list[tuple[str, bytes]] = []
+    await network.bus.listen(subjects.parcels(None), lambda to, r, data, h: seen.append((to, data)))
     await network.bus.flush()
-    camera, smith = await network.town.client("camera", "met"), await network.town.client("smith", "yard")
-    subscriber = await smith.subscriber(NAME)
-    publisher = await camera.publisher(NAME)
+    return seen
+
+
+async def test_events_are_sealed_once_and_published_once_for_brokers_with_different_keys(network):
+    await started(network)
+    clients = {
+        name: await network.town.client(name, at)
+        for name, at in (("billing", "ccs"), ("statistics", "stats"))
+    }
+    subscribers = [await each.subscriber(NAME) for each in clients.values()]
+    publisher = await (await network.town.client("camera", "met")).publisher(NAME)
     await eventually(lambda: publisher.interested)
+    seen = await published(network)
     await publish(publisher)
-    assert await take(subscriber, 1) == [{"numberplate": PLATES[0], "location": PLACE, "sighted": SIGHTED}]
+    assert await take(subscribers[0], 1) == [{"numberplate": PLATES[0], "sighted": SIGHTED}]
+    assert await take(subscribers[1], 1) == [{"location": PLACE, "sighted": SIGHTED}]
     await network.bus.flush()
-    assert cached
-    assert not parcels
-    assert PLATES[0].encode() not in b"".join(cached)
+    parcels = [PARCEL.read(data).value for _, data in seen]
+    assert [each.number for each in parcels] == list(range(1, len(parcels) + 1))
+    assert len(parcels) <= 2, "one for each bundle, whoever reads it"
+    assert all(each.contents.columns and not each.contents.events for each in parcels)
 
 
 async def test_at_a_steady_pace_nobody_sees_when_something_was_published(network):
     network.plan = Plan(network.plan.groups, pace=0.05)
-    met, ccs, _ = await started(network)
-    seen: list[Numbered] = []
-    await network.bus.listen(
-        link_to(None, ccs._serving.name, "events"), lambda s, r, data, h: seen.append(unpack_numbered(data))
-    )
-    await network.bus.flush()
+    met, _, _ = await started(network)
     camera, billing = await network.town.client("camera", "met"), await network.town.client("billing", "ccs")
     subscriber = await billing.subscriber(NAME)
     publisher = await camera.publisher(NAME)
     await eventually(lambda: publisher.interested)
-    await eventually(lambda: len(seen) >= 5)
-    silent = len(seen)
+    everything = await published(network)
+
+    def seen() -> list[Parcel]:
+        read = [PARCEL.read(data) for _, data in everything]
+        return [each.value for each in read if each.signer == met._serving.identity.public]
+
+    await eventually(lambda: len(seen()) >= 5)
+    silent = len(seen())
     await publish(publisher)
     assert await take(subscriber, 2) == [{"numberplate": plate, "sighted": SIGHTED} for plate in PLATES]
-    await eventually(lambda: len(seen) >= silent + 5)
-    assert {each.kind for each in seen} == {Kind.BOX}
-    assert len({len(each.data) for each in seen}) == 1
+    await eventually(lambda: len(seen()) >= silent + 5)
+    assert all(each.box and each.contents is None for each in seen())
+    assert len({len(each.box) for each in seen()}) == 1
     assert met.broker.counts.forwarded == 2
 
 
@@ -202,12 +205,10 @@ async def test_what_should_be_sealed_and_is_not_is_dropped(network):
     )
     ccs.broker.setting.scrutiny.share = 0.0
     proof = met.broker.setting.vouch(Proof(b"", time.time(), b"n" * 16), all_digests([encode(event)]))
-    parcel = Parcel(met._serving.name, proof, [msgspec.Raw(encode(event))])
+    subject = subjects.parcel(met._serving.domain, network.kind.id)
+    parcel = Parcel(subject, 1, 1, time.time(), Contents(proof, [msgspec.Raw(encode(event))]))
     before = ccs.broker.counts.forged
-    peer = met.broker.peers[ccs._serving.name]
-    met.broker.forwarding.send_on(
-        peer, peer.outgoing.add(met._serving.name, met.broker.forwarding.boot, pack(parcel))
-    )
+    network.bus.send(subject, PARCEL.sign(parcel, key))
     await eventually(lambda: ccs.broker.counts.forged == before + 1)
     assert ccs.broker.counts.received == 0
 
@@ -260,7 +261,7 @@ async def test_a_broker_that_was_not_told_that_a_type_is_sealed_sends_nothing_of
 async def pair_of(network, other: str, *attributes: str):
     """A publisher at one broker that holds all keys, and a subscriber at another that knows of it."""
     await network.begin()
-    services = met, _ = await network.broker("met"), await network.broker(other, *attributes)
+    services = await network.broker("met"), await network.broker(other, *attributes)
     for service in services:
         await eventually(lambda service=service: service.sealing.vault.ring.groups)
     names = [service._serving.name for service in services]
@@ -269,7 +270,7 @@ async def pair_of(network, other: str, *attributes: str):
     camera = await network.town.client("camera", "met")
     reader = await network.town.client("billing", other)
     subscriber, plates = await reader.subscriber(NAME), await camera.publisher(NAME)
-    await eventually(lambda: met.broker.peers[names[1]].served)
+    await eventually(lambda: plates.interested)
     return services, plates, subscriber
 
 
@@ -346,18 +347,14 @@ async def test_a_broker_that_asks_for_no_keys_delivers_what_is_in_clear(network)
 
 
 @pytest.mark.parametrize("pace", [0.0, 0.05])
-@pytest.mark.parametrize("attributes", [(), ("numberplate", "sighted")], ids=["same keys", "fewer keys"])
-async def test_what_a_stranger_on_the_line_sends_once_more_is_not_taken_again(network, pace, attributes):
+async def test_what_somebody_publishes_once_more_is_not_taken_again(network, pace):
     network.plan = Plan(network.plan.groups, pace=pace)
-    captured: list[tuple[str, bytes]] = []
-    services, plates, subscriber = await pair_of(network, "ccs", *attributes)
-    for what in ("events", "cached"):
-        subject = link_to(None, services[1]._serving.name, what)
-        await network.bus.listen(subject, lambda to, r, data, h: captured.append((to, data)))
-    await network.bus.flush()
+    services, plates, subscriber = await pair_of(network, "ccs", "numberplate", "sighted")
+    captured = await published(network)
     await publish(plates)
     assert [each["numberplate"] for each in await take(subscriber, 2)] == list(PLATES)
     await eventually(lambda: captured)
+    before = services[1].broker.counts.replayed
     for subject, data in tuple(captured) * 2:
         network.bus.send(subject, data)
     await network.bus.flush()
@@ -365,6 +362,7 @@ async def test_what_a_stranger_on_the_line_sends_once_more_is_not_taken_again(ne
     await plates.flush()
     assert [each["numberplate"] for each in await take(subscriber, 1)] == ["the next"]
     assert subscriber.unread == 0
+    assert services[1].broker.counts.replayed > before
 
 
 async def test_a_type_that_comes_to_be_sealed_while_brokers_run_is_in_clear_no_more(network):

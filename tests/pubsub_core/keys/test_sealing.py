@@ -18,7 +18,7 @@ from pubsub_core.keys import (
     Sealed,
     Sealer,
 )
-from pubsub_core.keys.numbers import LIMIT
+from pubsub_core.keys.nonces import LIMIT
 from pubsub_core.keys.opening import open_one
 
 NAMES = [f"{n:032x}" for n in range(1, 5)]

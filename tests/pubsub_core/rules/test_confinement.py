@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,60 @@ async def test_functions_of_a_broker_can_do_nothing_but_compute(house, place):
     await publisher.flush()
     found = dict(zip(tried, [each["words"] for _, each in await take(subscriber, len(tried))], strict=True))
     assert {words: loot for words, loot in found.items() if not str(loot).startswith("refused")} == {}
+
+
+def test_nothing_beside_the_functions_is_loaded_before_they_are_confined(house):
+    """Modules with the names of those that the process itself loads would run before it is confined."""
+    copied = "import os\nopen('stolen', 'w').write(os.environ.get('PATH', ''))\nraise ImportError('stolen')\n"
+    loaded = set(sys.stdlib_module_names) - set(sys.builtin_module_names) | {"msgspec", "sitecustomize"}
+    beside = [house.with_name(f"{name}.py") for name in loaded]
+    for file in beside:
+        file.write_text(copied)
+    try:
+        with Functions("thief", LIMITS) as functions:
+            assert str(functions.call("attempt", ["read"])).startswith("refused")
+    finally:
+        for file in beside:
+            file.unlink()
+    assert not house.with_name("stolen").exists()
+
+
+def test_of_a_folder_of_libraries_functions_read_nothing_but_those(house, monkeypatch):
+    """The folder with the keys, or one above it, may be among those that LD_LIBRARY_PATH names."""
+    for folder in (".", str(house.parent), str(house.parent.parent)):
+        monkeypatch.setenv("LD_LIBRARY_PATH", folder)
+        with Functions("thief", LIMITS) as functions:
+            assert str(functions.call("attempt", ["read"])).startswith("refused")
+
+
+OWN_ENVIRONMENT = """
+from pubsub_core.rules.context import Unknowable
+from pubsub_core.rules.functions_service import Functions, Limits
+with Functions("reader", Limits(seconds=10.0)) as functions:
+    try:
+        print(functions.call("read", ["secret.key"]))
+    except Unknowable as error:
+        print(error)
+"""
+
+
+def test_where_a_broker_runs_in_the_folder_of_its_environment_functions_do_not_read_it(tmp_path):
+    """`python -m venv .` makes the folder of the keys the one of the libraries, too."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
+    (libraries,) = tmp_path.glob("lib/python*/site-packages")
+    (libraries / "fabric.pth").write_text(
+        "\n".join([str(Path(__file__).parents[3]), *site.getsitepackages()])
+    )
+    (tmp_path / "reader.py").write_text("def read(name):\n    return open(name).read()\n")
+    (tmp_path / "secret.key").write_text(SECRET)
+    done = subprocess.run(
+        [tmp_path / "bin" / "python", "-c", OWN_ENVIRONMENT],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "PermissionError" in done.stdout
 
 
 UNABLE = """

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from pubsub_core.table_store import TableStore
+from pubsub_core.server.table_store import TableStore
 from tests.pubsub_core.rules.test_live import TREATS, policy, release
 from tests.waiting import eventually
 
@@ -79,7 +79,7 @@ async def ward(place):
             doctor = await place.client(f"doc-{name}", name)
             readers.append(Reader(await doctor.subscriber(kind.name)))
         await eventually(
-            lambda: sum(kind.id in each.served for each in home.broker.peers.values()) == len(readers)
+            lambda: sum(kind.id in each.wants for each in home.broker.peers.values()) == len(readers)
         )
         await eventually(lambda: not any(each.broker.held for each in place.services))
         office = await place.client("office", "home")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 from authz import Identity
-from pubsub_core.fluent_doubt import (
+from pubsub_core.carriage.records import Peer
+from pubsub_core.history.fluent_periods import periods
+from pubsub_core.replay.fluent_uncertainty import (
     HELD_SECONDS,
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
     UNHEARD_SECONDS,
     Doubts,
 )
-from pubsub_core.periods import periods
 from pubsub_core.rules.context import Unknowable
 from pubsub_core.rules.observer import Common
-from pubsub_core.trust import Web, vouch
+from pubsub_core.trust.broker_trust import Web
+from pubsub_core.trust.vouches import vouch
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.kinds import PITO
 from tests.pubsub_core.pair import KIND, Pair
@@ -36,13 +38,17 @@ def _certain():
 class Scene:
     """A broker that follows one shared fluent, and hears one other broker."""
 
-    def __init__(self, known: dict[str, frozenset[str]] | None = None, shared: Common = SHARED) -> None:
+    def __init__(self, shared: Common = SHARED) -> None:
         self.pair = Pair()
         self.broker = self.pair.home
+        key = str(self.pair.away.setting.identity.public)
+        away = Peer("away", "met", key, self.pair.now, carries={KIND.id})
+        self.broker.presence.peers["away"] = away
+        self.broker.presence.met["away"] = key, self.pair.now
         self.context = self.broker.setting.rules.context
         self.context.defined = {NAME: 1}
         self.web = Web()
-        self.doubts = Doubts(self.broker, self.web, known or {})
+        self.doubts = Doubts(self.broker, self.web)
         self.define(shared)
 
     def define(self, shared: Common) -> None:
@@ -112,7 +118,11 @@ def test_whoever_does_not_answer_is_given_up_and_named(caplog):
 
 
 def test_a_broker_that_was_known_before_is_waited_for_although_it_is_not_heard(caplog):
-    scene = Scene(known={"old": SHARED.types, "stranger": frozenset({"another"})})
+    scene = Scene()
+    old, now = Identity.generate().public, scene.pair.now
+    scene.broker.presence._web.pin(vouch(old, [KIND.id], now + 1000, PITO))
+    scene.broker.presence.met["old"] = str(old), now
+    scene.broker.presence.met["stranger"] = str(Identity.generate().public), now
     scene.doubts.answer("away", NAME, SHARED)
     scene.doubts.review(10.0)
     scene.doubts.review(9.9 + PATIENCE_SECONDS)
@@ -183,8 +193,8 @@ RULES = """FLUENT treats(doctor, patient)
 
 async def test_what_depends_on_a_fluent_is_withheld_until_others_have_said_what_they_know(place, monkeypatch):
     """Also what is to be seen only while the fluent does not hold, which would otherwise slip through at each start."""
-    monkeypatch.setattr("pubsub_core.fluent_doubt.HELD_SECONDS", 0.0)
-    monkeypatch.setattr("pubsub_core.fluent_doubt.PATIENCE_SECONDS", 1e6)
+    monkeypatch.setattr("pubsub_core.replay.fluent_uncertainty.HELD_SECONDS", 0.0)
+    monkeypatch.setattr("pubsub_core.replay.fluent_uncertainty.PATIENCE_SECONDS", 1e6)
     kind = await place.define("Reading", ("patient", "string"), ("pulse", "integer"))
     both = [("doctor", "string"), ("patient", "string")]
     admitted, _ = await place.define("Admitted", *both), await place.define("Gone", *both)
@@ -199,8 +209,7 @@ async def test_what_depends_on_a_fluent_is_withheld_until_others_have_said_what_
     begin = await office.publisher(admitted.name)
     await begin.publish(doctor="doc", patient="p1")
     await begin.flush()
-    tell = north.broker.ways.reaches
-    monkeypatch.setattr(north.broker.ways, "reaches", lambda *_: False)
+    monkeypatch.setattr(north.broker.observer, "told", False)
     south = await place.broker("south")
     rules = south.broker.setting.rules
     await eventually(lambda: rules.context.defined and not south.broker.held)
@@ -211,7 +220,7 @@ async def test_what_depends_on_a_fluent_is_withheld_until_others_have_said_what_
     await publisher.flush()
     await eventually(lambda: rules.counts.failed == 2)
     assert rules.context.doubted
-    monkeypatch.setattr(north.broker.ways, "reaches", tell)
+    monkeypatch.setattr(north.broker.observer, "told", True)
     await eventually(lambda: not rules.context.doubted)
     for patient in ("p1", "p2"):
         await publisher.publish(patient=patient, pulse=2)

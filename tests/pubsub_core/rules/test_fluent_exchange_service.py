@@ -8,16 +8,18 @@ from time import time
 import pytest
 
 from authz import Identity
-from bus.envelope import pack
-from pubsub_core.fluent_doubt import Doubts
-from pubsub_core.fluent_exchange_service import FluentExchange
+from bus.wire.envelope import pack
+from pubsub_core.carriage.records import Peer
+from pubsub_core.events.batch_signature import WINDOW
+from pubsub_core.history.page_messages import MarksFound, MarksWanted, Past
 from pubsub_core.history.setting import HistorySetting
-from pubsub_core.past import MarksFound, MarksWanted, Past
-from pubsub_core.past_service import Pages
-from pubsub_core.proof import WINDOW
+from pubsub_core.replay.fluent_exchange_service import FluentExchange
+from pubsub_core.replay.fluent_uncertainty import Doubts
+from pubsub_core.replay.page_service import Pages
 from pubsub_core.rules.fluents import Fluent, Fluents
 from pubsub_core.rules.observer import Common
-from pubsub_core.trust import Web, vouch
+from pubsub_core.trust.broker_trust import Web
+from pubsub_core.trust.vouches import vouch
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.test_rules import AUDIT, CASE, PRESCRIBE, publish, release
 from tests.pubsub_core.pair import Pair
@@ -59,7 +61,7 @@ async def investigate(place, opened, closed):
 async def test_a_broker_that_starts_late_knows_what_began_before_and_hears_what_follows(
     place, city, monkeypatch
 ):
-    monkeypatch.setattr("pubsub_core.fluent_exchange_service.PAGE", 2)
+    monkeypatch.setattr("pubsub_core.replay.fluent_exchange_service.PAGE", 2)
     service, opened, closed = city
     known, clerk = await investigate(place, opened, closed)
     late = await place.broker("late")
@@ -85,7 +87,6 @@ async def test_what_is_told_is_of_the_same_fluent_and_for_those_trusted_with_wha
     peers = service.broker.peers
     await eventually(lambda: any(opened.id in each.carries for each in peers.values()))
     (half,) = peers.values()
-    await eventually(lambda: half.version >= 0)  # it is told nothing before it is known what it wants
     definition = service.broker.observer.common[NAME].definition
 
     def told(name: str, definition: bytes):
@@ -103,7 +104,7 @@ async def test_what_is_told_is_of_the_same_fluent_and_for_those_trusted_with_wha
 
 
 @pytest.mark.parametrize("apart", [1.0, 0.0])
-def test_no_more_is_told_at_once_than_goes_into_a_message_and_all_of_it_in_the_end(monkeypatch, apart):
+def test_no_more_is_told_at_once_than_goes_into_a_message_and_all_of_it_in_the_end(apart):
     """Also of one moment."""
     rule, long = Common(frozenset("t"), b"d"), "x" * 1000
     moments = Fluents()
@@ -112,11 +113,9 @@ def test_no_more_is_told_at_once_than_goes_into_a_message_and_all_of_it_in_the_e
     pair = Pair()
     pair.home.observer.common = {NAME: rule}
     pair.home.setting.rules.context.fluents = moments
-    peer = pair.home.peers["away"]
-    peer.carries, peer.version = {"t"}, 1
-    monkeypatch.setattr(pair.home.ways, "reaches", lambda *_: True)
+    peer = Peer("away", "met", "key", pair.now, carries={"t"})
     pair.home.observer.told = True
-    exchange = FluentExchange(pair.home, Pages(pair.home), Doubts(pair.home, Web(), {}))
+    exchange = FluentExchange(pair.home, Pages(pair.home), Doubts(pair.home, Web()))
     pages = [exchange.tell(peer, MarksWanted(b"", "t", NAME, b"d"))]
     while pages[-1].after is not None:
         assert len(pack(Past(pages[-1]))) < 300 * 1024
@@ -140,6 +139,7 @@ async def test_what_no_event_can_have_said_is_not_believed(monkeypatch, ahead):
         return MarksFound(b"", marks)
 
     monkeypatch.setattr(pages, "ask_marks", answer)
-    exchange = FluentExchange(pair.home, pages, Doubts(pair.home, Web(), {}))
+    exchange = FluentExchange(pair.home, pages, Doubts(pair.home, Web()))
+    pair.home.applied = inf
     await exchange._ask_pages("away", NAME, Common(frozenset("t"), b"d"))
     assert [arguments for _, _, arguments, _ in context.fluents.moments(NAME, -inf)] == [("n1",)]

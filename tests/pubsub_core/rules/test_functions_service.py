@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from pubsub_core.rules.context import Unknowable
 from pubsub_core.rules.functions_service import Functions, FunctionsRefused, Limits
 from tests.pubsub_core.rules.ward import book, read, reading, shown
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 MODULE = "tests.pubsub_core.rules.wayward"
 ALL = ("all", "ALLOW SUBSCRIPTION TO ward.reading")
@@ -112,3 +115,24 @@ def test_an_event_whose_function_loops_is_withheld(strict):
 def test_a_module_that_cannot_be_loaded_is_refused():
     with pytest.raises(FunctionsRefused, match="ModuleNotFoundError"), Functions("no.such.module"):
         pass
+
+
+def test_one_that_reads_no_further_question_does_not_hold_its_broker_up(strict):
+    rescue = threading.Timer(PATIENCE, os.kill, (strict.call("process_id", [0]), signal.SIGKILL))
+    assert strict.call("turns_away", [1]) is True
+    rescue.start()
+    with pytest.raises(Unknowable, match="took longer"):
+        strict.call("is_controlled", ["morphine" * 100_000])
+    rescue.cancel()
+
+
+def test_long_answers_and_questions_fill_no_memory(patient):
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            assert len(patient.call("talks", [number])) == 900_000
+            assert not patient.call("is_controlled", [f"{number}{'x' * 60_000}"])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2_000_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from authz.spki import Right
-from pubsub_core.claims import Claim, Claims
+from pubsub_core.access.restriction import Restriction
+from pubsub_core.access.rights import Ask, Granted
+from pubsub_core.broker.grants import Claim, Claims
 from pubsub_core.errors import InvalidObligation
-from pubsub_core.restriction import Restriction
-from pubsub_core.rights import Ask, Granted
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.interaction import About, read_interaction
 from pubsub_core.rules.judge import Judge

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from authz.predicate import EVENT, And, compile_predicate
 from authz.predicate.filter import parse_filter
-from pubsub_core.binding import bind_filter
-from pubsub_core.enforcement import Enforcement
+from pubsub_core.access.enforcement import Enforcement
+from pubsub_core.access.restriction import Restriction
 from pubsub_core.errors import InvalidFilter, InvalidObligation
-from pubsub_core.restriction import Restriction
 from pubsub_core.rules.condition import without
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.judge import Judge
 from pubsub_core.rules.production import altered
 from pubsub_core.rules.wanted import Wanted
+from pubsub_core.types.filter_binding import bind_filter
 from tests.pubsub_core.rules.reference import Named, World
 from tests.pubsub_core.rules.reference import holds as plainly_holds
 from tests.pubsub_core.rules.reference import shown as plainly_shown

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz.rules import Transform, parse_rules
-from pubsub_core.event import Event
-from pubsub_core.event_type import AttributeType
+from pubsub_core.events.event import Event
 from pubsub_core.rules.library import InvalidStep, make_step
 from pubsub_core.rules.program import Program
 from pubsub_core.rules.transformation import Scene, Step, Untransformable, reshape
+from pubsub_core.types.event_type import AttributeType
 
 T = AttributeType
 KINDS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from authz.rules import Point
-from pubsub_core.event import Event
-from pubsub_core.event_type import AttributeType, EventType
+from pubsub_core.events.event import Event
 from pubsub_core.rules.interaction import About, Interaction, read_interaction
 from pubsub_core.rules.judge import Judge, Rulebook
 from pubsub_core.rules.wanted import Wanted
+from pubsub_core.types.event_type import AttributeType, EventType
 from tests.pubsub_core.kinds import PITO, catalogue_of, ids
 
 T = AttributeType

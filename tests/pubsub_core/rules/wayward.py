@@ -68,12 +68,25 @@ def floods(_: object) -> str:
     return "x" * (2 << 20)
 
 
+def talks(_: object) -> str:
+    return "x" * 900_000
+
+
 def garbles(_: object) -> bool:
     """Write to the broker what is no answer: a text that is none."""
     for descriptor in range(3, 20):
         with contextlib.suppress(OSError):
             os.write(descriptor, b"\0\0\0\x04\x92\xc3\xa1\xff")
     return True
+
+
+def turns_away(_: object) -> bool:
+    """Answer, and read no further question."""
+    for descriptor in range(3, 20):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"\0\0\0\x03\x92\xc3\xc3")
+            break
+    return loops(_)
 
 
 def odd(_: object) -> object:

@@ -20,7 +20,7 @@ from spark_eval.experiment.response_service import (
     SAAM,
     UNSUBSCRIBES,
 )
-from spark_eval.report import Claim, Plot, Table, render
+from spark_eval.reports.html import Claim, Plot, Table, render
 
 PLAN: Experiment = load(shipped("quick"))
 POPULATION = PLAN.availability.population

@@ -9,7 +9,7 @@ from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.live_service import Place, find_places, replica_tasks, run_live, spans
 from spark_eval.experiment.outcome import point_to_point, publish_subscribe
 from spark_eval.experiment.plan import Availability, Sweep
-from spark_eval.experiment.world import World
+from spark_eval.experiment.sampling import Sample
 
 SEED = 11
 PLAN = Availability(
@@ -37,8 +37,8 @@ async def test_a_live_run_is_its_simulated_twin_request_by_request():
     trace = await run_live(PLAN, SEED, advance)
     assert done == trace.num_rows == 2 * 2 * 300
     for place in find_places(PLAN, SEED, 0):
-        own = point_to_point(place.world, PLAN.population).answered[place.row]
-        fabric = publish_subscribe(place.world, place.cell, PLAN.population).answered[place.row]
+        own = point_to_point(place.sample, PLAN.population).answered[place.row]
+        fabric = publish_subscribe(place.sample, place.cell, PLAN.population).answered[place.row]
         assert not own.all()
         assert column(trace, place, "p2p") == own.tolist()
         assert column(trace, place, "pubsub") == fabric.tolist()
@@ -54,8 +54,8 @@ async def test_a_live_queue_fails_where_all_that_serve_an_object_do_and_never_wh
     plan = msgspec.structs.replace(PLAN, sweeps={"queue": sweep})
     trace = await run_live(plan, SEED, lambda _: None)
     (place,) = find_places(plan, SEED, 0)
-    serving = place.world.serves[place.row][:, place.world.objects[place.row]]
-    up = place.world.up[place.row]
+    serving = place.sample.serves[place.row][:, place.sample.objects[place.row]]
+    up = place.sample.up[place.row]
     answered = np.array(column(trace, place, "pubsub"))
     assert answered[(up | ~serving).all(axis=0)].all()
     assert not answered[~(up & serving).any(axis=0)].any()
@@ -66,7 +66,7 @@ async def test_a_live_queue_fails_where_all_that_serve_an_object_do_and_never_wh
 def test_later_runs_live_in_the_worlds_that_the_simulation_gives_them():
     first, third = (find_places(PLAN, SEED, run)[0] for run in (0, 2))
     assert (first.row, third.row) == (0, 0)
-    assert not (first.world.up == third.world.up).all()
+    assert not (first.sample.up == third.sample.up).all()
 
 
 def test_a_replica_serves_its_objects_and_the_first_alone_the_baseline():
@@ -92,7 +92,7 @@ def test_spans_are_half_open(flags, expected):
     ("requests", "mttr", "batches"), [(5_000, 10.0, 50), (5_000, 40.0, 12), (300, 10.0, 10)]
 )
 def test_what_counts_as_one_observation_is_long_against_a_failure(requests, mttr, batches):
-    place = Place("cell0", Cell(mttr=mttr), World(*[None] * 5), row=0, run=0)
+    place = Place("cell0", Cell(mttr=mttr), Sample(*[None] * 5), row=0, run=0)
     assert place.batches(requests) == batches
 
 

@@ -4,19 +4,18 @@ import numpy as np
 import pytest
 
 from authz import Basis, Entity, Request
-from bus.envelope import pack
-from bus.messages import Announcement, Questions
+from bus.runtime import ProcessFailed
+from bus.wire.envelope import pack
+from bus.wire.messages import Announcement, Questions
 from spark_eval.experiment.cell import Population
 from spark_eval.experiment.fabric_service import (
-    ReplicaFailed,
     make_request,
+    replica,
     role_policies,
     run_fabric,
-    start_replica,
-    wait_ready,
 )
 from spark_eval.experiment.replica_service import NUMBER, RUN, ReplicaTask, RoleEngine, Schedule
-from spark_eval.experiment.world import draw_grants
+from spark_eval.experiment.sampling import draw_grants
 
 SCHEDULE = Schedule({"a": [(2, 4), (7, 8)], "b": []})
 
@@ -70,13 +69,13 @@ async def test_whoever_has_no_role_is_denied():
 
 
 async def test_a_replica_that_cannot_start_says_why():
-    with pytest.raises(ReplicaFailed, match=r"not connected to `nats://127\.0\.0\.1:1`"):
-        async with start_replica(ReplicaTask("nats://127.0.0.1:1", ["broadcast"], "[]")) as replica:
-            await wait_ready(replica)
+    with pytest.raises(ProcessFailed, match=r"not connected to `nats://127\.0\.0\.1:1`"):
+        async with replica(ReplicaTask("nats://127.0.0.1:1", ["broadcast"], "[]")):
+            pytest.fail("the block must not begin")
 
 
 async def test_of_several_replicas_that_cannot_start_one_is_named_and_none_is_left():
-    with pytest.raises(ReplicaFailed, match="required field `uid`"):
+    with pytest.raises(ProcessFailed, match=r"required fields? `uid`"):
         async with run_fabric(
             [ReplicaTask("", ["broadcast"], policies) for policies in ("[]", "[{}]", "[{}]")]
         ):

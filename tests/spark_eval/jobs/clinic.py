@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 from authz import Entity, Request
-from pdp.bundle_store import read_folder
-from pdp.policy_set import PolicySet
-from spark_eval.entity_store import StoredEntities
-from spark_eval.population import Inputs
+from pdp.bundle.bundle_store import read_folder
+from pdp.bundle.policy_set import PolicySet
+from spark_eval.entities.population import Inputs
+from spark_eval.entities.store import StoredEntities
 
 ABAC = """
 - uid: own-department

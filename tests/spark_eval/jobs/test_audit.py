@@ -18,21 +18,29 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.fabric import fabric
-from authfabric.local_domain import OPERATOR
+from authfabric.processes.launcher import fabric
+from authfabric.processes.local_domain import OPERATOR
 from authz import Decision, Entity, Request
 from bus import Connection, NatsServer
 from bus.audit import AuditStore, AuditTrail, AuditWriter, Page
-from bus.credentials_store import VARIABLE, read_credentials
+from bus.identity.credentials_store import VARIABLE, read_credentials
 from pep.sync import LoopThread
-from spark_eval.audit_store import AuditReader, PageRange, Stand, look
-from spark_eval.audited import page_batch
 from spark_eval.jobs import audit
-from spark_eval.jobs.audit import CHAINS, CHECKPOINT, DECISIONS, Chains, ExportFailed, Order, export, follow
-from spark_eval.progress import Steps
-from spark_eval.request_store import Requests
+from spark_eval.jobs.audit import (
+    CHAINS,
+    CHECKPOINT,
+    DECISIONS,
+    AuditJob,
+    Chains,
+    ExportFailed,
+    export_audit,
+    follow,
+)
+from spark_eval.runtime.file_store import OutputExists
+from spark_eval.runtime.progress import Steps
 from spark_eval.schemas import AUDITED
-from spark_eval.store import OutputExists
+from spark_eval.stores.audit_store import AuditReader, PageRange, Stand, look, page_batch
+from spark_eval.stores.request_store import Requests
 from tests.waiting import eventually
 
 
@@ -69,7 +77,7 @@ def pages(server, after=0):
 
 
 def order(server, output):
-    return Order(server.url, "default", output, asyncio.run(look(server.url, "default")), pages=4)
+    return AuditJob(server.url, "default", output, asyncio.run(look(server.url, "default")), pages=4)
 
 
 def rows(output):
@@ -90,9 +98,9 @@ def test_each_record_is_written_once_also_when_a_batch_fails(server, tmp_path, s
     monkeypatch.setattr(audit, "write_whole", fail_once)
     out = tmp_path / "out"
     with pytest.raises(ExportFailed, match="could not be written"):
-        export(order(server, out), lambda: spark, Steps(None))
+        export_audit(order(server, out), lambda: spark, Steps(None))
     record(server, "eve")
-    found = export(order(server, out), lambda: spark, Steps(None))
+    found = export_audit(order(server, out), lambda: spark, Steps(None))
     assert (found.holds, found.records, len(found.writers)) == (True, 9, 3)
     assert found.batch == 2  # four pages in each
     assert [each["subject"] for each in rows(out)] == [
@@ -189,7 +197,9 @@ def test_what_the_stream_lacks_at_its_end_is_told(server, tmp_path):
     (out / CHAINS).mkdir(parents=True)
     (out / CHAINS / "0.json").write_bytes(msgspec.json.encode(one))
     stand = asyncio.run(look(server.url, "default"))
-    found = export(Order(server.url, "default", out, Stand(stand.heads, range(1, 1))), None, Steps(None))
+    found = export_audit(
+        AuditJob(server.url, "default", out, Stand(stand.heads, range(1, 1))), None, Steps(None)
+    )
     (broken,) = found.broken.values()
     assert broken.problem == "is missing: its writer has written 3"
 
@@ -206,11 +216,11 @@ def test_damaged_state_is_named_and_a_foreign_folder_left_alone(server, tmp_path
     (tmp_path / "out" / CHAINS).mkdir()
     (tmp_path / "out" / CHAINS / "3.json").write_text("rubbish")
     with pytest.raises(ExportFailed, match=r"chains/3.json` is missing or damaged"):
-        export(order(server, tmp_path / "out"), None, Steps(None))
+        export_audit(order(server, tmp_path / "out"), None, Steps(None))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("")
     with pytest.raises(OutputExists, match="already exists"):
-        export(order(server, tmp_path / "mine"), None, Steps(None))
+        export_audit(order(server, tmp_path / "mine"), None, Steps(None))
 
 
 @pytest.fixture

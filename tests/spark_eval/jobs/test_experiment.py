@@ -9,11 +9,11 @@ import pytest
 from spark_eval.experiment.plan import Part, dump, load, parse
 from spark_eval.experiment.points import Result
 from spark_eval.jobs import experiment
-from spark_eval.jobs.experiment import PLAN, REPORT, RESULT, TRACES, Order, run
-from spark_eval.progress import Steps
+from spark_eval.jobs.experiment import PLAN, REPORT, RESULT, TRACES, ExperimentJob, run_experiment
+from spark_eval.runtime.file_store import OutputExists
+from spark_eval.runtime.progress import Steps
+from spark_eval.runtime.session import SparkOptions
 from spark_eval.schemas import TRACE
-from spark_eval.session import SparkOptions
-from spark_eval.store import OutputExists
 from tests.documents import run_examples
 
 SMALL = parse(
@@ -34,13 +34,13 @@ AVAILABILITY = frozenset([Part.AVAILABILITY])
 
 
 def order(out, plan=SMALL):
-    return Order(plan, AVAILABILITY, out, "authfabric experiment availability", SparkOptions())
+    return ExperimentJob(plan, AVAILABILITY, out, "authfabric experiment availability", SparkOptions())
 
 
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "experiment"
-    return run(order(out), Steps(None)), out
+    return run_experiment(order(out), Steps(None)), out
 
 
 def test_the_output_is_whole(finished):
@@ -74,7 +74,7 @@ def test_the_plan_that_is_left_repeats_the_simulation_to_the_last_byte(finished,
         load(out / PLAN), availability=msgspec.structs.replace(SMALL.availability, live_runs=0)
     )
     monkeypatch.setattr(experiment, "PARTITIONS", 3)
-    repeated = run(order(tmp_path / "again", again), Steps(None))
+    repeated = run_experiment(order(tmp_path / "again", again), Steps(None))
     first, second = (folder / TRACES / "simulation.parquet" for folder in (out, tmp_path / "again"))
     assert first.read_bytes() == second.read_bytes()
     by_cell = {point.cell: point.decrease for point in result.availability if point.source == "simulation"}
@@ -87,7 +87,7 @@ def test_an_experiment_that_breaks_leaves_nothing(spark, tmp_path, monkeypatch):
 
     monkeypatch.setattr(experiment, "_measure", broken)
     with pytest.raises(RuntimeError, match="in the middle"):
-        run(order(tmp_path / "out"), Steps(None))
+        run_experiment(order(tmp_path / "out"), Steps(None))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -95,7 +95,7 @@ def test_a_folder_of_somebody_else_is_refused_before_anything_is_run(tmp_path, m
     monkeypatch.setattr(experiment, "_measure", lambda *_: pytest.fail("nothing must be run"))
     (tmp_path / "photo").touch()
     with pytest.raises(OutputExists):
-        run(order(tmp_path), Steps(None))
+        run_experiment(order(tmp_path), Steps(None))
 
 
 def test_the_plan_is_written_as_it_can_be_read():

@@ -10,14 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from authz import Entity, Identity, Request
-from sdp_cache.snapshot import Origin, Ruling, SnapshotRefused
-from sdp_cache.store import open_snapshot
-from spark_eval.gathered import InvalidEntities
+from sdp_cache.snapshots.snapshot import Origin, Ruling, SnapshotRefused
+from sdp_cache.snapshots.store import open_snapshot
+from spark_eval.entities.gathering import InvalidEntities
 from spark_eval.jobs import precompute as job
-from spark_eval.jobs.precompute import EpochGoesBack, NotProvided, Order, precompute
-from spark_eval.precomputed_store import DECIDED, MANIFEST, PEOPLE, SNAPSHOT, THINGS, DamagedOutput, Manifest
-from spark_eval.progress import Steps
-from spark_eval.rows import read_rows
+from spark_eval.jobs.precompute import EpochGoesBack, NotProvided, PrecomputeJob, precompute_decisions
+from spark_eval.runtime.progress import Steps
+from spark_eval.stores.precomputed_store import (
+    DECIDED,
+    MANIFEST,
+    PEOPLE,
+    SNAPSHOT,
+    THINGS,
+    DamagedOutput,
+    Manifest,
+    read_rows,
+)
 from tests.spark_eval.jobs.clinic import ABAC, CONTEXTS, ROLES, Clinic, people, things, write_lines
 
 SIGNER = Identity.from_seed(bytes(32))
@@ -29,8 +37,10 @@ def clinic(tmp_path, spark):
 
 
 def run(clinic, epoch=1, full=False, signer=SIGNER):
-    order = Order(clinic.inputs(), Origin("clinic", epoch, "hash"), signer, clinic.folder / "out", full)
-    return precompute(order, clinic.session, Steps(None))
+    order = PrecomputeJob(
+        clinic.inputs(), Origin("clinic", epoch, "hash"), signer, clinic.folder / "out", full
+    )
+    return precompute_decisions(order, clinic.session, Steps(None))
 
 
 def check(clinic, spark, epoch=1):
@@ -121,7 +131,7 @@ def test_after_an_entity_change_decisions_are_right_again(clinic, spark, changed
 
 
 def test_a_change_too_large_is_computed_anew_in_spark(clinic, spark, monkeypatch):
-    monkeypatch.setattr("spark_eval.precomputed_store.MAX_CELLS", 1)
+    monkeypatch.setattr("spark_eval.stores.precomputed_store.MAX_CELLS", 1)
     run(clinic)
     clinic.set_policies(ABAC.replace("own-department", "other").replace("allow", "deny", 1), ROLES)
     assert not run(clinic, 2).incremental
@@ -148,10 +158,10 @@ def test_attributes_that_no_pdp_looks_up_are_named_before_anything_is_computed(c
     with pytest.raises(NotProvided, match=r"PDPs do not look up `subject.dept`, `subject.level`, so"):
         run(clinic)
     assert not (clinic.folder / "out").exists()
-    order = Order(
+    order = PrecomputeJob(
         clinic.inputs(), Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out", assume_provided=True
     )
-    assert precompute(order, clinic.session, Steps(None)).manifest.allows > 0
+    assert precompute_decisions(order, clinic.session, Steps(None)).manifest.allows > 0
 
 
 SESSIONS = """
@@ -175,10 +185,10 @@ BY_ROLE = """
 def test_roles_that_sessions_give_and_take_are_left_to_the_pdp(clinic, spark, assume):
     """Whatever the entities say, and whatever the manifest says of who looks roles up: sessions end within seconds."""
     clinic.set_policies(ABAC + BY_ROLE, SESSIONS)
-    order = Order(
+    order = PrecomputeJob(
         clinic.inputs(), Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out", assume_provided=assume
     )
-    precompute(order, clinic.session, Steps(None))
+    precompute_decisions(order, clinic.session, Steps(None))
     snapshot = open_snapshot(clinic.folder / "out" / SNAPSHOT, [SIGNER.public], Origin("clinic", 1, "hash"))
     rows = {(r.subject, r.object, r.action): r.effect for r in read_rows(spark, order.output).collect()}
     engine, roles = clinic.policy_set.engine(), [[], ["doctor"], ["nurse"], ["doctor", "nurse"]]
@@ -222,8 +232,10 @@ def test_a_join_that_nothing_meets_is_an_error_with_both_columns(clinic):
         run(clinic)
     assert not (clinic.folder / "out").exists()
     inputs = replace(clinic.inputs(), may_lack=("subject.dept",))
-    assert precompute(
-        Order(inputs, Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out"), clinic.session, Steps(None)
+    assert precompute_decisions(
+        PrecomputeJob(inputs, Origin("clinic", 1, "hash"), SIGNER, clinic.folder / "out"),
+        clinic.session,
+        Steps(None),
     )
 
 

@@ -1,0 +1,1 @@
+"""The commands to begin with: up, ask, doctor, demo."""

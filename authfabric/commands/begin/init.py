@@ -1,0 +1,61 @@
+"""`authfabric init`: a folder to begin with, with policies, their tests, a service and its tests."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from authfabric.console import fail, out
+from authfabric.files import STARTERS
+from authz import AuthFabricError
+
+COMMON = "common"
+"""The starter's part that all frameworks share."""
+
+
+class Framework(enum.StrEnum):
+    FASTAPI = "fastapi"
+    FLASK = "flask"
+    DJANGO = "django"
+    NONE = "none"
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write it. It may be there already.")] = Path(),
+    framework: Annotated[Framework, typer.Option(help="What the service is made with.")] = Framework.FASTAPI,
+) -> None:
+    """Write a folder of policies with tests, and a service that is protected by them."""
+    parts = [COMMON, *([] if framework is Framework.NONE else [framework.value])]
+    files = {
+        folder / path.relative_to(STARTERS / part).with_name(path.name.removesuffix(".txt")): path
+        for part in parts
+        for path in sorted((STARTERS / part).rglob("*.txt"))
+    }
+    taken = [str(path) for path in files if path.exists()]
+    if taken:
+        fail(
+            AuthFabricError(f"`{taken[0]}` is there already, and nothing was written: choose an empty folder")
+        )
+    try:
+        for path, source in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source.read_text())
+    except OSError as error:
+        fail(AuthFabricError(f"`{path}` cannot be written: {error.strerror}"))
+    for path in files:
+        out.print(str(path), highlight=False)
+    here = folder / "policies"
+    steps = [f"authfabric policy watch {here}    checks and tests them on save"]
+    if framework is not Framework.NONE:
+        steps.append(f"pip install '{_distribution()}[{framework},test,lists]' && cd {folder} && pytest")
+        steps.append("python service.py 8000    then ask for /notes/1 with the header X-User: ann")
+    out.print("\nnext:", *steps, sep="\n  ", highlight=False, markup=False, soft_wrap=True)
+
+
+def _distribution() -> str:
+    """What pip installs this from: the clone that it runs from, or the name."""
+    clone = Path(__file__).parents[3]
+    return str(clone) if (clone / "pyproject.toml").exists() else "authfabric"

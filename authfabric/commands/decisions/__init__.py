@@ -1,0 +1,1 @@
+"""The commands about deciding: PDPs, SDPs, the gateway, roles, searches and the audit trail."""

@@ -1,0 +1,226 @@
+"""`authfabric audit`: see which decisions were given, and whether any are missing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from msgspec import json as documents
+from msgspec import structs
+from rich.markup import escape
+
+from authfabric.commands.begin.ask import decision_document, why
+from authfabric.console import Exit, Json, Url, counted, fail, print_json, run, say
+from authfabric.files import CONNECT_SECONDS, Trust, find_url, trusted_keys
+from authz import AuthFabricError, PublicKey
+from bus.audit import AuditRecord, AuditStore, ChainVerifier, Disclosure, Vouchers, read_head, read_record
+from bus.nats import connect
+from bus.wire import DEFAULT_DOMAIN
+
+LOOK_SECONDS = 1.0
+
+app = typer.Typer(help="See which decisions were given, and whether any are missing.", no_args_is_help=True)
+
+Domain = Annotated[str, typer.Option(help="The domain in which they were given.")]
+
+
+@app.command()
+def verify(
+    signed: Annotated[
+        bool,
+        typer.Option("--signed", help="Also see whether PDPs have signed the decisions said to be theirs."),
+    ] = False,
+    trust: Trust = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Follow every writer's chain through the audit stream; exit code 1 if one breaks.
+
+    The first record that is missing, altered or foreign is named for each writer, at the end of a chain too. With
+    --signed, exit code 1 also if a decision was recorded as a PDP's and no PDP that may make it has signed it.
+    """
+    try:
+        vouchers = Vouchers(trusted_keys(trust)) if signed else None
+    except AuthFabricError as error:
+        fail(error, Exit.USAGE)
+    chains = run(_verify(find_url(url), domain, vouchers))
+    if json:
+        print_json(_document(chains) | (_vouchers_document(vouchers) if vouchers else {}))
+    elif not chains.writers:
+        say(f"no decision in `{escape(domain)}` was audited yet")
+    else:
+        _show_chains(chains)
+        if vouchers is not None:
+            _show_vouchers(vouchers)
+    if chains.broken or (vouchers is not None and vouchers.missing):
+        raise typer.Exit(Exit.DENIED)
+
+
+@app.command()
+def tail(
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, help="How many of the newest decisions to begin with.")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Show the decisions given last, and with -f those to come; with --json one line for each."""
+    run(_tail(find_url(url), domain, count, follow, json))
+
+
+async def _verify(url: str, domain: str, vouchers: Vouchers | None) -> ChainVerifier:
+    async with connect(url, name="audit", connect_seconds=CONNECT_SECONDS) as bus:
+        store = AuditStore(bus, domain)
+        heads = [read_head(data, writer) async for writer, data in store.heads()]
+        kept = await store.kept()
+        chains = ChainVerifier(whole=kept.start == 1)
+        async for page in store.read(kept.start - 1):
+            chains.take(page.writer, page.records)
+            for record in map(read_record, page.records if vouchers else ()):
+                if record is not None and vouchers is not None:
+                    vouchers.take(record)
+    chains.finish((head for head in heads if head is not None), kept.start)
+    return chains
+
+
+async def _tail(url: str, domain: str, count: int, follow: bool, json: bool) -> None:
+    async with connect(url, name="audit", connect_seconds=CONNECT_SECONDS) as bus:
+        store, news = AuditStore(bus, domain), asyncio.Event()
+        await store.listen(news.set)
+        after = max(0, (await store.kept()).stop - 1 - count)  # no page is empty
+        shown = count
+        while True:
+            news.clear()
+            records: list[bytes] = []
+            async for page in store.read(after):
+                after = page.number
+                records += page.records
+            for encoded in records[-shown:] if shown else records:
+                _show(read_record(encoded), json)
+            if not follow:
+                return
+            shown = 0
+            with contextlib.suppress(TimeoutError):  # the word of a page may come before it can be read
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await news.wait()
+
+
+def _show(record: AuditRecord | None, json: bool) -> None:
+    if json:
+        print_json(_record_document(record) if record else {"unreadable": True}, line=True)
+    elif record is None:
+        say("[red]unreadable[/]")
+    else:
+        when = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        say(f"[dim]{when} {escape(record.writer)} {record.sequence}[/]  {_words(record)}")
+
+
+def _words(record: AuditRecord) -> str:
+    if record.vouched is not None:
+        return f"[dim]signed {counted(record.vouched.statement.count, 'decision')}[/]"
+    if record.disclosed is not None:
+        return _disclosed_words(record.disclosed)
+    if record.request is None or record.decision is None:
+        return f"[yellow]{record.dropped} decisions were not recorded[/]"
+    decision = record.decision
+    how = decision.inferred
+    source = f"{how.method}{', stale' if how.stale else ''}" if how is not None else "asked"
+    colour = "green" if decision.allowed else "red"
+    asked = documents.encode(record.request.context).decode() if record.request.context else ""
+    return (
+        f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}{escape(asked and ' ' + asked)}"
+        f"  [dim]{escape(why(decision))}; {source}, epoch {decision.epoch}[/]"
+    )
+
+
+def _disclosed_words(shown: Disclosure) -> str:
+    became = f" as {escape(shown.shown)}" if shown.shown != shown.type else ""
+    events = counted(len(shown.events), "past event" if shown.replayed else "event")
+    what = f"{events} of {escape(shown.type)}{became}"
+    attributes, rules = ", ".join(shown.attributes), ", ".join(shown.rules)
+    return (
+        f"[bold blue]shown[/]  {escape(shown.subject)}: {what}  [dim]{escape(attributes)}; {escape(rules)}[/]"
+    )
+
+
+def _record_document(record: AuditRecord) -> dict[str, object]:
+    document: dict[str, object] = {"writer": record.writer, "sequence": record.sequence, "at": record.at}
+    if record.vouched is not None:
+        statement = record.vouched.statement
+        signer = str(PublicKey(statement.signer))
+        return document | {"signed": statement.count, "signer": signer, "root": statement.root.hex()}
+    if record.disclosed is not None:
+        events = [
+            {"publisher": str(PublicKey(key)), "sequence": number, "time": at}
+            for key, number, at in record.disclosed.events
+        ]
+        return document | {"disclosed": structs.asdict(record.disclosed) | {"events": events}}
+    if record.request is None or record.decision is None:
+        return document | {"dropped": record.dropped}
+    return (
+        document
+        | decision_document(record.request, record.decision)
+        | {"context": record.request.context, "inferred": record.decision.inferred}
+    )
+
+
+def _document(chains: ChainVerifier) -> dict[str, object]:
+    return {
+        "holds": not chains.broken,
+        "writers": {
+            name: {
+                "from": chains.starts[name],
+                "to": each.head.sequence,
+                "dropped": each.dropped,
+                "broken": each.broken,
+                "closed": each.closed,
+            }
+            for name, each in chains.writers.items()
+        },
+    }
+
+
+def _show_chains(chains: ChainVerifier) -> None:
+    """Show each chain that breaks, lacks something or goes on, and of those that are whole how many there are."""
+    whole = 0
+    for name, each in chains.writers.items():
+        if each.broken is None and each.closed and not each.dropped:
+            whole += 1
+            continue
+        dropped = f", [yellow]{each.dropped} decisions not recorded[/]" if each.dropped else ""
+        if each.broken is None:
+            ended = {True: ", where it ended", False: "", None: ", if nothing was cut off after it"}[
+                each.closed
+            ]
+            state = f"[green]holds[/] from {chains.starts[name]} to {each.head.sequence}{ended}"
+        else:
+            state = f"[red]breaks[/]: record {each.broken.sequence} {escape(each.broken.problem)}"
+        say(f"[bold]{escape(name)}[/]: {state}{dropped}")
+    if whole:
+        say(
+            f"{whole:,} "
+            + ("chains hold to where they ended" if whole > 1 else "chain holds to where it ended")
+        )
+
+
+def _vouchers_document(vouchers: Vouchers) -> dict[str, object]:
+    return {
+        "signed": vouchers.vouched,
+        "unsigned": vouchers.missing,
+        "refused_statements": vouchers.refused,
+    }
+
+
+def _show_vouchers(vouchers: Vouchers) -> None:
+    say(f"{vouchers.vouched:,} decisions were signed by PDPs that may make them")
+    if vouchers.refused:
+        say(f"[red]{vouchers.refused:,} statements do not hold[/]")
+    for writer, numbers in vouchers.missing.items():
+        first = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
+        say(f"[bold]{escape(writer)}[/]: [red]{len(numbers):,} decisions that no PDP signed[/]: {first}")

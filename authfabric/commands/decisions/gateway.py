@@ -1,0 +1,170 @@
+"""`authfabric gateway`: answer AuthZEN requests over HTTP, for services in any language."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from authfabric.console import Exit, HealthPort, Json, Url, err, fail, print_json, printable, run, say
+from authfabric.files import find_trust, find_url
+from authz import AuthFabricError
+from bus.runtime import serve_vitals
+from bus.wire import DEFAULT_DOMAIN
+from pep import UNVERIFIED, Enforcer, LeaseRules
+from pep.metrics import EnforcerMetrics
+from pep.trust_store import Trust
+
+if TYPE_CHECKING:
+    from pep.gateway import GatewaySettings
+    from pep.gateway.server import Tls
+
+app = typer.Typer(
+    help="Answer AuthZEN requests over HTTP, for services in any language.", no_args_is_help=True
+)
+
+_HINT = "the gateway needs more packages: pip install 'authfabric[gateway]'"
+
+
+@app.command()
+def token(name: Annotated[str, typer.Argument(help="What to call the caller.")], json: Json = False) -> None:
+    """Make a bearer token for a caller, and the lines for the settings that accept it.
+
+    The token is shown once and kept nowhere: the settings have its SHA-256 only.
+    """
+    made = secrets.token_urlsafe(32)
+    digest = hashlib.sha256(made.encode()).hexdigest()
+    if json:
+        print_json({"name": name, "token": made, "token_sha256": digest})
+        return
+    err.print("for the caller, to be sent as `Authorization: Bearer …`:", highlight=False)
+    say(made)
+    err.print("\nfor the gateway's settings:", highlight=False)
+    for line in (
+        msgspec.yaml.encode({"callers": [{"name": name, "token_sha256": digest}]}).decode().splitlines()
+    ):
+        say(printable(line))
+
+
+@app.command()
+def serve(
+    config: Annotated[
+        Path | None, typer.Option(help="The settings: entity types and callers, in YAML.")
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = "127.0.0.1:8181",
+    base_url: Annotated[
+        str | None, typer.Option(help="Where clients reach it, for discovery. Default: as in the settings.")
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Answer whoever reaches the address.")
+    ] = False,
+    certificate: Annotated[Path | None, typer.Option(help="The server's certificate, for https.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
+    clients: Annotated[
+        Path | None, typer.Option(help="The authority whose client certificates are accepted.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain for which it answers.")] = DEFAULT_DOMAIN,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY|FILE",
+            help="A public key whose PDPs are believed, or a file with one on each line. Repeat it for several."
+            " Default: $AUTHFABRIC_TRUST, the running `up`'s, or the credentials'.",
+        ),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Believe whoever answers.")] = False,
+    lease: Annotated[
+        float, typer.Option(min=0.1, help="Seconds without the policy feed after which all is asked.")
+    ] = 10.0,
+    deadline: Annotated[float, typer.Option(help="Seconds within which a PDP must answer.")] = 1.0,
+    url: Url = None,
+    health_port: HealthPort = 0,
+    json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
+) -> None:
+    """Answer AuthZEN requests, from caches where they can, until SIGTERM or Ctrl-C."""
+    try:
+        from pep.gateway import GatewaySettings, read_settings
+        from pep.gateway.server import Tls
+    except ImportError as error:
+        fail(f"{_HINT} ({error.name} is missing)", Exit.USAGE)
+    host, port = _address(listen)
+    if (certificate is None) != (key is None) or (clients is not None and certificate is None):
+        fail("https needs `--certificate` and `--key` together; `--clients` needs both", Exit.USAGE)
+    try:
+        settings = read_settings(config) if config else GatewaySettings(anonymous=anonymous)
+        if base_url is not None:
+            settings = msgspec.structs.replace(settings, base_url=base_url)
+        settings.validate(str(config or "the options"))
+        where = find_url(url)
+        trusted: Trust = UNVERIFIED if insecure else find_trust(trust, where)
+    except AuthFabricError as error:
+        fail(error, Exit.USAGE)
+    tls = Tls(certificate, key, clients) if certificate and key else None
+    asking = Enforcer.connect(
+        where, domain=domain, deadline=deadline, trust=trusted, lease=LeaseRules(lease), name="gateway"
+    )
+    run(_serve(asking, settings, host, port, tls, health_port, json))
+
+
+async def _serve(
+    asking: contextlib.AbstractAsyncContextManager[Enforcer],
+    settings: GatewaySettings,
+    host: str,
+    port: int,
+    tls: Tls | None,
+    health_port: int,
+    json: bool,
+) -> None:
+    from pep.gateway import gateway
+    from pep.gateway.server import serving
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with asking as pep, contextlib.AsyncExitStack() as stack:
+        chosen = await stack.enter_async_context(serving(gateway(pep, settings), host, port, tls))
+        health = stack.enter_context(serve_vitals(_Vitals(pep), [EnforcerMetrics(pep)], health_port))
+        address = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{chosen}"
+        _say_ready(address, f"http://127.0.0.1:{health}", json)
+        await stop.wait()
+    err.print("ended", highlight=False)
+
+
+class _Vitals:
+    """A gateway is alive while its process is, and ready while it is connected."""
+
+    def __init__(self, pep: Enforcer) -> None:
+        self._pep = pep
+
+    def live(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return self._pep.asker.connection.ready
+
+
+def _say_ready(address: str, health: str, json: bool) -> None:
+    if json:
+        print_json({"ready": True, "address": address, "health": health})
+        return
+    err.print(
+        f"[green]ready[/]: AuthZEN on {address}/access/v1/evaluation; health on {health}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        fail(f"`--listen {text}` must be HOST:PORT, such as 127.0.0.1:8181", Exit.USAGE)
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8181` means

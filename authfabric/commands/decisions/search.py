@@ -1,0 +1,142 @@
+"""`authfabric search`: who may do what, among the entities that the replicas know."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+from rich.markup import escape
+
+from authfabric.commands.begin.ask import read_attributes
+from authfabric.console import Exit, Json, Url, err, fail, out, print_json, run
+from authfabric.files import CONNECT_SECONDS, find_url
+from authz import Entity, InvalidRequest
+from bus.nats import connect
+from bus.services import ask_search
+from bus.wire import DEFAULT_DOMAIN, SearchPage, SearchQuery
+
+app = typer.Typer(help="Find who may do what, among known entities.", no_args_is_help=True)
+
+Subject = Annotated[str, typer.Argument(help="Who.")]
+Object = Annotated[str, typer.Argument(help="What it is done to, such as /sales/q1.")]
+Action = Annotated[str, typer.Argument(help="What is done, such as read.")]
+SubjectAttributes = Annotated[
+    list[str] | None,
+    typer.Option("--subject", "-s", metavar="NAME=VALUE", help="An attribute of the subject."),
+]
+ObjectAttributes = Annotated[
+    list[str] | None,
+    typer.Option("--object", "-o", metavar="NAME=VALUE", help="An attribute of the object."),
+]
+Context = Annotated[
+    list[str] | None, typer.Option("--context", "-c", metavar="NAME=VALUE", help="A fact of the context.")
+]
+Limit = Annotated[int, typer.Option(min=1, max=500, help="How many to show.")]
+Cursor = Annotated[str, typer.Option(help="Go on where an earlier search ended.")]
+Everything = Annotated[bool, typer.Option("--all", help="Show all there are, page by page.")]
+Domain = Annotated[str, typer.Option(help="The domain the objects belong to.")]
+Deadline = Annotated[float, typer.Option(help="Seconds to wait for each page.")]
+
+
+@app.command()
+def subjects(
+    object: Object,
+    action: Action,
+    object_attributes: ObjectAttributes = None,
+    context: Context = None,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+    everything: Everything = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    deadline: Deadline = 10.0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Who may do ACTION to OBJECT?"""
+    entity = _entity(object, object_attributes)
+    query = SearchQuery("subject", None, entity, Entity(action), _context(context), limit, cursor)
+    run(_search(query, everything, domain, deadline, find_url(url), json))
+
+
+@app.command()
+def objects(
+    subject: Subject,
+    action: Action,
+    subject_attributes: SubjectAttributes = None,
+    context: Context = None,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+    everything: Everything = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    deadline: Deadline = 10.0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """What may SUBJECT do ACTION to?"""
+    entity = _entity(subject, subject_attributes)
+    query = SearchQuery("object", entity, None, Entity(action), _context(context), limit, cursor)
+    run(_search(query, everything, domain, deadline, find_url(url), json))
+
+
+@app.command()
+def actions(
+    subject: Subject,
+    object: Object,
+    subject_attributes: SubjectAttributes = None,
+    object_attributes: ObjectAttributes = None,
+    context: Context = None,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+    everything: Everything = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    deadline: Deadline = 10.0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """What may SUBJECT do to OBJECT?"""
+    who, what = _entity(subject, subject_attributes), _entity(object, object_attributes)
+    query = SearchQuery("action", who, what, None, _context(context), limit, cursor)
+    run(_search(query, everything, domain, deadline, find_url(url), json))
+
+
+async def _search(
+    query: SearchQuery, everything: bool, domain: str, deadline: float, url: str, json: bool
+) -> None:
+    found: list[str] = []
+    async with connect(url, name="search", connect_seconds=CONNECT_SECONDS) as bus:
+        while True:
+            page = await ask_search(bus, domain, query, deadline)
+            found += page.found
+            if not json:
+                _show(page)
+            if not page.cursor or (not everything and len(found) >= query.limit):
+                break
+            query = replace(query, cursor=page.cursor)
+    if json:
+        print_json({"found": found, "cursor": page.cursor, "epoch": page.epoch})
+    elif not found and not page.cursor:
+        err.print(f"no known {query.wanted} would be allowed", highlight=False)
+    elif page.cursor:
+        err.print(f"there may be more: --cursor {page.cursor}", highlight=False)
+    if not found:
+        raise typer.Exit(Exit.DENIED)
+
+
+def _show(page: SearchPage) -> None:
+    for each in page.found:
+        out.print(escape(each), highlight=False, soft_wrap=True)
+
+
+def _entity(name: str, attributes: list[str] | None) -> Entity:
+    try:
+        return Entity(name, read_attributes(attributes))
+    except InvalidRequest as error:
+        fail(error, Exit.USAGE)
+
+
+def _context(pairs: list[str] | None) -> dict[str, object]:
+    try:
+        return read_attributes(pairs)
+    except InvalidRequest as error:
+        fail(error, Exit.USAGE)

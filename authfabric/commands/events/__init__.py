@@ -1,0 +1,1 @@
+"""The commands about events: types, brokers, rules, context, history and keys."""

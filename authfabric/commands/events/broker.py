@@ -1,0 +1,306 @@
+"""`authfabric broker`: run event brokers, vouch for them, and issue credentials to their clients."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from authfabric.commands.events.broker_options import (
+    BrokerDomain,
+    BrokerKey,
+    BrokerName,
+    ClientDomains,
+    Disclosures,
+    FunctionMemory,
+    FunctionSeconds,
+    FunctionsModule,
+    FunctionsUnconfined,
+    HomeCredentials,
+    HomeUrl,
+    Insecure,
+    KnownFile,
+    OwnerKeys,
+    OwnersFile,
+    SealedTypes,
+    TrustedKeys,
+    VerifiedShare,
+    VouchFiles,
+    VouchingRoots,
+)
+from authfabric.console import (
+    Exit,
+    HealthPort,
+    Json,
+    OutFile,
+    SignerKey,
+    Url,
+    err,
+    fail,
+    option_seconds,
+    passphrase,
+    print_json,
+    run,
+)
+from authfabric.files import (
+    Database,
+    FileRefused,
+    HistoryKey,
+    KeepFile,
+    NamesOption,
+    NetworkKey,
+    find_trust,
+    find_url,
+    history_setting,
+    own_state_folder,
+    read_encoded,
+    read_file,
+    read_names,
+    read_network_key,
+    read_owners,
+    write_encoded,
+)
+from authfabric.processes import collect_garbage_rarely, keep_freed_memory
+from authz import AuthFabricError, PublicKey
+from authz.errors import InvalidKey
+from authz.spki import InvalidCapability, encode_chain, parse_chain
+from bus.identity import load_key, load_public_key, read_credentials
+from bus.nats import connect
+from bus.runtime import serve_vitals
+from bus.stores import put_record
+from bus.wire import DEFAULT_DOMAIN
+from pep import NobodyTrusted
+from pep.trust_store import read_keys
+from pubsub_core.carriage import MAX_NAME_LENGTH, word_record
+from pubsub_core.errors import WordTooLong
+from pubsub_core.rules import Limits
+from pubsub_core.server import BrokerMetrics, BrokerService, BrokerVitals, Serving, serve_broker
+from pubsub_core.trust import ALL, Credential, issue, withdraw
+from pubsub_core.trust import vouch as vouch_for
+
+app = typer.Typer(help="Event brokers, and those who use them.", no_args_is_help=True)
+
+Lasts = Annotated[str, typer.Option("--for", help="How long it holds: 90s, 15m, 8h, 30d.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", help="The UUID of a type. Default: all. Repeatable.")
+]
+
+
+@app.command()
+def serve(
+    key: BrokerKey,
+    clients: ClientDomains,
+    name: BrokerName = "",
+    domain: BrokerDomain = DEFAULT_DOMAIN,
+    trust: TrustedKeys = None,
+    insecure: Insecure = False,
+    roots: VouchingRoots = None,
+    vouches: VouchFiles = None,
+    owner_keys: OwnerKeys = None,
+    owners: OwnersFile = None,
+    names: NamesOption = None,
+    share: VerifiedShare = 1.0,
+    sealed: SealedTypes = None,
+    network_key: NetworkKey = None,
+    home: HomeUrl = "",
+    home_credentials: HomeCredentials = None,
+    functions: FunctionsModule = "",
+    function_seconds: FunctionSeconds = Limits().seconds,
+    function_memory: FunctionMemory = Limits().memory >> 20,
+    functions_unconfined: FunctionsUnconfined = False,
+    disclosures: Disclosures = True,
+    known: KnownFile = None,
+    history: Database = None,
+    history_key: HistoryKey = None,
+    keep: KeepFile = None,
+    health_port: HealthPort = 0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
+    name = name or socket.gethostname()
+    if len(name) > MAX_NAME_LENGTH or len(domain) > MAX_NAME_LENGTH:
+        fail(f"--name and --domain must have at most {MAX_NAME_LENGTH} characters", Exit.USAGE)
+    with _errors():
+        identity, where = load_key(key, passphrase.known), find_url(url)
+        known = known or own_state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known"
+        serving = Serving(
+            where,
+            name,
+            domain,
+            identity,
+            _clients(clients),
+            frozenset() if insecure else find_trust(trust, home or where),
+            read_keys(roots or []),
+            tuple(read_encoded(path) for path in vouches or []),
+            tuple(load_key(path, passphrase.known) for path in owner_keys or []),
+            read_owners(owners) if owners is not None else None,
+            share,
+            sealed=dict(_sealed(text) for text in sealed or []),
+            network=read_network_key(network_key),
+            history=history_setting(history, history_key, keep, name),
+            known=known,
+            managers=known.with_suffix(".managers"),
+            home=home,
+            home_access=read_credentials(home_credentials).credentials if home_credentials else None,
+            functions=functions,
+            disclosures=disclosures,
+            unverified=insecure,
+            limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
+            names=read_names(names),
+        )
+    run(_serve(serving, health_port, json))
+
+
+@app.command()
+def vouch(
+    broker: Annotated[str, typer.Argument(help="The broker's public key, or the file that holds it.")],
+    key: SignerKey,
+    output: OutFile,
+    types: Types = None,
+    lasts: Lasts = "90d",
+    heartbeats: Annotated[
+        bool,
+        typer.Option(
+            "--heartbeats",
+            help="Promise that some broker sends your heartbeats (`broker serve --owner-key`): whoever knows"
+            " of the promise delivers nothing of your types while it hears none.",
+        ),
+    ] = False,
+) -> None:
+    """Say that a broker is to be trusted with events of your types."""
+    with _errors():
+        now, signer, public = time(), load_key(key, passphrase.known), load_public_key(broker)
+        until = now + option_seconds("--for", lasts)
+        write_encoded(output, vouch_for(public, types or [ALL], until, signer, now, heartbeats=heartbeats))
+
+
+@app.command()
+def distrust(
+    broker: Annotated[str, typer.Argument(help="The broker's public key, or the file that holds it.")],
+    key: SignerKey,
+    types: Types = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="A file to write it to as well, for `broker serve --vouch`.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain in whose name brokers are told.")] = DEFAULT_DOMAIN,
+    url: Url = None,
+) -> None:
+    """Take back what you said for a broker: all brokers that run leave it out at once, and those that start later."""
+    with _errors():
+        word = withdraw(load_public_key(broker), types or [ALL], time(), load_key(key, passphrase.known))
+        if output is not None:
+            write_encoded(output, word)
+    run(_tell(find_url(url), domain, word))
+
+
+@app.command()
+def credential(
+    client: Annotated[str, typer.Argument(help="The client's public key, or the file that holds it.")],
+    name: Annotated[str, typer.Argument(help="The name by which PDPs know it.")],
+    key: SignerKey,
+    output: OutFile,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="JSON, or text. Repeatable."),
+    ] = None,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option("--role", help="A role, as rules ask for it by `credentials(user, ROLE)`. Repeatable."),
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain that gives it.")] = DEFAULT_DOMAIN,
+    lasts: Lasts = "90d",
+) -> None:
+    """Give a client its name and attributes, in the word of your domain."""
+    with _errors():
+        pairs = dict(_pair(each) for each in attributes or [])
+        if roles:
+            pairs["roles"] = roles
+        public = str(load_public_key(client))
+        given = Credential(public, name, domain, time() + option_seconds("--for", lasts), pairs)
+        write_encoded(output, issue(given, load_key(key, passphrase.known)))
+
+
+def _clients(texts: Sequence[str]) -> dict[str, frozenset[PublicKey]]:
+    """The keys that sign for each domain. Raises InvalidKey."""
+    keys: dict[str, frozenset[PublicKey]] = {}
+    for text in texts:
+        domain, equals, key = text.partition("=")
+        if not (domain and equals and key):
+            fail(
+                f"`--clients {text}` must be DOMAIN=KEY: the domain, and the key that signs its credentials",
+                Exit.USAGE,
+            )
+        keys[domain] = keys.get(domain, frozenset()) | read_keys([key])
+    return keys
+
+
+def _sealed(text: str) -> tuple[str, bytes]:
+    """A type's name, and the capability in a file."""
+    name, equals, file = text.partition("=")
+    if not equals:
+        raise FileRefused(
+            Path(text), "must be given as TYPE=FILE, with the capability for the type in the file"
+        )
+    return name, encode_chain(read_file(Path(file), parse_chain))
+
+
+async def _tell(url: str, domain: str, word: bytes) -> None:
+    async with connect(url, name="distrust") as bus:
+        await put_record(bus, domain, *word_record(word))
+
+
+async def _serve(serving: Serving, health_port: int, json: bool) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    keep_freed_memory()
+    async with serve_broker(serving) as service:
+        collect_garbage_rarely()
+        with serve_vitals(BrokerVitals(service), [BrokerMetrics(service)], health_port) as port:
+            _say_ready(serving, service, f"http://127.0.0.1:{port}", json)
+            await stop.wait()
+    counts = service.broker.counts
+    err.print(
+        f"ended: {counts.published} events published, {counts.forwarded} passed on, {counts.delivered} delivered",
+        highlight=False,
+    )
+
+
+def _say_ready(serving: Serving, service: BrokerService, health: str, json: bool) -> None:
+    types = sorted({each.definition.name for each in service.catalogue})
+    if json:
+        ready = {"ready": True, "url": serving.url, "broker": serving.name, "types": types}
+        print_json({**ready, "health": health})
+    else:
+        shown = f"{len(types)} type{'s' * (len(types) > 1)}" if types else "no types yet"
+        where = f"on {serving.url}; {shown}; health on {health}"
+        err.print(f"[green]ready[/]: broker {serving.name} {where}", highlight=False, soft_wrap=True)
+
+
+def _pair(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        fail(f"`{text}` must be NAME=VALUE", Exit.USAGE)
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (InvalidCapability, InvalidKey, NobodyTrusted, WordTooLong) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)

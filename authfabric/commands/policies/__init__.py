@@ -1,0 +1,1 @@
+"""The commands about policies: check, test, diff, push, roll back, restore."""

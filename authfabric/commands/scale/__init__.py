@@ -1,0 +1,1 @@
+"""The commands for work at scale: Spark jobs, experiments and chaos."""

@@ -1,0 +1,1 @@
+"""The commands about trust: domains and capabilities."""

@@ -1,0 +1,395 @@
+"""`authfabric domain`: make a domain, run its access control service, let members and other domains in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from authfabric.commands.trust import domain_trust
+from authfabric.commands.trust.capability_view import describe_member
+from authfabric.console import (
+    Exit,
+    Json,
+    fail,
+    option_seconds,
+    passphrase,
+    print_json,
+    printable,
+    run,
+    say,
+    say_table,
+)
+from authfabric.files import FileRefused, write_new
+from authfabric.processes import DomainProcess, role_rules, serve_domain, tell
+from authz import AuthFabricError, Identity
+from authz.errors import InvalidKey, InvalidSyntax
+from authz.spki import Authority, Certificate, InvalidCapability, parse_authority
+from authz.spki.text import format_time
+from bus.errors import BadMessage
+from bus.identity import Lifetime, load_key, load_public_key, write_credentials, write_private
+from pdp.access import JOIN_REQUEST, LOCALHOST, AccessRules, DomainFolder, JoinRequest, Membership, Share
+from pep.trust_store import read_keys
+
+app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
+app.add_typer(domain_trust.app, name="trust")
+
+ROLES = {
+    "pep": "network: {0}\naction: connect",
+    "pdp": "network: {0}\naction: connect\nobject: *\naction: decide",
+    "broker": "network: {0}\naction: connect|carry",
+    "installer": "network: {0}\naction: connect|install",
+    "operator": "resource: *\naction: *",
+}
+DEFAULT_NETWORK = "*"
+
+Folder = Annotated[Path, typer.Argument(help="The domain's folder.")]
+Name = Annotated[str, typer.Argument(help="A name for the member that no other has.")]
+Lines = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[LINE]...", help="What is granted, line by line: 'network: shop' 'action: connect'."
+    ),
+]
+For = Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d.")]
+UrlOption = Annotated[str | None, typer.Option("--url", help="Where the domain's NATS servers are.")]
+
+
+@app.command()
+def init(
+    folder: Folder,
+    name: Annotated[str, typer.Option(help="The domain's name.")],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="A name or address of its NATS servers. Repeat it for several."),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Where members reach its servers. Default: port 4222 of the hosts, or of this machine."
+        ),
+    ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY|FILE", help="A key that signs its policies, or lets PDPs decide. Repeatable."
+        ),
+    ] = None,
+    unencrypted: Annotated[
+        bool, typer.Option("--unencrypted", help="Leave the keys without a passphrase.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a domain: its keys, its certificates, and the configuration of its NATS servers.
+
+    The passphrase of the keys is read from $AUTHFABRIC_PASSPHRASE, from the file $AUTHFABRIC_PASSPHRASE_FILE, or typed.
+    """
+    with _errors():
+        keys = read_keys(trust or [])
+        secret = None if unencrypted else passphrase.chosen()
+        made = DomainFolder.create(folder, name, time(), secret, hosts or [], url or _servers(hosts))
+        made = made.trusting(keys)
+    if json:
+        print_json({"name": name, "owner": made.file.owner, "service": made.file.service})
+        return
+    say(f"[green]made[/] the domain [bold]{name}[/], owned by {made.file.owner}")
+    say(f"start its server:   nats-server -c {folder / 'nats.conf'}")
+    say(f"then its service:   authfabric domain serve {folder}")
+    say(f"let somebody in:    authfabric domain grant {folder} NAME --as pep --out FILE")
+
+
+@app.command()
+def certify(
+    folder: Folder,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", help="A name or address of its NATS servers, all of them anew. Default: as before."
+        ),
+    ] = None,
+    replace_links: Annotated[
+        bool,
+        typer.Option(
+            "--replace-links", help="Let no server of before join any more: after one was taken over."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Give the domain's NATS servers new keys and certificates, for a year. Restart the servers, or reload them.
+
+    This needs the domain's own key, and so does nothing else but `admit` and `join --request`.
+    """
+    with _errors():
+        opened = DomainFolder.open(folder)
+        outdated, domain = opened.servers.outdated, opened.domain(passphrase.known)
+        domain = opened.replace_links(domain) if replace_links else domain
+        named = opened.servers.certify(domain, time(), [*LOCALHOST, *hosts] if hosts else ())
+    if json:
+        print_json({"name": opened.file.name, "hosts": named, "replaced": outdated})
+        return
+    say(f"[green]certified[/] the servers of [bold]{opened.file.name}[/] as {', '.join(named)}")
+    if outdated:
+        say(
+            f"{folder / 'nats.conf'} is new, and what was there is now nats.conf.old: carry your changes over"
+        )
+        say("members refuse the new servers until they have new credentials: grant them anew")
+
+
+@app.command()
+def serve(
+    folder: Folder,
+    url: UrlOption = None,
+    session: Annotated[
+        float, typer.Option(help="Seconds after which a connection is admitted anew.")
+    ] = 3600.0,
+    lifetime: Annotated[
+        float, typer.Option(help="Seconds that capabilities last which are asked for.")
+    ] = 3600.0,
+    connections: Annotated[int, typer.Option(min=1, help="Connections that one key may have.")] = 256,
+    messages: Annotated[
+        float, typer.Option(help="Messages a second that one connection may send.")
+    ] = 100_000.0,
+    roles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY|FILE",
+            help="The public key of the role service for whose sessions to give capabilities.",
+        ),
+    ] = None,
+    policies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder of policies that says which roles give which; with --roles."
+        ),
+    ] = None,
+    audit: Annotated[
+        bool, typer.Option(help="Set up the stream in which services and replicas record decisions.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
+) -> None:
+    """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails.
+
+    What the domain is granted meanwhile, and whom it admits, counts within seconds.
+    """
+    if (roles is None) != (policies is None):
+        fail("`--roles` and `--policies` go together: who is in a role, and what the role gives", Exit.USAGE)
+    rules = AccessRules(session_seconds=session, connections=connections)
+    with _errors():
+        opened = DomainFolder.open(folder)
+        issuer = opened.issuer(passphrase.known)
+        where, share = url or opened.file.url, Share(messages_per_second=messages)
+        giving = None if roles is None or policies is None else role_rules(load_public_key(roles), policies)
+    run(serve_domain(DomainProcess(opened, issuer, where, rules, share, lifetime, giving, json, audit)))
+
+
+@app.command()
+def grant(
+    folder: Folder,
+    name: Name,
+    lines: Lines = None,
+    kind: Annotated[
+        str | None, typer.Option("--as", help=f"What is usually granted to one of these: {', '.join(ROLES)}.")
+    ] = None,
+    network: Annotated[str, typer.Option(help="In which networks; with --as.")] = DEFAULT_NETWORK,
+    joined: Annotated[
+        str, typer.Option("--in", help="Make the credentials for this network, which the domain has joined.")
+    ] = "",
+    key: Annotated[
+        Path | None, typer.Option("--key", help="The member's private key. Default: a new one.")
+    ] = None,
+    delegate: Annotated[bool, typer.Option("--delegate", help="Let the member pass it on.")] = False,
+    lasts: For = "90d",
+    output: Annotated[Path, typer.Option("--out", help="The file of credentials to write.")] = Path(
+        "credentials.json"
+    ),
+    json: Json = False,
+) -> None:
+    """Let somebody in: enrol a key, and write the file of credentials that it connects with."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        issuer = opened.issuer(passphrase.known)
+        authority = _authority(lines, kind, network)
+        holder = Identity.generate() if key is None else load_key(key, passphrase.known)
+        if output.exists():
+            raise FileRefused(output, "already exists")
+        certificate = issuer.grant(
+            holder.public, authority, _lifetime(lasts), delegate=delegate or kind == "operator"
+        )
+        file = opened.credentials(issuer, holder, certificate, time(), joined)
+        opened.grant(name, certificate)
+        write_credentials(output, file)
+    if json:
+        print_json({"name": name, "key": str(holder.public), "credentials": str(output), "url": file.url})
+    else:
+        say(f"[green]granted[/] to {holder.public}; use it with")
+        say(f"  AUTHFABRIC_CREDENTIALS={output}")
+
+
+@app.command()
+def revoke(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The name of a member, or with --domain of a domain.")],
+    domain: Annotated[
+        bool, typer.Option("--domain", help="Revoke a domain that was admitted, with all its members.")
+    ] = False,
+    url: UrlOption = None,
+    json: Json = False,
+) -> None:
+    """Revoke a member's key for good, and everything that was ever issued to it: it is disconnected at once.
+
+    It is struck off under all its names. The domain's own servers are told, and those of the networks it has joined.
+    """
+    with _errors():
+        opened = DomainFolder.open(folder)
+        issuer = opened.issuer(passphrase.known)
+        certificate = (opened.admitted_domains if domain else opened.members).get(name)
+        if certificate is None:
+            kind = "admitted domain" if domain else "member"
+            raise InvalidKey(f"`{name}` is no {kind}: see `authfabric domain status {folder}`")
+        signer = opened.domain(passphrase.known).owner if domain else issuer.service
+        key = certificate.unverified().subject
+        notice = opened.revoke(signer, key, time())
+    told = run(tell(opened, issuer, url or opened.file.url, notice))
+    opened.strike_off(signer.public, key)
+    if json:
+        print_json({"name": name, "revoked": str(key), "told": told})
+    else:
+        say(f"[green]revoked[/]: `{name}` is out of {', '.join(told)}, and its key {key} stays out")
+
+
+@app.command()
+def join(
+    folder: Folder,
+    given: Annotated[
+        Path | None, typer.Argument(metavar="[MEMBERSHIP]", help="What the other domain's `admit` wrote.")
+    ] = None,
+    request: Annotated[
+        Path | None,
+        typer.Option("--request", help="Write a request to join, to be admitted by another domain."),
+    ] = None,
+    wants: Annotated[
+        list[str] | None, typer.Option("--want", metavar="LINE", help="What to ask for, line by line.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Join another domain's network: first ask, signed by this domain's key; then keep what it gives."""
+    if (given is None) == (request is None):
+        fail("say either `--request FILE`, to ask, or the file that was given in answer", Exit.USAGE)
+    with _errors():
+        opened = DomainFolder.open(folder)
+        if request is not None:
+            asked = JoinRequest(opened.file.name, "\n".join(wants or []), time())
+            write_private(request, JOIN_REQUEST.sign(asked, opened.domain(passphrase.known).owner))
+            told = {"request": str(request)}
+        else:
+            assert given is not None
+            membership = _read_membership(given)
+            opened.join(membership)
+            told = {"joined": membership.network, "url": membership.url}
+    print_json(told) if json else say(" ".join(f"{k}: {v}" for k, v in told.items()))
+
+
+@app.command()
+def admit(
+    folder: Folder,
+    request: Annotated[Path, typer.Argument(help="What the other domain's `join --request` wrote.")],
+    lines: Lines = None,
+    lasts: For = "365d",
+    output: Annotated[Path, typer.Option("--out", help="What to give it in answer.")] = Path(
+        "membership.json"
+    ),
+    json: Json = False,
+) -> None:
+    """Admit another domain to this network: it may do, and pass on, what is granted here, or else what it asked for."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        asked, key = JOIN_REQUEST.read(_read_bytes(request))
+        text = "\n".join(lines or []) or asked.wants or f"network: {opened.file.name}\naction: connect|carry"
+        domain = opened.domain(passphrase.known)
+        capability, certificate = domain.admit(asked.name, key, parse_authority(text), _lifetime(lasts))
+        membership = opened.admitted(asked, capability, certificate)
+        write_new(output, msgspec.json.format(msgspec.json.encode(membership), indent=2).decode() + "\n")
+    if json:
+        print_json({"name": asked.name, "key": str(key), "membership": str(output)})
+    else:
+        say(f"[green]admitted[/] `{asked.name}` ({key}): give it {output}")
+
+
+@app.command()
+def status(folder: Folder, json: Json = False) -> None:
+    """Show a domain: who is in it, what its service holds, which domains it has admitted and which networks joined."""
+    with _errors():
+        opened = DomainFolder.open(folder)
+        members, networks = opened.members, opened.networks
+        holdings = [chain[-1].unverified().issuer for chain in opened.holdings]
+    if json:
+        document = {
+            "name": opened.file.name,
+            "owner": opened.file.owner,
+            "service": opened.file.service,
+            "url": opened.file.url,
+            "servers_until": format_time(int(opened.servers_until)),
+            "domains": opened.domains[1:],
+            "networks": list(networks),
+            "holdings": len(holdings),
+            "members": {name: describe_member(each) for name, each in members.items()},
+        }
+        print_json(document)
+        return
+    say(f"[bold]{opened.file.name}[/] at {opened.file.url}, owned by {opened.file.owner}")
+    say(f"its servers are certified until {format_time(int(opened.servers_until))}")
+    say(f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}")
+    say_table(("member", "key", "until", "passes on"), [_row(*each) for each in members.items()])
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (InvalidSyntax, InvalidCapability, InvalidKey) as error:
+        fail(error, Exit.USAGE)
+    except AuthFabricError as error:
+        fail(error)
+
+
+def _authority(lines: list[str] | None, kind: str | None, network: str) -> Authority:
+    if bool(lines) == bool(kind):
+        raise InvalidCapability("grants", "say what is granted: in lines, or with `--as`")
+    if kind is not None and kind not in ROLES:
+        raise InvalidCapability("--as", f"`{kind}` must be one of {', '.join(ROLES)}")
+    return parse_authority(ROLES[kind].format(network) if kind else "\n".join(lines or []))
+
+
+def _lifetime(text: str) -> Lifetime:
+    return Lifetime(time(), option_seconds("--for", text))
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileRefused(path, f"cannot be read: {error.strerror}") from None
+
+
+def _read_membership(path: Path) -> Membership:
+    try:
+        return msgspec.json.decode(_read_bytes(path), type=Membership)
+    except msgspec.DecodeError as error:
+        raise BadMessage(str(path), f"is not what `authfabric domain admit` writes: {error}") from None
+
+
+def _servers(hosts: list[str] | None) -> str:
+    """Where servers are that listen on the usual port of these hosts; an IPv6 address stands in brackets."""
+    named = [f"[{each}]" if ":" in each else each for each in hosts or ["127.0.0.1"]]
+    return ",".join(f"tls://{each}:4222" for each in named)
+
+
+def _row(name: str, certificate: Certificate) -> tuple[str, ...]:
+    told = describe_member(certificate)
+    passes_on = "yes" if told["delegate"] else "no"
+    return printable(name), str(told["key"])[:12], str(told["until"]), passes_on

@@ -1,0 +1,41 @@
+"""How commands speak: terminal output, options and passphrases."""
+
+from typing import TYPE_CHECKING
+
+from authz.lazy import lazily
+
+if TYPE_CHECKING:
+    from authfabric.console.options import HealthPort, OutFile, SignerKey, option_seconds, seconds_of
+    from authfabric.console.terminal import (
+        START,
+        Exit,
+        Json,
+        Url,
+        command_line,
+        counted,
+        err,
+        fail,
+        out,
+        print_json,
+        printable,
+        program,
+        run,
+        say,
+        say_table,
+        waiting,
+    )
+
+__all__ = [
+    "START", "Exit", "HealthPort", "Json", "OutFile", "SignerKey", "Url", "command_line", "counted", "err",
+    "fail", "option_seconds", "out", "print_json", "printable", "program", "run", "say", "say_table",
+    "seconds_of", "waiting",
+]  # fmt: skip
+
+__getattr__ = lazily(
+    __name__,
+    {
+        ".options": "HealthPort OutFile SignerKey option_seconds seconds_of",
+        ".terminal": "Exit Json START Url command_line counted err fail out"
+        " print_json printable program run say say_table waiting",
+    },
+)

@@ -1,0 +1,33 @@
+"""Options that several commands have, and lengths of time as people write them: 90s, 15m, 8h, 30d."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from authfabric.console.terminal import Exit, fail
+
+HealthPort = Annotated[
+    int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
+]
+OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
+SignerKey = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds_of(text: str) -> int | None:
+    """How many seconds a text stands for; None if it is of another form."""
+    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text)
+    return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def option_seconds(option: str, text: str) -> int:
+    """The seconds that an option such as `--for 30d` gives; anything else ends the command as called wrongly."""
+    seconds = seconds_of(text)
+    if seconds is None:
+        fail(f"{option}: `{text}` must be like 90s, 15m, 8h or 30d", Exit.USAGE)
+    return seconds

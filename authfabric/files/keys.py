@@ -1,0 +1,75 @@
+"""The keys of this user: one to sign policies with, made at first use, and those of others that are trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from authfabric.console import passphrase
+from authfabric.files.settings import data_folder
+from authz import Identity, PublicKey
+from authz.errors import InvalidKey
+from bus.identity import create_key, load_key
+from pep.trust_store import read_keys
+
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="KEY|FILE",
+        help="A public key whose word counts, about releases and about who may decide, or a file with one on each"
+        " line. Repeat it for several. Default: your own key.",
+    ),
+]
+
+
+def policy_key_file() -> Path:
+    return data_folder() / "policy-key.pem"
+
+
+def roles_key_file() -> Path:
+    return data_folder() / "roles-key.pem"
+
+
+def own_identity(path: Path | None = None) -> Identity:
+    """The key to sign policies with: the one in the file given, or this user's own, made if there is none.
+
+    Raises KeyFileRefused or InvalidKey.
+    """
+    return load_or_make(path, policy_key_file())
+
+
+def load_or_make(path: Path | None, usual: Path) -> Identity:
+    """The key in the file given, or else in the usual one, made if there is none. Raises as `own_identity` does."""
+    if path is None:
+        path = usual
+        _make(path)
+    return load_key(path, passphrase.known)
+
+
+def trusted_keys(given: Iterable[str] | None) -> frozenset[PublicKey]:
+    """The keys that texts and files name; this user's own if none are given. Raises InvalidKey."""
+    if given:
+        return read_keys(given)
+    if not policy_key_file().exists():
+        raise InvalidKey("nobody is trusted yet: name whose releases count with `--trust KEY`")
+    return frozenset({own_identity().public})
+
+
+def _make(path: Path) -> None:
+    """Write a new key, readable by nobody else, unless one is there; of two who try at once, one succeeds."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mine = path.with_name(f".{path.name}.{os.getpid()}")
+    create_key(mine, Identity.generate(), None)
+    try:
+        os.link(mine, path)
+    except FileExistsError:
+        pass
+    finally:
+        mine.unlink()

@@ -1,0 +1,31 @@
+"""The processes of a fabric: what each `serve` command runs, and how they are started on this machine."""
+
+from typing import TYPE_CHECKING
+
+from authz.lazy import lazily
+
+if TYPE_CHECKING:
+    from authfabric.processes.domain_process import DomainProcess, role_rules, serve_domain, tell
+    from authfabric.processes.launcher import Fabric, ReplicaProcess, environment_of, fabric
+    from authfabric.processes.local_domain import OPERATOR, REPLICA, SERVICE, LocalDomain
+    from authfabric.processes.memory import collect_garbage_rarely, keep_freed_memory
+    from authfabric.processes.pdp_process import PdpProcess, serve_pdp
+    from authfabric.processes.role_process import RoleProcess, serve_roles
+
+__all__ = [
+    "OPERATOR", "REPLICA", "SERVICE", "DomainProcess", "Fabric", "LocalDomain", "PdpProcess",
+    "ReplicaProcess", "RoleProcess", "collect_garbage_rarely", "environment_of", "fabric",
+    "keep_freed_memory", "role_rules", "serve_domain", "serve_pdp", "serve_roles", "tell",
+]  # fmt: skip
+
+__getattr__ = lazily(
+    __name__,
+    {
+        ".domain_process": "DomainProcess role_rules serve_domain tell",
+        ".launcher": "Fabric ReplicaProcess environment_of fabric",
+        ".local_domain": "OPERATOR REPLICA SERVICE LocalDomain",
+        ".memory": "collect_garbage_rarely keep_freed_memory",
+        ".pdp_process": "PdpProcess serve_pdp",
+        ".role_process": "RoleProcess serve_roles",
+    },
+)

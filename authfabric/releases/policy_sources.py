@@ -1,0 +1,96 @@
+"""Where policies come from: a folder, a bundle in a file, or a release of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from authfabric.console import run
+from authfabric.files import CONNECT_SECONDS, trusted_keys
+from authz import AuthFabricError, PublicKey
+from bus.feeds import Feed
+from bus.nats import connect
+from pdp.bundle import Bundle, PolicySet, read_bundle, read_cases, read_folder
+from pdp.lint import Outcome, run_cases
+from pdp.lint import read_cases as parse_cases
+from pdp.replica import NoSuchRelease
+
+CURRENT = "current"
+"""What stands for the release in force."""
+
+
+class NoPolicies(AuthFabricError):
+    """What was given as policies is neither a folder, nor a bundle, nor a release."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"`{given}` is no folder, no bundle and no release: give the number of one, or `current`"
+        )
+        self.given = given
+
+
+class CasesFailed(AuthFabricError):
+    """Policies that do not give the answers which the cases beside them expect; `failures` has those."""
+
+    def __init__(self, failures: Sequence[Outcome], total: int) -> None:
+        first = failures[0]
+        super().__init__(
+            f"{len(failures)} of {total} cases fail, the first is {first.placed}: {first.problem}."
+            " See `authfabric policy test`"
+        )
+        self.failures = tuple(failures)
+
+
+def read_tested(path: Path, trusted: Collection[PublicKey]) -> Bundle:
+    """A folder as a bundle, if the cases in it pass, or the bundle in a file.
+
+    Raises CasesFailed, InvalidPolicies and BundleRefused.
+    """
+    bundle = read_bundle(path, trusted)
+    if path.is_dir() and (cases := parse_cases(read_cases(path))):
+        report = run_cases(PolicySet.read(bundle), cases)
+        if report.failures:
+            raise CasesFailed(report.failures, len(report.outcomes))
+    return bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Policies, and under which epoch they were released; None if they come from disk."""
+
+    bundle: Bundle
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySources:
+    """Where to look for them: in the releases of a domain, if it is no path."""
+
+    url: str
+    domain: str
+    trust: list[str] | None
+    """Whose bundles and releases count; None for this user's own."""
+
+    def find(self, given: str) -> Found:
+        """The policies that a text names. Raises NoPolicies, NoSuchRelease, BundleRefused and what the bus raises."""
+        path = Path(given)
+        if path.exists():
+            return Found(read_folder(path) if path.is_dir() else read_bundle(path, trusted_keys(self.trust)))
+        if given != CURRENT and not given.isdecimal():
+            raise NoPolicies(given)
+        return run(self._release(int(given) if given != CURRENT else 0))
+
+    async def _release(self, epoch: int) -> Found:
+        """The release of an epoch, or the newest for 0."""
+        async with connect(self.url, name="policies", connect_seconds=CONNECT_SECONDS) as bus:
+            feed = Feed(bus, self.domain, trusted_keys(self.trust))
+            entry = (
+                next((each for each in await feed.history() if each.epoch == epoch), None)
+                if epoch
+                else await feed.newest()
+            )
+            if entry is None or entry.released is None:
+                raise NoSuchRelease(self.domain, epoch)
+            release = entry.released.release
+            return Found(Bundle.unpack(await feed.store.get(release.chunks), release.bundle), entry.epoch)

@@ -1,0 +1,140 @@
+"""A fabric without a bus for tests: the real engine, policies that change as a test goes, and what was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from authfabric.testing.matrix import Matrix, Route, run_matrix
+from authz import Decision, Entity, Reason, Request
+from pep import Enforcer, SyncEnforcer
+from pep.batch import Terms
+from pep.local import LocalAsker, Policies, policy_files, read_policies
+from pep.sync import LoopThread
+
+GRANTED = "granted-by-test.yaml"
+"""The file that `grant` and `deny` write to, as it is called in messages."""
+PRIORITY = 1_000_000
+"""Of what a test grants and denies, where the policies go by priority."""
+
+
+class Asked(NamedTuple):
+    """A question, and what was answered."""
+
+    request: Request
+    decision: Decision
+
+
+class _RecordingAsker(LocalAsker):
+    """Takes note of every question, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Asked] = []
+        self.failure: Reason | None = None
+
+    def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
+        if self.failure is None:
+            answer = super().decide(request, terms)
+        else:
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_result(Decision(False, self.failure, detail="the test lets the fabric fail"))
+        if answer.done():  # a callback would come only in the next turn of the loop
+            self._note(request, answer)
+        else:
+            answer.add_done_callback(lambda done: self._note(request, done))
+        return answer
+
+    def _note(self, request: Request, done: asyncio.Future[Decision]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.asked.append(Asked(request, done.result()))
+
+
+class TestedFabric:
+    """What the fixture `fabric` is. Nothing is recycled, so that every question is asked and recorded."""
+
+    __test__ = False  # it is no test itself
+
+    def __init__(self, policies: Policies = "") -> None:
+        self._asker = _RecordingAsker()
+        self._files: Mapping[str, str] = {}
+        self._made: list[dict[str, object]] = []
+        self._closing = contextlib.ExitStack()
+        self._sync: SyncEnforcer | None = None
+        self.pep = Enforcer(self._asker)
+        self._asker.on_applied.append(self.pep.released)
+        """The Enforcer to hand to the service."""
+        self.load(policies)
+
+    @property
+    def sync(self) -> SyncEnforcer:
+        """The same for threaded services."""
+        if self._sync is None:
+            loop = self._closing.enter_context(contextlib.closing(LoopThread()))
+            self._sync = SyncEnforcer(self.pep, loop)
+        return self._sync
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Every question so far with its answer, in order."""
+        return self._asker.asked
+
+    @property
+    def questions(self) -> list[tuple[str, str, str]]:
+        """Every question so far by its names: subject, object, action."""
+        return [(r.subject.id, r.object.id, r.action.id) for r, _ in self.asked]
+
+    def load(self, policies: Policies) -> None:
+        """Decide by these from now on: a folder, a text, or texts by file name. Raises InvalidPolicies."""
+        self._files = policy_files(policies) if policies else {}
+        self._release()
+
+    def grant(
+        self, subject: str, object: str, action: str, *, obligations: Iterable[Mapping[str, object]] = ()
+    ) -> None:
+        """Add a policy that allows this; `*` at the end stands for any rest. A policy that denies still counts."""
+        self._add("allow", subject, object, action, list(obligations))
+
+    def deny(self, subject: str, object: str, action: str) -> None:
+        """Add a policy that denies this."""
+        self._add("deny", subject, object, action, [])
+
+    def fail(self, reason: Reason = Reason.NO_PDP) -> None:
+        """Let no PDP answer from now on."""
+        self._asker.failure = reason
+
+    def recover(self) -> None:
+        """Let PDPs answer again."""
+        self._asker.failure = None
+
+    def matrix(
+        self,
+        call: Callable[[str | Entity, Route], int],
+        actors: Iterable[str],
+        routes: Iterable[Route],
+    ) -> Matrix:
+        """Call every route as every actor: `call(actor, route)` returns the status. See Matrix."""
+        return run_matrix(lambda: len(self.asked), call, actors, routes)
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _add(
+        self, effect: str, subject: str, thing: str, action: str, duties: list[Mapping[str, object]]
+    ) -> None:
+        policy: dict[str, object] = {
+            "uid": f"test-{effect}s-{len(self._made) + 1}",
+            "effect": effect,
+            "targets": {"subject_id": subject, "resource_id": thing, "action_id": action},
+            "rules": {"subject": {}, "resource": {}, "action": {}, "context": {}},
+            "priority": PRIORITY,
+        }
+        self._made.append({**policy, "obligations": duties} if duties else policy)
+        self._release()
+
+    def _release(self) -> None:
+        made = {GRANTED: json.dumps(self._made)} if self._made else {}
+        self._asker.release(read_policies({**self._files, **made}))

@@ -1,0 +1,1 @@
+"""Measurements that benchmarks share, each a part of one."""

@@ -1,0 +1,1 @@
+"""Other engines, given the same policies and requests."""

@@ -1,0 +1,1 @@
+"""Policies, populations and requests to measure with."""

@@ -1,0 +1,48 @@
+"""Who connects: credentials, keys in files, and TLS certificates over them."""
+
+from bus.identity.certificates import (
+    Lifetime,
+    Purpose,
+    Subject,
+    certificate_end,
+    certified_hosts,
+    certified_key,
+    certify,
+)
+from bus.identity.credentials import Credentials, connection_key, read_token
+from bus.identity.credentials_store import (
+    VARIABLE,
+    CredentialsFile,
+    CredentialsRefused,
+    Found,
+    chain_end,
+    client_context,
+    default_file,
+    find_credentials,
+    keep_renewed,
+    read_credentials,
+    with_certificate,
+    write_credentials,
+)
+from bus.identity.keystore import (
+    PASSPHRASE_VARIABLE,
+    KeyFileRefused,
+    configured_passphrase,
+    create_key,
+    load_key,
+    load_public_key,
+    lock,
+    read_private,
+    read_trusted,
+    write_private,
+)
+from bus.identity.running_fabric import Running, find_running, others_may_write, running_file, state_folder
+
+__all__ = [
+    "PASSPHRASE_VARIABLE", "VARIABLE", "Credentials", "CredentialsFile", "CredentialsRefused", "Found",
+    "KeyFileRefused", "Lifetime", "Purpose", "Running", "Subject", "certificate_end", "certified_hosts",
+    "certified_key", "certify", "chain_end", "client_context", "configured_passphrase", "connection_key", "create_key",
+    "default_file", "find_credentials", "find_running", "keep_renewed", "load_key", "load_public_key", "lock",
+    "others_may_write", "read_credentials", "read_private", "read_token", "read_trusted", "running_file",
+    "state_folder", "with_certificate", "write_credentials", "write_private",
+]  # fmt: skip

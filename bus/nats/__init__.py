@@ -1,0 +1,21 @@
+"""Connections to NATS: dialing, renewal of credentials before they expire, and faults on purpose."""
+
+from bus.nats.access_client import (
+    CAPABILITY_REQUEST,
+    AccessAnswer,
+    ask_revocation,
+    refusal,
+    unpack_revocation,
+)
+from bus.nats.client import Handler
+from bus.nats.connection import Connection
+from bus.nats.connector import connect
+from bus.nats.faults import FaultyConnection
+from bus.nats.probes import SILENT_SECONDS, Probes
+from bus.nats.relocation import Relocation
+from bus.nats.subscription import Subscription
+
+__all__ = [
+    "CAPABILITY_REQUEST", "SILENT_SECONDS", "AccessAnswer", "Connection", "FaultyConnection", "Handler",
+    "Probes", "Relocation", "Subscription", "ask_revocation", "connect", "refusal", "unpack_revocation",
+]  # fmt: skip

@@ -1,0 +1,91 @@
+"""Asking a domain's access control service: for a capability that lasts a little longer, or to take one back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from authz.seal import Seal
+from authz.spki import Notice
+from authz.spki.capability import encode
+from bus.errors import BusError
+from bus.wire import Unpack, pack, subjects
+
+if TYPE_CHECKING:
+    from bus.nats.connection import Connection
+
+SECONDS = 5.0
+
+
+class AccessRefused(BusError):
+    """The access control service does not do what it was asked: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the access control service refuses: {problem}")
+        self.problem = problem
+
+
+class CapabilityRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request for the capability that its signer is entitled to now. It is accepted for a few seconds only."""
+
+    at: float
+    session: str = ""
+    """The session whose active roles count; none for what the holder is enrolled with."""
+
+
+class RevocationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A notice to be stored for all, and what shows that its issuer's word counts."""
+
+    notice: bytes
+    chain: bytes = b""
+    """A capability chain that comes from an owner and leads to the issuer, or that the issuer can take back."""
+
+
+class AccessAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """A capability chain, encoded; or why there is none."""
+
+    chain: bytes = b""
+    problem: str = ""
+    certificate: str = ""
+    """A TLS certificate over the same key, and those between it and the domain's own; PEM."""
+
+
+CAPABILITY_REQUEST: Seal[CapabilityRequest] = Seal("capability request", CapabilityRequest)
+unpack_revocation = Unpack(RevocationRequest)
+_unpack = Unpack(AccessAnswer)
+
+
+async def ask_capability(connection: Connection, at: float, session: str = "") -> bytes:
+    """A chain that ends with the connection's own key, fresh from the service. Raises AccessRefused."""
+    return (await ask_renewal(connection, at, session)).chain
+
+
+async def ask_renewal(connection: Connection, at: float, session: str = "") -> AccessAnswer:
+    """A fresh chain, and a fresh TLS certificate over the same key. Raises AccessRefused."""
+    assert connection.credentials is not None
+    request = CAPABILITY_REQUEST.sign(CapabilityRequest(at, session), connection.credentials.identity)
+    return await _ask(connection, subjects.RENEW, request)
+
+
+async def ask_revocation(connection: Connection, notice: Notice, chain: bytes = b"") -> None:
+    """Have a capability taken back everywhere; whoever is connected by it is disconnected. Raises AccessRefused.
+
+    Where the service knows nothing of the issuer, a chain from an owner shows that its word counts.
+    """
+    credentials = connection.credentials  # where nobody has any, nobody is there to answer
+    submitter = notice.issuer if credentials is None else credentials.identity.public
+    await _ask(
+        connection, subjects.revoke(subjects.place(submitter)), pack(RevocationRequest(encode(notice), chain))
+    )
+
+
+async def _ask(connection: Connection, subject: str, payload: bytes) -> AccessAnswer:
+    answer = _unpack(await connection.ask(subject, payload, SECONDS))
+    if answer.problem:
+        raise AccessRefused(answer.problem)
+    return answer
+
+
+def refusal(problem: str) -> bytes:
+    return pack(AccessAnswer(problem=problem))

@@ -1,0 +1,111 @@
+"""Connecting: trying each of several servers in turn until one accepts our credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from bus.identity import Credentials, connection_key
+from bus.nats.client import GuardedClient
+from bus.runtime import end_task
+from bus.wire import servers
+
+NEEDS_CREDENTIALS = (
+    "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"
+)
+"""Why a server that asks for credentials is not connected to without."""
+
+DEFAULT_PORT = 4222
+"""Where servers listen of which a URL names no port."""
+
+Avoid: TypeAlias = Callable[[str], bool]
+"""Whether a server, given as host and port, is tried only after the others."""
+
+_SURVIVE_FROZEN_NODES: dict[str, Any] = {
+    "reconnect_time_wait": 0.05,
+    "max_reconnect_attempts": -1,
+    "ping_interval": 1,
+    "max_outstanding_pings": 2,
+    "connect_timeout": 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Which servers to connect to, and the callbacks for what happens to the connection afterwards."""
+
+    url: str
+    name: str
+    inbox: str
+    credentials: Callable[[], Credentials | None]
+    """Asked for at each attempt, so that a reconnect uses what was renewed meanwhile."""
+    on_error: Callable[[Exception], Awaitable[None]]
+    on_reconnected: Callable[[], Awaitable[None]]
+    on_closed: Callable[[], Awaitable[None]]
+
+    async def dial(self, client: GuardedClient, seconds: float, avoid: Avoid) -> None:
+        """Connect the client, to servers to `avoid` last, or raise TimeoutError or what the library says."""
+        trying = asyncio.create_task(self._try_servers(client, avoid))
+        try:
+            await asyncio.wait([trying], timeout=seconds)
+            if not trying.done():
+                raise TimeoutError
+            trying.result()
+        finally:
+            await end_task(trying)
+            if not trying.cancelled():
+                trying.exception()  # whoever was cancelled meanwhile does not ask for it
+
+    async def _try_servers(self, client: GuardedClient, avoid: Avoid) -> None:
+        """Try one server after the other, without end."""
+        own: dict[str, Any] = {}
+        if (credentials := self.credentials()) is not None:
+            client._public_nkey = str(connection_key(credentials.identity).public)
+            own = {"signature_cb": self._sign, "token": self._token}
+            if credentials.tls is not None:  # from the first byte, so that nobody can talk us out of it
+                own |= {"tls": credentials.tls, "tls_handshake_first": True}
+        named = servers(self.url)
+        shuffled = random.sample(named, len(named))
+        await client.connect(
+            sorted(shuffled, key=lambda each: avoid(place(each))),
+            dont_randomize=True,  # this one shuffles by itself, or it could not tell whom to try last
+            name=self.name,
+            error_cb=self.on_error,
+            reconnected_cb=self.on_reconnected,
+            closed_cb=self.on_closed,
+            inbox_prefix=self.inbox,
+            **own,
+            **_SURVIVE_FROZEN_NODES,
+        )
+
+    def _sign(self, nonce: str) -> bytes:
+        credentials = self.credentials()
+        assert credentials is not None
+        return base64.b64encode(connection_key(credentials.identity).sign(nonce.encode()))
+
+    def _token(self) -> str | None:
+        credentials = self.credentials()
+        return (credentials.token or None) if credentials is not None else None
+
+
+def place(server: str) -> str:
+    """Host and port of a server in a URL."""
+    parts = urlsplit(server)
+    return f"{parts.hostname}:{parts.port or DEFAULT_PORT}"
+
+
+def words(error: Exception) -> str:
+    """What the library says, without its own name and the server's quotes."""
+    if isinstance(error, TimeoutError) or not str(error):
+        return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    if isinstance(error, ConnectionRefusedError):  # event loops say it differently
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, ssl.SSLError):
+        return error.strerror[0].lower() + error.strerror[1:]
+    return str(error).removeprefix("nats: ").strip("'\"")

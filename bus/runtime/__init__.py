@@ -1,0 +1,18 @@
+"""What every process of the fabric runs on: background tasks, the event loop, child processes, health over HTTP."""
+
+from typing import TYPE_CHECKING
+
+from authz.lazy import lazily
+from bus.runtime.event_loop import run_fast
+from bus.runtime.process import ProcessFailed, ServingProcess, end_with_parent, signal_process
+from bus.runtime.tasks import all_or_none, end_task, in_background, result_within
+
+if TYPE_CHECKING:
+    from bus.runtime.health_server import serve_vitals
+
+__all__ = [
+    "ProcessFailed", "ServingProcess", "all_or_none", "end_task", "end_with_parent", "in_background",
+    "result_within", "run_fast", "serve_vitals", "signal_process",
+]  # fmt: skip
+
+__getattr__ = lazily(__name__, {".health_server": "serve_vitals"})

@@ -1,0 +1,112 @@
+"""Health, readiness and metrics of a process over HTTP, from a thread that runs even when the event loop does not."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from authz import AuthFabricError
+from bus.runtime.tasks import background_work
+
+READ_SECONDS = 5.0
+"""How long whoever connects may take to ask."""
+
+
+class HealthPortTaken(AuthFabricError):
+    """The port for health and metrics cannot be used."""
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        super().__init__(f"health cannot be served on `{host}:{port}`: {problem}")
+        self.host = host
+        self.port = port
+
+
+class Vitals(Protocol):
+    """How a process is. Asked from another thread."""
+
+    def live(self) -> bool:
+        """Whether messages go through it: false when the loop or the bus is wedged."""
+
+    def ready(self) -> bool:
+        """Whether it should be given work."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the probes of one process, whose server is bound to it by `partial`."""
+
+    timeout = READ_SECONDS
+
+    def __init__(self, vitals: Vitals, registry: CollectorRegistry, *args: Any) -> None:
+        self._vitals = vitals
+        self._registry = registry
+        super().__init__(*args)  # which answers the request, too
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/healthz":
+                self._answer(self._vitals.live())
+            case "/readyz":
+                down = [work.name for work in background_work() if work.down]
+                self._answer(self._vitals.ready() and not down, *(f"{name} has failed" for name in down))
+            case "/metrics":
+                self._send(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+            case _:
+                self._send(404, b"ask for /healthz, /readyz or /metrics\n")
+
+    def _answer(self, good: bool, *problems: str) -> None:
+        lines = ["ok" if good else "not ok", *problems]
+        self._send(200 if good else 503, "".join(f"{line}\n" for line in lines).encode())
+
+    def _send(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Probes every few seconds are not worth a line each."""
+
+
+class _WorkMetrics(Collector):
+    """The background work of the process, in the form Prometheus collects."""
+
+    def collect(self) -> Iterable[Metric]:
+        failures = CounterMetricFamily(
+            "authfabric_background_failures", "Failures of background work.", labels=["work"]
+        )
+        for work in background_work():
+            failures.add_metric([work.name], work.failures)
+        yield failures
+
+
+@contextlib.contextmanager
+def serve_vitals(
+    vitals: Vitals, collectors: Iterable[Collector], port: int, host: str = "127.0.0.1"
+) -> Iterator[int]:
+    """Serve /healthz, /readyz and /metrics; yields the port, which may have been chosen by the system (0)."""
+    registry = CollectorRegistry()
+    for each in (_WorkMetrics(), *collectors):
+        registry.register(each)
+    try:
+        server = ThreadingHTTPServer((host, port), partial(_Handler, vitals, registry))
+    except (OSError, OverflowError) as error:
+        raise HealthPortTaken(host, port, str(error)) from None
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.05,), name="authfabric-health", daemon=True
+    )
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()

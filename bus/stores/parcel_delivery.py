@@ -1,0 +1,39 @@
+"""A parcel as a consumer delivers it: where it stands in the stream is said by where it would be acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A parcel as it stands in the stream."""
+
+    number: int
+    subject: str
+    time: float
+    """When the stream took it in, in Unix seconds."""
+    id: str
+    """Its `Nats-Msg-Id`."""
+    data: bytes = field(repr=False)
+
+
+def read_delivery(
+    subject: str, reply: str, payload: bytes, headers: bytes
+) -> tuple[str, int, Arrived] | None:
+    """The consumer that delivers a message, its count there, and the message; None if it is something else."""
+    words = reply.split(".")
+    if len(words) < 9 or words[:2] != ["$JS", "ACK"]:
+        return None
+    place = 3 if len(words) == 9 else 5  # with the server's domain and account in front, or without
+    number, delivered, moment = map(int, words[place + 2 : place + 5])
+    return words[place], delivered, Arrived(number, subject, moment / 1e9, _id(headers), payload)
+
+
+def _id(headers: bytes) -> str:
+    """The `Nats-Msg-Id` of a message; nothing if it has none."""
+    for line in headers.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"nats-msg-id":
+            return value.strip().decode("ascii", "replace")
+    return ""

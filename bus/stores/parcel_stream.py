@@ -1,0 +1,206 @@
+"""The streams between brokers: parcels of events, and signed records of which the newest of each are kept.
+
+A publisher's message counts when the stream has acknowledged it; it is published again until then, under one
+`Nats-Msg-Id`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+
+import msgspec
+from nats.js import api
+from nats.js.errors import BadRequestError, NotFoundError
+
+from bus.errors import BadMessage, BusError, StoreFull, StoreUnavailable
+from bus.nats import Connection
+from bus.stores.record_store import writer
+from bus.stores.release_store import DIFFERENT_CONFIGURATION, within
+from bus.stores.stream_reader import read_stream
+from bus.wire import subjects
+
+MAX_AGE_SECONDS = 24 * 3600.0
+"""How long parcels are kept for brokers that are away."""
+MAX_BYTES = 8 * 1024**3
+"""The most bytes of parcels that are kept, where the disk allows it."""
+MAX_RECORD_BYTES = 256 * 1024**2
+"""The most bytes of records that are kept."""
+DUPLICATE_SECONDS = 600.0
+"""For how long the stream knows a parcel that is published again."""
+ACK_SECONDS = 5.0
+"""How long a publisher waits for the stream before it publishes again."""
+PAUSE_SECONDS = 0.25
+"""Pause before that, and before a consumer that was lost is made anew."""
+_SHARES = (1, 4, 16, 64)
+_NO_ACK = "what the server answered is no acknowledgement"
+
+_log = logging.getLogger("authfabric.bus")
+
+
+class _Error(msgspec.Struct, frozen=True):
+    err_code: int = 0
+    description: str = ""
+
+
+class _PubAck(msgspec.Struct, frozen=True):
+    error: _Error | None = None
+    seq: int = 0
+    duplicate: bool = False
+
+
+_decode_ack = msgspec.json.Decoder(_PubAck).decode
+
+
+async def open_carriage(connection: Connection) -> None:
+    """Make the streams between brokers, unless they are there. Raises StoreUnavailable."""
+    parcels = api.StreamConfig(
+        subjects.PARCELS,
+        subjects=[subjects.parcels(None)],
+        max_age=MAX_AGE_SECONDS,
+        max_bytes=MAX_BYTES,
+        duplicate_window=DUPLICATE_SECONDS,
+        discard=api.DiscardPolicy.OLD,
+    )
+    records = api.StreamConfig(
+        subjects.BROKERS,
+        subjects=[f"{subjects.broker_record(None, '*', '>')}"],
+        max_msgs_per_subject=1,
+        max_bytes=MAX_RECORD_BYTES,
+        discard=api.DiscardPolicy.NEW,
+    )
+    for config in (parcels, records):
+        config.deny_delete = True
+        config.allow_rollup_hdrs = False
+        config.storage = api.StorageType.FILE
+        config.num_replicas = 3 if connection.clustered else 1
+        await _make(connection, config)
+
+
+async def _make(connection: Connection, config: api.StreamConfig) -> None:
+    """Make a stream as large as it should be, or as the disk allows."""
+    js = connection.jetstream()
+    with contextlib.suppress(NotFoundError):  # members may look for it, and not make it
+        await within(js.stream_info(config.name or ""))
+        return
+    whole = config.max_bytes or 0
+    for share in _SHARES:
+        config.max_bytes = whole // share
+        try:
+            await within(js.add_stream(config))
+        except StoreFull:
+            if share == _SHARES[-1]:
+                raise
+        except BadRequestError as error:  # somebody else has made it a moment ago
+            if error.err_code != DIFFERENT_CONFIGURATION:
+                raise StoreUnavailable(str(error)) from None
+            return
+        else:
+            return
+
+
+async def read_records(connection: Connection) -> AsyncIterator[tuple[str, bytes]]:
+    """The records of all brokers that are kept, each with its subject. Raises StoreUnavailable."""
+    every = subjects.broker_record(None, "*", ">")
+    async with aclosing(read_stream(connection, subjects.BROKERS, every)) as messages:
+        async for message in messages:
+            yield message.subject, message.data
+
+
+async def put_record(connection: Connection, domain: str, what: str, data: bytes) -> None:
+    """Publish a record below one's own place, and return when it is kept. Raises StoreUnavailable."""
+    subject = subjects.broker_record(domain, writer(connection), what)
+    try:
+        problem, _ = _answer(await connection.ask(subject, data, ACK_SECONDS))
+    except BusError as error:
+        problem = str(error)
+    if problem:
+        raise StoreUnavailable(problem)
+
+
+class ParcelPublisher:
+    """Publishes parcels until the stream has them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._problem = ""
+        self._pending: dict[str, asyncio.TimerHandle] = {}
+        self._ended = False
+
+    def publish(
+        self,
+        subject: str,
+        id_: str,
+        make: Callable[[], bytes],
+        done: Callable[[bool], None],
+        again: bool = False,
+    ) -> None:
+        """Publish what `make` gives, again and again, until it is acknowledged; then call back.
+
+        It is told whether the stream had it before: from an earlier life, and not by an attempt whose acknowledgement
+        was lost.
+        """
+        if self._ended:
+            return
+        loop, connection = asyncio.get_running_loop(), self._connection
+
+        def take(data: bytes, nobody: bool) -> None:
+            if reply not in self._pending:
+                return
+            problem, known = ("there is no stream for events", False) if nobody else _answer(data)
+            settle()
+            if problem:
+                retry(problem)
+                return
+            if self._problem:
+                self._problem = ""
+                _log.warning("events are carried again")
+            done(known and not again)
+
+        def settle() -> None:
+            connection.forget(reply)
+            self._pending.pop(reply).cancel()
+
+        def retry(problem: str) -> None:
+            if problem != self._problem and connection.ready:
+                self._problem = problem
+                _log.warning("events are not carried for the moment: %s", problem)
+            loop.call_later(PAUSE_SECONDS, self.publish, subject, id_, make, done, True)
+
+        def give_up() -> None:
+            settle()
+            retry(f"no answer within {ACK_SECONDS:g} s")
+
+        reply = connection.expect(take)
+        self._pending[reply] = loop.call_later(ACK_SECONDS, give_up)
+        try:
+            connection.send(subject, make(), reply, _headers(id_))
+        except (BusError, BadMessage) as error:
+            settle()
+            retry(str(error))
+
+    def end(self) -> None:
+        """Publish nothing any more."""
+        self._ended = True
+        for reply, timer in self._pending.items():
+            timer.cancel()
+            self._connection.forget(reply)
+        self._pending.clear()
+
+
+def _headers(id_: str) -> bytes:
+    return f"NATS/1.0\r\nNats-Expected-Stream: {subjects.PARCELS}\r\nNats-Msg-Id: {id_}\r\n\r\n".encode()
+
+
+def _answer(data: bytes) -> tuple[str, bool]:
+    """Why the stream has not taken a message, nothing if it has; and whether it had it before."""
+    try:
+        ack = _decode_ack(data)
+    except msgspec.DecodeError:
+        return _NO_ACK, False
+    if ack.error is not None:
+        return ack.error.description or "the stream has refused", False
+    return "" if ack.seq else _NO_ACK, ack.duplicate

@@ -1,0 +1,140 @@
+"""Reading the messages of a stream on one subject, and no others: so that a right to read can be as narrow as that.
+
+A message can be asked for by its number only by whoever may read the whole stream. A consumer's subject stands in the
+subject of the request that makes it, and the server holds both to be the same; so servers can tell who asks for what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import msgspec
+
+from bus.errors import BusError, StoreUnavailable
+from bus.nats import Connection
+
+BATCH = 64
+SECONDS = 5.0
+_IDLE_NANOSECONDS = 30 * 10**9
+"""How long after its last request the server deletes a consumer that was not ended."""
+_NO_STREAM = 10059
+_API = "$JS.API.CONSUMER"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it stands in the stream."""
+
+    number: int
+    subject: str
+    data: bytes
+
+
+class _Error(msgspec.Struct, frozen=True):
+    err_code: int = 0
+    description: str = ""
+
+
+class _Created(msgspec.Struct, frozen=True):
+    error: _Error | None = None
+    num_pending: int = 0
+
+
+def rights(stream: str, subject: str) -> set[str]:
+    """What those publish who may read this subject of a stream, and nothing else of it."""
+    own = {f"{_API}.MSG.NEXT.{stream}.*", f"{_API}.DELETE.{stream}.*", f"$JS.API.STREAM.INFO.{stream}"}
+    return {f"{_API}.CREATE.{stream}.*.{subject}", *own}
+
+
+async def read_stream(
+    connection: Connection, stream: str, subject: str, after: int = 0
+) -> AsyncGenerator[Message]:
+    """The messages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
+    reader = _Reader(connection, stream, secrets.token_hex(16))
+    pending = await reader.create(subject, after)
+    if not pending:
+        return
+    arrived: asyncio.Queue[tuple[str, str, bytes]] = asyncio.Queue()
+    place = f"{connection.own_place}.{reader.name}"
+    subscription = await connection.listen(place, lambda s, r, data, h: arrived.put_nowait((s, r, data)))
+    try:
+        while pending:
+            expected = min(pending, BATCH)
+            reader.ask(expected, place)
+            while expected:
+                message, pending = _read(*await _next(arrived))
+                if message.number > after:  # while a connection is renewed, a message may be heard twice
+                    after, expected = message.number, expected - 1
+                    yield message
+    finally:
+        reader.end()
+        with contextlib.suppress(BusError):
+            await subscription.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A consumer of the stream, whose name nobody else knows."""
+
+    connection: Connection
+    stream: str
+    name: str
+
+    async def create(self, subject: str, after: int) -> int:
+        """How many messages there are to read; none if there is no such stream."""
+        config = {
+            "name": self.name,
+            "filter_subject": subject,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": after + 1,
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": _IDLE_NANOSECONDS,
+        }
+        request = msgspec.json.encode({"stream_name": self.stream, "config": config, "action": "create"})
+        try:
+            where = f"{_API}.CREATE.{self.stream}.{self.name}.{subject}"
+            created = msgspec.json.decode(await self.connection.ask(where, request, SECONDS), type=_Created)
+        except (BusError, msgspec.DecodeError) as error:
+            raise StoreUnavailable(str(error)) from None
+        if created.error is None:
+            return created.num_pending
+        if created.error.err_code == _NO_STREAM:
+            return 0
+        raise StoreUnavailable(created.error.description)
+
+    def ask(self, count: int, reply: str) -> None:
+        request = msgspec.json.encode({"batch": count, "expires": int(SECONDS * 10**9)})
+        self._send(f"{_API}.MSG.NEXT.{self.stream}.{self.name}", request, reply)
+
+    def end(self) -> None:
+        with contextlib.suppress(BusError):
+            nowhere = f"{self.connection.own_place}.ended"
+            self._send(f"{_API}.DELETE.{self.stream}.{self.name}", b"", nowhere)
+
+    def _send(self, subject: str, request: bytes, reply: str) -> None:
+        try:
+            self.connection.send(subject, request, reply)
+        except BusError as error:
+            raise StoreUnavailable(str(error)) from None
+
+
+async def _next(arrived: asyncio.Queue[tuple[str, str, bytes]]) -> tuple[str, str, bytes]:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await arrived.get()
+    except TimeoutError:
+        raise StoreUnavailable(f"no answer within {SECONDS:g} s") from None
+
+
+def _read(subject: str, reply: str, data: bytes) -> tuple[Message, int]:
+    """A message, and how many are left. Its number and theirs stand where it would be acknowledged."""
+    words = reply.split(".")
+    if len(words) < 9 or words[:2] != ["$JS", "ACK"]:
+        raise StoreUnavailable("what the server sent is no message of the stream")
+    return Message(int(words[-4]), subject, data), int(words[-1])

@@ -1,0 +1,365 @@
+"""The grammar of NATS subjects: the one place where they are built.
+
+A question goes out on `af.ask.MODE.DOMAIN.SUBJECT.OBJECT….ACTION`, its object path split into tokens. A scope is
+asked on the same grammar with `=many` for what varies, so that a replica subscribed to any scope that contains it
+receives it, and no other: `sales.>` hears `sales.=many.=many` and `sales.q1.read`; `sales.*` hears only the latter
+kind. `=many` cannot be spelled by a name, since `=` in names is always escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import hashlib
+import re
+
+from authz import PublicKey, Request
+from bus.errors import InvalidScope
+from bus.wire.scopes import Kind, Scope
+from bus.wire.topics import Topic, request_roles
+
+ROOT = "af"
+ANNOUNCE = f"{ROOT}.scopes"
+WHO = f"{ROOT}.scopes.who"
+MAX_SUBJECT = 4000
+QUEUE = "pdp"
+RELEASES = "authfabric-releases"
+"""The key-value bucket with one entry for each domain: its newest release."""
+CONTENT = "authfabric-content"
+"""The key-value bucket of everything that is stored under its own hash."""
+NEWEST = "authfabric-newest"
+"""The key-value bucket with a second record of each domain's newest release, in files of its own."""
+RELEASED = f"{ROOT}.released"
+"""Below this, the server itself repeats each release as soon as it is stored."""
+ROLES = "authfabric-roles"
+"""The key-value bucket of role sessions, and of what they rest on."""
+AUDIT = "authfabric-audit"
+"""The stream of decisions given."""
+AUDITED = f"{ROOT}.audit"
+"""Below this, everyone who gives decisions says which."""
+KEYS = "authfabric-keys"
+"""The key-value bucket of key groups, each sealed by its manager."""
+TYPES = "authfabric-types"
+"""The bucket of records with the definitions of event types."""
+CONTEXT = "authfabric-context"
+"""The bucket of records with what rules of domains look up."""
+ISSUED = "authfabric-issued"
+"""The bucket of records with the capabilities that were handed out for role sessions."""
+REVOCATIONS = "authfabric-revocations"
+"""The bucket of records with everything that was taken back."""
+AUDIT_HEADS = "authfabric-audit-heads"
+"""The stream in which each who gives decisions says, again and again, how many it has given."""
+AUDITED_UP_TO = f"{ROOT}.audited-up-to"
+"""Below this, they say so."""
+PARCELS = "authfabric-events"
+"""The stream of parcels: events on their way between brokers."""
+BROKERS = "authfabric-brokers"
+"""The stream with the newest of each signed record that brokers publish about themselves and about each other."""
+
+_GUARDED = "_R_"
+"""Below this, streams take in. No client may name a subject that begins so as the one to answer on, or servers
+would write their answers wherever a member likes (measured: docs/design/admission.md)."""
+_WRITTEN = f"{_GUARDED}.kv"
+"""Below this, buckets are written."""
+
+REVOKE = f"{ROOT}.access.revoke"
+"""Below this, each in their own place, members tell the access control service that a capability is taken back."""
+RENEW = f"{ROOT}.access.renew"
+"""Where the access control service is asked for a capability."""
+
+ANSWERS = "_INBOX.*.*.*"
+"""Where those who may answer questions do so. Each question has a word of its own there that nobody can guess."""
+_INBOX_BYTES = 16
+MANY = "=many"
+WHOLE = "_"
+"""The route of events whose type names no routing attribute."""
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_MAILBOX = re.compile(r"\w+\.\w+", re.ASCII)
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
+
+
+class Mode(enum.StrEnum):
+    """Who is to answer: any one of the replicas interested, or all of them; or who is to explain."""
+
+    ANY = "any"
+    ALL = "all"
+    EXPLAIN = "explain"
+
+
+DECIDING = (Mode.ANY, Mode.ALL)
+
+
+def token(name: str) -> str:
+    """One subject token that stands for exactly this name."""
+    if _PLAIN.fullmatch(name):
+        return name
+    return _UNSAFE.sub(lambda m: b"=%02X" % m[0][0], name.encode("utf-8", "surrogatepass")).decode() or "="
+
+
+def untoken(text: str) -> str:
+    """The name a token stands for."""
+    if text == "=":
+        return ""
+    raw = re.sub(rb"=([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode())
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def path_tokens(path: str) -> str:
+    """An object's path as tokens, one for each segment; a leading slash is an empty first segment."""
+    return ".".join(map(token, path.split("/")))
+
+
+def question(mode: Mode, scope: Scope) -> str:
+    """Where to ask what lies in the scope."""
+    domain = token(scope.domain)
+    match scope.kind:
+        case Kind.BROADCAST:
+            return _asked(mode, scope, MANY)
+        case Kind.DOMAIN:
+            return _asked(mode, scope, domain, MANY)
+        case Kind.PREFIX:
+            return _asked(mode, scope, domain, MANY, *_prefix(scope.object), MANY, MANY)
+        case Kind.OBJECT:
+            return _asked(mode, scope, domain, MANY, path_tokens(scope.object), MANY)
+        case Kind.TUPLE:
+            action = token(scope.action)
+            return _asked(mode, scope, domain, token(scope.subject), path_tokens(scope.object), action)
+
+
+def response(asker: str, number: int) -> str:
+    """Where one asker waits for one response alone, as the experiments' PEPs do that subscribe to each."""
+    return f"_INBOX.{token(asker)}.{number}"
+
+
+def interest(mode: Mode, scope: Scope) -> str:
+    """What a replica that serves the scope subscribes to."""
+    domain = token(scope.domain)
+    match scope.kind:
+        case Kind.BROADCAST:
+            return _asked(mode, scope, ">")
+        case Kind.DOMAIN:
+            return _asked(mode, scope, domain, ">")
+        case Kind.PREFIX:
+            return _asked(mode, scope, domain, "*", *_prefix(scope.object), ">")
+        case Kind.OBJECT:
+            return _asked(mode, scope, domain, "*", path_tokens(scope.object), "*")
+        case Kind.TUPLE:
+            return question(mode, scope)
+
+
+def place(key: PublicKey) -> str:
+    """The word by which a key's own subjects are told from all others'."""
+    digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()
+    return base64.b32encode(digest).decode().rstrip("=")
+
+
+def revoke(owner: str) -> str:
+    """Where whoever has this place tells what is taken back; with `*`, where to hear all of them."""
+    return f"{REVOKE}.{owner}"
+
+
+def inbox(key: PublicKey) -> str:
+    """Below this, servers answer whoever holds the key. No member may write there."""
+    return f"_INBOX_{place(key)}"
+
+
+def answers(owner: str) -> str:
+    """Below this, members answer whoever has this place."""
+    return f"_INBOX.{owner}"
+
+
+def mailbox(domain: str, owner: str, name: str) -> str:
+    """Where the brokers of a domain send what they have for a client: below its owner's place."""
+    return f"{ROOT}.mail.{token(domain)}.{owner}.{name}"
+
+
+def is_mailbox(subject: str, domain: str) -> bool:
+    """Whether a broker of the domain may send there: elsewhere it could be taken for something else, and do harm."""
+    return _MAILBOX.fullmatch(subject.removeprefix(f"{ROOT}.mail.{token(domain)}.")) is not None
+
+
+def is_inbox(subject: str) -> bool:
+    """Whether an answer may be sent there: elsewhere it could be taken for something else, and do harm."""
+    return subject.startswith("_INBOX.")
+
+
+def alarms(domain: str) -> str:
+    """Where replicas report decisions that were not what they should have been."""
+    return f"{ROOT}.alarms.{token(domain)}"
+
+
+def attributes(domain: str, service: str) -> str:
+    """Where an attribute service of a domain is asked."""
+    return f"{ROOT}.attributes.{token(domain)}.{token(service)}"
+
+
+def attributes_changed(domain: str, service: str) -> str:
+    """Where an attribute service says whose attributes have changed."""
+    return f"{attributes(domain, service)}.changed"
+
+
+def roles(domain: str) -> str:
+    """Where the role service of a domain is spoken to."""
+    return f"{ROOT}.roles.{token(domain)}"
+
+
+def scope(domain: str | None) -> str:
+    """Where to ask what may be listed in a domain; with None, where to hear that of all."""
+    return f"{ROOT}.scope.{'*' if domain is None else token(domain)}"
+
+
+def search(domain: str | None) -> str:
+    """Where to search for who may do what in a domain; with None, where to hear the searches of all."""
+    return f"{ROOT}.search.{'*' if domain is None else token(domain)}"
+
+
+def released(domain: str) -> str:
+    """Where to hear that the domain has a new release."""
+    return f"{RELEASED}.{token(domain)}"
+
+
+def members(domain: str) -> str:
+    """Where everyone who applies the domain's policies says how far they are."""
+    return f"{ROOT}.policy.{token(domain)}.members"
+
+
+def roll_call(domain: str) -> str:
+    """Where everyone who applies the domain's policies is asked to say how far they are."""
+    return f"{ROOT}.policy.{token(domain)}.call"
+
+
+def held(domain: str) -> str:
+    """Where to ask the replicas which release they hold."""
+    return f"{ROOT}.policy.{token(domain)}.held"
+
+
+def roll(domain: str) -> str:
+    """Where to ask all replicas whom they have heard of lately."""
+    return f"{ROOT}.policy.{token(domain)}.roll"
+
+
+def roll_of_some(domain: str) -> str:
+    """Where to ask a few of them."""
+    return f"{roll(domain)}.some"
+
+
+def prepare(domain: str) -> str:
+    """Where those who compile the domain's policies are asked to do so before a release."""
+    return f"{ROOT}.policy.{token(domain)}.prepare"
+
+
+def audit(domain: str, writer: str) -> str:
+    """Where a writer says which decisions it has given."""
+    return f"{AUDITED}.{token(domain)}.{token(writer)}"
+
+
+def recorded(bucket: str) -> str:
+    """Below this, the server itself repeats each record of a bucket as soon as it is stored."""
+    return f"{ROOT}.recorded.{token(bucket)}"
+
+
+def kept(bucket: str, key: str) -> str:
+    """Under which subject an entry of a bucket is kept, and read."""
+    return f"$KV.{bucket}.{key}"
+
+
+def written(bucket: str, key: str) -> str:
+    """Where an entry of a bucket is written."""
+    return f"{_WRITTEN}.{bucket}.{key}"
+
+
+def key_manager(type_id: str) -> str:
+    """Where the manager of a type's key groups is asked who it is."""
+    return f"{ROOT}.keys.{token(type_id)}.manager"
+
+
+def key_requests(type_id: str) -> str:
+    """Where members ask the manager of a type's key groups for keys."""
+    return f"{ROOT}.keys.{token(type_id)}.requests"
+
+
+def key_changes(type_id: str) -> str:
+    """Where the manager of a type's key groups tells of new keys."""
+    return f"{ROOT}.keys.{token(type_id)}.changes"
+
+
+def audit_head(domain: str, writer: str) -> str:
+    """Where a writer says where its chain stands."""
+    return f"{AUDITED_UP_TO}.{token(domain)}.{token(writer)}"
+
+
+def wishes(domain: str) -> str:
+    """Where those who would learn from decisions say from which."""
+    return f"{ROOT}.wishes.{token(domain)}"
+
+
+def lesson(domain: str, request: Request) -> str:
+    """Where a signed decision about a request is published."""
+    words = (token(domain), request_roles(request), path_tokens(request.object.id), token(request.action.id))
+    return ".".join((ROOT, "said", *words))
+
+
+def lessons(topic: Topic) -> str:
+    """What someone who would learn from a topic subscribes to."""
+    scope, roles = topic.scope, topic.roles or "*"
+    words = [ROOT, "said", token(scope.domain), roles]
+    match scope.kind:
+        case Kind.PREFIX:
+            words += [*_prefix(scope.object), ">"]
+        case Kind.OBJECT:
+            words += [path_tokens(scope.object), "*"]
+        case _:
+            words += [">"]
+    return ".".join(words)
+
+
+def broker(domain: str, name: str, what: str) -> str:
+    """Where clients reach a broker: with `call`, `publish` or `received`."""
+    return f"{ROOT}.events.{token(domain)}.{token(name)}.{what}"
+
+
+def parcel(domain: str | None, type_id: str, route: str = WHOLE) -> str:
+    """Where a domain's brokers publish the events of a type, by its UUID; with None, those of all domains.
+
+    The sender's domain comes first, so that permissions can be as narrow as that, and an account can export what its
+    own brokers publish and nothing else.
+    """
+    return f"{_GUARDED}.ev.{_domain(domain)}.{token(type_id)}.{route}"
+
+
+def parcels(domain: str | None) -> str:
+    """Where a domain's brokers publish events of any type; with None, those of all domains."""
+    return f"{_GUARDED}.ev.{_domain(domain)}.*.*"
+
+
+def of_all_domains(subject: str) -> str:
+    """The pattern that the parcels of all domains have in common with one: of its type, on any route."""
+    words = subject.split(".")
+    return ".".join((*words[:2], "*", words[3], "*"))
+
+
+def broker_record(domain: str | None, owner: str, what: str) -> str:
+    """Where whoever has this place publishes a record; the newest is kept. With None and `*`, those of everybody."""
+    return f"{_GUARDED}.brokers.{_domain(domain)}.{owner}.{what}"
+
+
+def past(domain: str | None, name: str) -> str:
+    """Where a domain's brokers ask one other broker about the past; with None, where that one hears them."""
+    return f"{ROOT}.past.{_domain(domain)}.{name if name == '*' else token(name)}"
+
+
+def _domain(domain: str | None) -> str:
+    return "*" if domain is None else token(domain)
+
+
+def _prefix(path: str) -> list[str]:
+    return [] if path == "/" else [path_tokens(path)]
+
+
+def _asked(mode: Mode, scope: Scope, *words: str) -> str:
+    subject = ".".join((ROOT, "ask", mode, *words))
+    if len(subject) > MAX_SUBJECT:
+        raise InvalidScope(
+            f"`{scope}` is too long: its names need more than {MAX_SUBJECT} bytes in a NATS subject"
+        )
+    return subject

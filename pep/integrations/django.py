@@ -1,0 +1,118 @@
+"""Django: a decorator for views, a mixin for class-based views, and permissions of the REST framework."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
+
+from authz import InvalidRequest
+from authz.extras import needing
+from authz.request import Attributes
+from pep.integrations.core import Core, Name, Of, Problem, Question, Refused, invalid, template
+from pep.obligations import Plan
+from pep.sync import SyncEnforcer
+
+with needing("django"):
+    from asgiref.sync import iscoroutinefunction, sync_to_async
+    from django.http import HttpRequest, HttpResponse
+
+
+class Guard(Core):
+    """Guards views: `@guard("read", "/documents/{id}")`. The SyncEnforcer serves views of both kinds."""
+
+    def __init__(
+        self,
+        pep: SyncEnforcer | Callable[[], SyncEnforcer],
+        subject: Callable[[HttpRequest], Name] = lambda request: request.user.get_username(),
+        *,
+        context: Callable[[HttpRequest], Attributes] | None = None,
+    ) -> None:
+        """`subject` says who asks, by default the user that is logged in; somebody without a name is refused."""
+        super().__init__()
+        self._pep = pep
+        self._subject = subject
+        self._context = context
+
+    def __call__(self, action: str, object: Of) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Guard a view: a template of its object's name, filled from its arguments, or a function of the request."""
+
+        def guarded(view: Callable[..., Any]) -> Callable[..., Any]:
+            if iscoroutinefunction(view):
+                return self._async_view(action, object, view)
+
+            @functools.wraps(view)
+            def asked(request: HttpRequest, *given: Any, **named: Any) -> Any:
+                try:
+                    plan = self.ask(request, action, object, named, result=True)
+                except Refused as refused:
+                    return _response(refused.problem)
+                return plan.finish_now(view(request, *given, **named))
+
+            asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
+            return asked
+
+        return guarded
+
+    def _async_view(self, action: str, object: Of, view: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        @functools.wraps(view)
+        async def asked(request: HttpRequest, *given: Any, **named: Any) -> Any:
+            try:
+                plan = await sync_to_async(self.ask)(request, action, object, named, result=True)
+            except Refused as refused:
+                return _response(refused.problem)
+            return await plan.finish(await view(request, *given, **named))
+
+        asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
+        return asked
+
+    def ask(
+        self, request: HttpRequest, action: str, object: Of, named: Mapping[str, object], *, result: bool
+    ) -> Plan:
+        """Raises Refused."""
+        fixed = template(object)
+        try:
+            thing = fixed.fill(named) if fixed else object(request)  # type: ignore[operator]
+            question: Question = (self._subject(request), thing, action)
+            if self._context is not None:
+                question = (*question[:3], self._context(request))  # type: ignore[index]
+        except InvalidRequest as error:
+            raise invalid(error) from None
+        pep = self._pep if isinstance(self._pep, SyncEnforcer) else self._pep()
+        return self.permit_now(pep, question, result=result)
+
+    def permission(self, action: str | Mapping[str, str], object: Of) -> type:
+        """A permission class of the REST framework: one action, or one for each HTTP method.
+
+        It does not see what the view returns, so an obligation that needs the result is a denial.
+        """
+        from pep.integrations.rest_framework import permission
+
+        return permission(self, action, object)
+
+
+class GuardedView:
+    """A mixin for class-based views, before `View`: set `guard`, `object`, and an action for each HTTP method.
+
+    A method without an action is refused.
+    """
+
+    guard: ClassVar[Guard]
+    object: ClassVar[Of]
+    actions: ClassVar[Mapping[str, str]] = {}
+
+    def dispatch(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        """Ask, then go on."""
+        action = self.actions.get((request.method or "").lower())
+        if action is None:
+            return HttpResponse(status=405)
+        of = type(self).__dict__.get("object", self.object)
+        try:
+            plan = self.guard.ask(request, action, of, named, result=True)
+        except Refused as refused:
+            return _response(refused.problem)
+        return plan.finish_now(super().dispatch(request, *given, **named))  # type: ignore[misc]
+
+
+def _response(problem: Problem) -> HttpResponse:
+    return HttpResponse(problem.body, status=problem.status, headers=dict(problem.headers))

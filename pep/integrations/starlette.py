@@ -1,0 +1,150 @@
+"""FastAPI and Starlette: a decorator or a dependency for each route.
+
+`guard = Guard(subject=...)`, then `@guard("read", "/documents/{id}")` below the route's own decorator. The enforcer is
+the one given, or `app.state.pep`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from authz import Decision, InvalidRequest
+from authz.extras import needing
+from authz.request import Attributes
+from pep.enforcer import Enforcer
+from pep.integrations.core import Core, Name, NoEnforcer, Of, Problem, Question, Refused, invalid, template
+from pep.obligations import Plan
+
+with needing("fastapi"):
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import Response
+
+_REQUEST = "authfabric_request"
+"""The parameter by which a guarded route receives its request, if it has none of its own."""
+
+
+class Denied(HTTPException):
+    """A refusal in a dependency. `Guard.install(app)` makes it problem+json."""
+
+    def __init__(self, problem: Problem, detail: str) -> None:
+        super().__init__(problem.status, detail, dict(problem.headers))
+        self.problem = problem
+
+
+class Guard(Core):
+    """Guards routes of one application."""
+
+    def __init__(
+        self,
+        subject: Callable[[HTTPConnection], Name | Awaitable[Name]],
+        *,
+        context: Callable[[HTTPConnection], Attributes] | None = None,
+        pep: Enforcer | None = None,
+    ) -> None:
+        """`subject` says who asks: it must rest on what was authenticated. `context` adds facts."""
+        super().__init__()
+        self._subject = subject
+        self._context = context
+        self._pep = pep
+
+    def install(self, app: Starlette) -> None:
+        """Let what dependencies refuse be answered with problem+json."""
+        app.add_exception_handler(Denied, _respond_denied)
+
+    def __call__(
+        self, action: str, object: Of
+    ) -> Callable[[Callable[..., Any]], Callable[..., Awaitable[Any]]]:
+        """Guard a route: a template of its object's name, filled from path parameters, or a function of the request."""
+        ask = self._asking(action, object)
+
+        def guarded(route: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+            signature = inspect.signature(route, eval_str=True)
+            own = next((n for n, p in signature.parameters.items() if _is_request(p)), None)
+
+            @functools.wraps(route)
+            async def asked(*given: Any, **named: Any) -> Any:
+                request = named[own] if own in named else named.pop(_REQUEST, None) or _found(given)
+                try:
+                    plan = await ask(request, result=True)
+                except Refused as refused:
+                    return _response(refused.problem)
+                done = route(*given, **named)
+                return await plan.finish(await done if inspect.isawaitable(done) else done)
+
+            if own is None:
+                added = inspect.Parameter(_REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+                parameters = [*signature.parameters.values(), added]
+                parameters.sort(key=lambda each: each.kind)
+                signature = signature.replace(parameters=parameters)
+            asked.__signature__ = signature  # type: ignore[attr-defined]
+            asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
+            return asked
+
+        return guarded
+
+    def dependency(self, action: str, object: Of) -> Callable[[Request], Awaitable[Decision]]:
+        """The same as a dependency: `Depends(guard.dependency("read", "/documents/{id}"))`.
+
+        It cannot see what the route returns, so an obligation that needs the result is a denial.
+        """
+        ask = self._asking(action, object)
+
+        async def depends(request: Request) -> Decision:
+            try:
+                return (await ask(request, result=False)).decision
+            except Refused as refused:
+                detail = refused.decision.as_problem()["detail"]
+                raise Denied(refused.problem, str(detail)) from None
+
+        depends.__authfabric__ = (action, object)  # type: ignore[attr-defined]
+        return depends
+
+    def _asking(self, action: str, object: Of) -> Callable[..., Awaitable[Plan]]:
+        fixed = template(object)
+
+        async def ask(request: HTTPConnection, *, result: bool) -> Plan:
+            try:
+                named = fixed.fill(request.path_params) if fixed else await _awaited(object(request))  # type: ignore[operator]
+                subject = await _awaited(self._subject(request))
+            except InvalidRequest as error:
+                raise invalid(error) from None
+            question: Question = (subject, named, action)
+            if self._context is not None:
+                question = (subject, named, action, self._context(request))
+            return await self.permit(self._enforcer(request), question, result=result)
+
+        return ask
+
+    def _enforcer(self, request: HTTPConnection) -> Enforcer:
+        """Raises NoEnforcer."""
+        found: Enforcer | None = self._pep or getattr(request.app.state, "pep", None)
+        if found is None:
+            raise NoEnforcer("app.state.pep")
+        return found
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _is_request(parameter: inspect.Parameter) -> bool:
+    kind = parameter.annotation
+    return (isinstance(kind, type) and issubclass(kind, HTTPConnection)) or parameter.name == "request"
+
+
+def _found(given: tuple[Any, ...]) -> HTTPConnection:
+    return next(each for each in given if isinstance(each, HTTPConnection))
+
+
+def _response(problem: Problem) -> Response:
+    return Response(problem.body, problem.status, dict(problem.headers))
+
+
+async def _respond_denied(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Denied)
+    return _response(error.problem)

@@ -1,0 +1,151 @@
+"""The engine in a service's own process: for scripts, tests and small services. No bus, no server, no other process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, TypeAlias
+
+from authz import AuthFabricError, Decision, Request
+from authz.change import Heartbeat
+from authz.explanation import Explanation
+from authz.scope import Scope
+from bus.audit import AuditFile, AuditWriter
+from bus.services import SearchRefused
+from bus.wire import ScopeQuery, SearchPage, SearchQuery
+from pdp.bundle import Bundle, BundleRefused, Entities, File, PolicySet, read_entities, read_folder
+from pdp.replica import PolicyPoint
+from pep.asker import asking_terms, check_encodable
+from pep.batch import Terms
+from pep.hedging import Strategy
+from pep.secondary import Secondary, member_name
+from sdp_cache import LeaseRules, Recycling, SecondaryPoint
+
+if TYPE_CHECKING:
+    from pep.enforcer import Enforcer
+
+Policies: TypeAlias = Path | str | Mapping[str, str]
+"""A folder, the text of attribute policies, or texts by the names that their files would have.
+
+A string is the name of a folder unless it could be a text of policies: `folder_named` says which.
+"""
+
+INLINE = "policies.yaml"
+"""What a text of attribute policies is called in messages."""
+_SECONDS = 1.0
+
+
+class LocalAsker:
+    """Decides here and now, by the policies that were last released in this process."""
+
+    def __init__(self, cache: SecondaryPoint | None = None, entities: Entities | None = None) -> None:
+        self.usual: Terms = (Strategy.HEDGE, _SECONDS)
+        self.epoch = 0
+        self.on_applied: list[Callable[[], None]] = []
+        """Called when other policies were released."""
+        self._cache = cache
+        self._entities = entities
+        self._point = PolicyPoint(PolicySet())
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The one that asks: it keeps nothing of any loop."""
+        return asyncio.get_running_loop()
+
+    def release(self, policies: PolicySet) -> None:
+        """Decide by these from now on; nothing that was decided before is recycled."""
+        self.epoch += 1
+        self._point = PolicyPoint(policies, self.epoch, entities=self._entities)
+        if self._cache is not None:
+            now = time()
+            self._cache.restart(self.epoch, self.epoch)
+            self._cache.hear(Heartbeat(self.epoch, self.epoch, now), now)
+        for each in self.on_applied:
+            each()
+
+    def terms(self, seconds: float | None, strategy: Strategy | str | None) -> Terms | None:
+        if seconds is None and strategy is None:
+            return None
+        return asking_terms(strategy or Strategy.HEDGE, _SECONDS if seconds is None else seconds)
+
+    def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
+        if not request.is_plain():
+            check_encodable(request)
+        if not self._point.immediate:
+            return self.loop.create_task(self._point.decide(request))
+        answer: asyncio.Future[Decision] = self.loop.create_future()
+        answer.set_result(self._point.engine.evaluate(request))
+        return answer
+
+    async def search(self, query: SearchQuery, seconds: float) -> SearchPage:
+        try:
+            return await self._point.search(query)
+        except AuthFabricError as error:
+            raise SearchRefused(str(error)) from None
+
+    async def scope(self, query: ScopeQuery, seconds: float) -> Scope:
+        return await self._point.scope(query, time())
+
+    async def explain(self, request: Request, seconds: float) -> Explanation:
+        check_encodable(request)
+        return await self._point.explain(request)
+
+
+_FOLDER = re.compile(r"[^\n:#\[\]{}]+")
+"""A string that is no text of policies: those have a colon, and what holds none of them is empty, `[]` or a comment."""
+
+
+def folder_named(policies: Policies) -> Path | None:
+    """The folder that is meant, if one is: a Path, or one line without colons, brackets and `#`."""
+    if isinstance(policies, str) and _FOLDER.fullmatch(policies):
+        return Path(policies)
+    return policies if isinstance(policies, Path) else None
+
+
+def policy_files(policies: Policies) -> Mapping[str, str]:
+    """The texts by the names of their files. Raises BundleRefused."""
+    if (folder := folder_named(policies)) is not None:
+        if not folder.is_dir():
+            where = f"`{folder.name}` is no folder in {folder.parent.absolute()}"
+            raise BundleRefused(f"{where}: check its name. A text of policies has `uid:` in it")
+        return {each.path: each.text for each in read_folder(folder).files}
+    assert not isinstance(policies, Path)
+    return {INLINE: policies} if isinstance(policies, str) else policies
+
+
+def read_policies(policies: Policies) -> PolicySet:
+    """Raises InvalidPolicies or BundleRefused."""
+    files = [File(name, text) for name, text in policy_files(policies).items()]
+    if unknown := [each.path for each in files if each.kind is None]:
+        raise BundleRefused(
+            f"`{unknown[0]}` is no name of policies: end it in .yaml, .json, .oasis or .rules"
+        )
+    return PolicySet.read(Bundle.of(files))
+
+
+@contextlib.asynccontextmanager
+async def local_enforcer(
+    make: type[Enforcer],
+    policies: Policies,
+    entities: Sequence[Path],
+    recycling: Recycling | None,
+    audit: Path | None,
+    name: str,
+) -> AsyncIterator[Enforcer]:
+    """An Enforcer over an engine of its own, for the length of a block."""
+    # A lease says how long releases may go unheard of: those of this process never do.
+    point = SecondaryPoint(recycling, LeaseRules(math.inf)) if recycling is not None else None
+    asker = LocalAsker(point, read_entities(entities))
+    asker.release(read_policies(policies))
+    pep = make(asker, None if point is None else Secondary(asker, point))
+    asker.on_applied.append(pep.released)
+    if audit is None:
+        yield pep
+        return
+    async with AuditWriter(AuditFile(audit), member_name(name)) as pep.audit:
+        yield pep

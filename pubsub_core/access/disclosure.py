@@ -1,0 +1,68 @@
+"""Disclosure records: for everything sent under rules, to whom, which attributes of which events, by which rules.
+
+What goes into one message is told together. Telling never waits; whoever is told keeps it, or counts what it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bus.audit import Disclosure
+from pubsub_core.events import Event
+from pubsub_core.types import Catalogue
+
+
+class _Kind(NamedTuple):
+    """What disclosures have in common that are told together."""
+
+    subject: str
+    type: str
+    """The UUID of the type that events were published as."""
+    version: str
+    """The version that they were sent as."""
+    attributes: tuple[str, ...]
+    """By UUID."""
+    rules: tuple[str, ...]
+    replayed: bool
+
+
+class Disclosures:
+    """Gathers what is sent, until it is told."""
+
+    def __init__(self, catalogue: Catalogue, tell: Callable[[Disclosure], None]) -> None:
+        self._catalogue = catalogue
+        self._tell = tell
+        self._waiting: dict[tuple[object, ...], list[tuple[bytes, int, float]]] = {}
+        """By kind, of which the fields alone are looked up."""
+
+    def note(
+        self, subject: str, event: Event, shown: Event, rules: tuple[str, ...], replayed: bool = False
+    ) -> None:
+        """An event is being sent to somebody, as something perhaps else, under these rules."""
+        values = shown.attributes
+        seen = tuple(values)
+        if None in values.values():
+            seen = tuple(id_ for id_ in seen if values[id_] is not None)
+        kind = subject, event.type, shown.version, seen, rules, replayed
+        alike = self._waiting.get(kind)
+        if alike is None:
+            alike = self._waiting[kind] = []
+        alike.append((event.publisher, event.sequence, event.time))
+
+    def tell(self) -> None:
+        """Hand on what was gathered."""
+        waiting, self._waiting = self._waiting, {}
+        for fields, events in waiting.items():
+            kind = _Kind(*fields)  # type: ignore[arg-type]
+            attributes = self._catalogue.attributes(kind.version)
+            disclosure = Disclosure(
+                kind.subject,
+                self._catalogue.newest(kind.type).name,
+                self._catalogue.version(kind.version).name,
+                tuple(attributes[id_].name for id_ in kind.attributes if id_ in attributes),
+                kind.rules,
+                tuple(events),
+                kind.replayed,
+            )
+            self._tell(disclosure)

@@ -1,0 +1,379 @@
+"""The broker: what becomes of events between a publisher and those who may see them. No I/O but `send`.
+
+Invariants: an event is delivered only as the restriction in force at the moment it is sent to the client allows; while
+the broker is held, because newer policies are known to exist, nothing is delivered or passed on, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from authz import Identity
+from pubsub_core.broker.pause_queue import PauseQueue
+from pubsub_core.carriage import Peer, Presence, Publish, Receiving, Sending
+from pubsub_core.delivery import (
+    Acknowledging,
+    Admitted,
+    Counts,
+    Due,
+    GapNotices,
+    Intake,
+    Item,
+    Mail,
+    Session,
+    Setting,
+    Subscription,
+    SubscriptionTable,
+    Triggers,
+)
+from pubsub_core.events import CLOCK_MARGIN, Event, GapReason, Missed
+from pubsub_core.messages import Bundle, Closed, Interest, Taken
+from pubsub_core.rules import Observer
+from pubsub_core.trust import Web
+
+OUT_OF_REACH = "the owner of the type is out of reach, and nothing of it is delivered"
+DISCARDED = "{} messages between brokers were discarded before they were read here"
+
+_log = logging.getLogger("authfabric.events")
+
+
+class Reading(Protocol):
+    """Reads what other brokers have published, as far as it can be taken here."""
+
+    @property
+    def paused(self) -> bool: ...
+
+    def go_on(self) -> None: ...
+
+
+class RuleReplays(Protocol):
+    """Sends past events that are due by a rule."""
+
+    def begin(self, due: Due) -> None: ...
+
+
+class Broker:
+    """Sessions of clients, other brokers, and the events between them."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        web: Web,
+        publish: Publish | None = None,
+        place: str = "",
+        owners: Iterable[Identity] = (),
+        network: bytes = b"",
+    ) -> None:
+        """`publish` carries parcels to other brokers, if anything does; the rest is for `Presence`."""
+        self.setting = setting
+        self.switchboard = SubscriptionTable(int(setting.now() * 1000))
+        self.sessions: dict[str, Session] = {}
+        self.counts = Counts()
+        self.presence = Presence(
+            setting,
+            self.counts,
+            self.switchboard,
+            web,
+            place,
+            lambda: self.types_in_use,
+            self.tell_interest,
+            owners,
+            network,
+        )
+        self.sending = Sending(setting, self.counts, self.presence.carries, publish)
+        self.receiving = Receiving(setting, self.counts, self.presence.trusts, self._tell_missed)
+        self.acknowledging = Acknowledging(setting, self.sessions, self.publish)
+        self._intake = Intake(setting, self.counts)
+        self.gaps = GapNotices(self.sessions, self.counts)
+        self._mail = Mail(setting, self.counts)
+        self.observer = Observer(setting.catalogue, setting.rules.context)
+        self.triggers = Triggers(setting.catalogue, setting.rules.context)
+        self.switchboard.on_connect = self._connected
+        self.rule_replays: RuleReplays | None = None
+        """Sends past events that are due by a rule; None if nothing does."""
+        self.reading: Reading | None = None
+        """Reads the stream for this broker; None if nothing does."""
+        self.applied: float = 0
+        """The version of what is wanted here by which the stream is read."""
+        self._settling: list[tuple[int, asyncio.Future[None]]] = []
+        """Who waits for a version to be applied."""
+        self._held = 0
+        self._waiting = PauseQueue()
+
+    @property
+    def held(self) -> bool:
+        return self._held > 0
+
+    @property
+    def peers(self) -> Mapping[str, Peer]:
+        """The other brokers that are there, by name."""
+        return self.presence.peers
+
+    @property
+    def types_in_use(self) -> set[str]:
+        """The types, by UUID, that clients here publish or want."""
+        adverts = (granted for session in self.sessions.values() for granted in session.adverts.values())
+        return {*self.switchboard.wants(), *(id_ for granted in adverts for id_ in granted)}
+
+    @property
+    def takes(self) -> bool:
+        """Whether parcels of other brokers can be taken now: otherwise they stay in the stream."""
+        return not self.held and not self.acknowledging.behind
+
+    def hold(self) -> None:
+        """Deliver and pass on nothing, until `release` was called as often as this."""
+        self._held += 1
+
+    def release(self) -> None:
+        self._held -= 1
+        if self.held:
+            return
+        for work in self._waiting.take():
+            try:
+                work()
+            except Exception:  # what one has sent must not be in the way of what others have
+                _log.exception("what came while nothing was delivered could not be handled")
+        self.try_again()
+        for session in tuple(self.sessions.values()):
+            self.flush(session)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Take what has stayed in the stream, if it can be taken now."""
+        if self.reading is not None and self.reading.paused and self.takes:
+            self.reading.go_on()
+
+    def publish(self, bundle: Bundle, answer: Callable[[Taken], None]) -> None:
+        """Take what a client publishes, and say what became of it; while held, later."""
+        session = self.sessions.get(bundle.session)
+        if session is None:
+            answer(Taken(bundle.number, problem="there is no such session"))
+        elif not self.held:
+            self._publish(session, bundle, answer)
+        else:  # what there is no room for is sent again
+            size = sum(len(memoryview(raw)) for raw in bundle.events)
+            self._waiting.offer(session.token, size, lambda: self.publish(bundle, answer))
+
+    def _publish(self, session: Session, bundle: Bundle, answer: Callable[[Taken], None]) -> None:
+        recorder = self.setting.recorder
+        if self.acknowledging.waits(session, bundle, answer):
+            return
+        if bundle.number in session.recording or (recorder is not None and recorder.full):
+            return  # it is sent again
+        admitted = self._intake.take(session, bundle)
+        session.recording.add(bundle.number)
+        done = partial(self._recorded, session, admitted, answer)
+        if recorder is None or not (admitted.events or admitted.originals):
+            done("")
+        else:
+            recorder.record(admitted.routed, done, admitted.replaced)
+
+    def _recorded(
+        self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str
+    ) -> None:
+        """Pass on what is kept now; what is not kept is not passed on."""
+        if problem:
+            self._refuse(session, admitted, answer, problem)
+        elif self.held:
+            self._waiting.keep(partial(self._recorded, session, admitted, answer, ""))
+        else:
+            self.sending.send(session.token, admitted, partial(self._carried, session, admitted, answer))
+
+    def _refuse(
+        self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str
+    ) -> None:
+        """Say that a bundle is not published after all."""
+        self.counts.refused += len(admitted.published)
+        self.counts.published -= len(admitted.published)
+        taken = Taken(admitted.taken.number, problem=problem, unkept=True)
+        session.object_to(taken)
+        session.recording.discard(taken.number)
+        answer(taken)
+
+    def _carried(
+        self,
+        session: Session,
+        admitted: Admitted,
+        answer: Callable[[Taken], None],
+        problem: str,
+        known: bool,
+    ) -> None:
+        """Deliver here what the stream has, unless it had it before; and say so, when what it did is kept."""
+        if problem:
+            self._refuse(session, admitted, answer, problem)
+            return
+        if self.held:
+            self._waiting.keep(partial(self._carried, session, admitted, answer, problem, known))
+            return
+        marked, behind = (False, set[Hashable]()) if known else self._pass_on(admitted)
+
+        def finish(_: str) -> None:
+            session.recording.discard(admitted.taken.number)
+            self.acknowledging.answer(session, admitted.taken, answer, behind)
+
+        if marked and self.setting.recorder is not None:
+            self.setting.recorder.record((), finish)
+        else:
+            finish("")
+
+    def _pass_on(self, admitted: Admitted) -> tuple[bool, set[Hashable]]:
+        """Deliver events here: whether they did something that is to be kept, and who of their readers is behind."""
+        marked = False
+        if self.observer.causes or self.triggers:
+            now = self.setting.now()
+            for event, _ in admitted.published:
+                marked |= self._note(event, now, local=True)
+        return marked, self._deliver([(raw, event) for _, raw, event in admitted.events])
+
+    def receive(self, number: int, subject: str, stored: float, data: bytes) -> None:
+        """Take a parcel that another broker has published, by its number in the stream; never while held."""
+        self._arrive(self.receiving.take(number, subject, stored, data))
+
+    def miss_some(self, count: int) -> None:
+        """Count messages that the stream discarded unread, and tell the subscribers they may concern."""
+        self.counts.lost += count
+        now = self.setting.now()
+        _log.warning(DISCARDED.format(count))
+        missed = Missed(GapReason.CARRIAGE, DISCARDED.format(count), 0.0, now + CLOCK_MARGIN)
+        self._tell_missed(self.switchboard.wants(), missed)
+
+    async def settled(self, seconds: float | None = None) -> None:
+        """Return when the stream is read by what is wanted now, so that what is published from then on comes here."""
+        self.switchboard.wants()
+        if self.applied < self.switchboard.version:
+            waiting = asyncio.get_running_loop().create_future()
+            self._settling.append((self.switchboard.version, waiting))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await waiting
+
+    def apply(self, version: float) -> None:
+        """The stream is read by what was wanted in this version: other brokers may know."""
+        self.applied = version
+        for wanted, waiting in self._settling:
+            if wanted <= version and not waiting.done():
+                waiting.set_result(None)
+        self._settling = [each for each in self._settling if not each[1].done()]
+        wants = self.switchboard.wants()
+        if version >= self.switchboard.version:
+            self.presence.announce(wants)
+
+    def _tell_missed(self, types: Collection[str], missed: Missed) -> None:
+        if self.held:
+            self._waiting.keep(partial(self._tell_missed, types, missed))
+            return
+        self.gaps.tell(types, missed)
+        for session in tuple(self.sessions.values()):
+            self.flush(session)
+
+    def _arrive(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
+        arrived = list(events)
+        if self.observer.causes or self.triggers:
+            now = self.setting.now()
+            for _, event in arrived:
+                self._note(event, now, local=False)
+        self._deliver(arrived)
+
+    def try_again(self) -> None:
+        """Keys may have come: deliver and pass on what was waiting for them. While held, later."""
+        if not self.held:
+            self._arrive(self.receiving.late())
+            self.sending.try_again()
+
+    def _note(self, event: Event, now: float, local: bool) -> bool:
+        """See what an event does to fluents, and which replays it starts; whether anything is to be kept of that."""
+        marked = self.observer.hear(event, now, local)
+        for due in self.triggers.hear(event, now):
+            marked = True
+            if self.rule_replays is not None:
+                self.rule_replays.begin(due)
+        return marked
+
+    def _connected(self, subscription: Subscription) -> None:
+        if self.triggers.connect(subscription):
+            wanted = self.triggers.wanted()
+            self.switchboard.observe("triggers", wanted, set(wanted))
+
+    def _deliver(self, events: Sequence[tuple[msgspec.Raw, Event]]) -> set[Hashable]:
+        """Put events into the outboxes of those they are for, and send what can be sent; says who is behind."""
+        out_of_reach = {
+            id_ for id_ in {event.type for _, event in events} if not self.presence.within_reach(id_)
+        }
+        if out_of_reach:
+            heard = [each for each in events if each[1].type not in out_of_reach]
+            self.counts.withheld += len(events) - len(heard)
+            events = heard
+            now = self.setting.now()
+            missed = Missed(GapReason.OWNER, OUT_OF_REACH, now - CLOCK_MARGIN, now + CLOCK_MARGIN)
+            self._tell_missed(out_of_reach, missed)
+        touched: dict[str, Session] = {}
+        found = self.switchboard.local(event for _, event in events)
+        for (raw, event), subscriptions in zip(events, found, strict=True):
+            for subscription in subscriptions:
+                session = touched[subscription.session] = self.sessions[subscription.session]
+                item = Item(subscription, event, raw, subscription.granted[event.type])
+                (subscription.later or session.outbox).put(item)
+        for session in touched.values():
+            self.flush(session)
+        return {token for token, session in touched.items() if session.lag.behind}
+
+    def flush(self, session: Session) -> None:
+        """Send a client what it has room for, each event as its restriction now allows."""
+        if not self.held:
+            self._send(session, self._mail.flush)
+            for playback in session.playbacks.values():
+                playback.go_on()
+        if session.outbox.full:
+            self.counts.overflowed += self.gaps.overrun(session)
+        if not self.held:  # nobody is behind for want of deliveries
+            self.acknowledging.look(session)
+            self._read_on()
+
+    def tick(self) -> None:
+        """Every second: who has stopped reading is not waited for any more."""
+        if not self.held:
+            for session in tuple(self.sessions.values()):
+                self.acknowledging.look(session)
+            self._read_on()
+
+    def resend(self, session: Session, received: int) -> None:
+        """A client that lost its connection has everything up to this number: send what came after once more."""
+        if self.held:
+            self._waiting.keep(partial(self.resend, session, received))
+        else:
+            self._send(session, lambda session: self._mail.resend(session, received))
+
+    def _send(self, session: Session, work: Callable[[Session], None]) -> None:
+        """Send a client something; if that cannot be done, it has no session any more, and nobody else is concerned."""
+        try:
+            work(session)
+        except Exception:
+            _log.exception("a client is sent nothing more")
+            self.close(session, "what it was to be sent cannot be sent")
+
+    def close(self, session: Session, problem: str = "") -> None:
+        """End a session; with a problem, tell the client."""
+        if self.sessions.pop(session.token, None) is None:
+            return
+        for subscription in session.subscriptions.values():
+            self.switchboard.disconnect(subscription)
+        for playback in session.playbacks.values():
+            playback.go_on()
+        self.acknowledging.end(session)
+        self._read_on()
+        if problem:
+            self._mail.post(session, Closed(problem))
+
+    def tell_interest(self, type_: str) -> None:
+        """Tell those who publish a type whether anybody wants it."""
+        wanted = self.switchboard.wanted(type_)
+        for session in self.sessions.values():
+            if any(type_ in granted for granted in session.adverts.values()):
+                self._mail.post(session, Interest(type_, wanted))

@@ -1,0 +1,221 @@
+"""What clients have asked for, and what of it is granted: worked out when they ask, and anew when policies change.
+
+Invariants: what is in force was granted by policies of `epoch` or newer; what nobody answered is not granted, and asked
+again; what was granted for a time is asked again when that is over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from authz.predicate import Predicate
+from authz.predicate.filter import parse_filter
+from authz.spki import Right
+from pubsub_core.access import Ask, Enforcement, Generic, Granted, Holder, Ledger, Restriction, Rights
+from pubsub_core.broker.core import Broker
+from pubsub_core.delivery import Playback, Session, Subscription
+from pubsub_core.errors import InvalidFilter
+from pubsub_core.history import read_fluent
+from pubsub_core.messages import Tense
+from pubsub_core.rules import Interaction, Judge, Wanted, altered, without
+from pubsub_core.types import bind_filter
+
+_log = logging.getLogger("authfabric.events")
+
+RETRY_SECONDS = 1.0
+"""How soon a question that nobody answered is asked again."""
+
+
+def replay_ask(holder: Holder, playback: Playback) -> Ask:
+    """What is asked about past events: with the times that they are wanted of; if a rule sends them, as ever."""
+    if playback.tense is Tense.AGAIN:
+        return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed)
+    query = playback.query
+    fluents = tuple(read_fluent(each).name for each in (query.during, query.not_during) if each)
+    return Ask(holder, Right.SUBSCRIBE, playback.type, playback.fixed, query.context, fluents)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Something a client asked for, of which as much is granted as policies leave."""
+
+    session: Session
+    ask: Ask
+    subscription: Subscription | None
+    """None for an advertisement."""
+
+    @property
+    def key(self) -> object:
+        """What tells it from all others."""
+        return self.subscription or (self.session.token, self.ask.type)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the client still wants it."""
+        if self.subscription is None:
+            return self.ask.type in self.session.advertised
+        if isinstance(self.subscription, Playback):
+            under_way = self.session.playbacks.get(self.subscription.key) is self.subscription
+            return under_way or self.subscription in self.session.played
+        return self.session.subscriptions.get(self.subscription.number) is self.subscription
+
+
+class Claims:
+    """Everything that a broker's clients have asked for."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        rights: Rights,
+        generic: Mapping[str, Generic],
+        on_change: Callable[[set[str]], None],
+    ) -> None:
+        """`on_change` is told the types of which other events are wanted, or published, from now on."""
+        self._broker = broker
+        self._rights = rights
+        self._generic = generic
+        self._on_change = on_change
+        self.epoch = 0
+        """The policies by which everything here is granted, or newer ones."""
+        self._due: dict[object, tuple[float, Claim]] = {}
+        """What must be asked again, and when: it was not answered, or holds for so long only."""
+        self._ledger = Ledger()
+        self._ends: dict[object, float] = {}
+        """Until when what was last granted of a claim holds, if not for ever."""
+
+    async def evolve(self, epoch: int, keep: bool = True) -> None:
+        """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
+
+        If they are the same as before, and nobody answers, what was granted goes on while it holds, unless `keep` is
+        false.
+        """
+        same, self.epoch = keep and epoch == self.epoch, epoch
+        claims = [claim for session in self._broker.sessions.values() for claim in self._of(session)]
+        await self._ask(claims, keep=same)
+        self._on_change({each.definition.id for each in self._broker.setting.catalogue})
+
+    async def review(self) -> None:
+        """Ask again about what was not answered, and about what was granted for a time that is over."""
+        now = self._broker.setting.now()
+        due = [claim for at, claim in self._due.values() if at <= now]
+        if due:
+            await self._ask(due, keep=True)
+            self._on_change({id_ for claim in due for id_ in self._types_of(claim)})
+
+    async def _ask(self, claims: Sequence[Claim], keep: bool) -> None:
+        epoch, now = self.epoch, self._broker.setting.now()
+        grants = await self._rights.grants([each.ask for each in claims], now, epoch)
+        for claim, granted in zip(claims, grants, strict=True):
+            if claim.stands and claim.session.token in self._broker.sessions:
+                if epoch == self.epoch:  # otherwise somebody is asking by newer policies
+                    self.settle(claim, granted, keep)
+            else:
+                self._due.pop(claim.key, None)
+                self._ends.pop(claim.key, None)
+
+    def _types_of(self, claim: Claim) -> set[str]:
+        catalogue, type_ = self._broker.setting.catalogue, claim.ask.type
+        return {each.id for each in catalogue.family(type_)} if catalogue.knows(type_) else {type_}
+
+    def _of(self, session: Session) -> Sequence[Claim]:
+        holder = session.holder
+        return [
+            *(
+                Claim(session, Ask(holder, Right.SUBSCRIBE, s.type, s.fixed), s)
+                for s in session.subscriptions.values()
+            ),
+            *(
+                Claim(session, replay_ask(holder, each), each)
+                for each in (*session.playbacks.values(), *session.played)
+            ),
+            *(Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
+        ]
+
+    async def granted(self, claim: Claim) -> Granted:
+        """What is granted now, by policies no older than those that everything else is granted by."""
+        while True:
+            epoch = self.epoch
+            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), epoch)
+            if self.epoch == epoch:
+                return granted
+
+    def settle(self, claim: Claim, granted: Granted, keep: bool = False) -> None:
+        """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
+        now, key = self._broker.setting.now(), claim.key
+        self._due.pop(key, None)
+        if not granted.answered:
+            self._due[key] = now + RETRY_SECONDS, claim
+            if keep and now < self._ends.get(key, inf):
+                return
+        elif granted.expires is not None:
+            self._due[key] = granted.expires, claim
+        self._ends[key] = granted.expires if granted.expires is not None else inf
+        session, subscription = claim.session, claim.subscription
+        if subscription is None:
+            before = session.adverts.get(claim.ask.type, {})
+            session.adverts[claim.ask.type] = {
+                id_: self._enforcement(before.get(id_), left, claim)
+                for id_, left in granted.restrictions.items()
+            }
+            return
+        parts: dict[str, tuple[Enforcement, Predicate]] = {}
+        for id_, left in granted.restrictions.items():
+            try:
+                asked = self.bound(subscription, left)
+            except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
+                continue
+            if left.rules is not None:
+                if not self._can_judge(id_, left.rules):
+                    continue
+                asked = without(asked, altered(left.rules.changes, self._broker.setting.catalogue, id_))
+            parts[id_] = self._enforcement(subscription.granted.get(id_), left, claim), asked
+        if isinstance(subscription, Playback):
+            subscription.permit(parts, granted.answered)
+        else:
+            self._broker.switchboard.connect(subscription, parts)
+
+    def _can_judge(self, id_: str, rules: Interaction) -> bool:
+        """Whether this broker can read everything that rules speak of: otherwise it cannot go by them."""
+        setting = self._broker.setting
+        if id_ not in setting.vault.sealed:
+            return True
+        needed = rules.needs(setting.catalogue.names(rules.version))
+        able = setting.vault.readable(id_, needed) >= needed
+        if not able:
+            name = setting.catalogue.newest(id_).name
+            _log.warning("`%s` is not granted: rules speak of what this broker has no keys for", name)
+        return able
+
+    def unreadable(self, type_: str) -> str:
+        """Why this broker can read nothing of a sealed type, if it is to have no keys; empty if it can."""
+        setting = self._broker.setting
+        if not setting.catalogue.knows(type_):
+            return ""
+        attributes = setting.catalogue.attributes(setting.catalogue.newest(type_).version)
+        problem = setting.vault.refusal(type_, attributes)
+        return f"its broker cannot read it: {problem}" if problem else ""
+
+    def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
+        catalogue = self._broker.setting.catalogue
+        names = catalogue.names(catalogue.newest(subscription.type).version)
+        ids = [each.id for each in names.values()]
+        readable = self._broker.setting.vault.readable(subscription.type, ids)
+        if left.visible is not None:
+            readable &= left.visible
+        return bind_filter(parse_filter(subscription.filter), names, readable=readable)
+
+    def _enforcement(self, before: Enforcement | None, left: Restriction, claim: Claim) -> Enforcement:
+        """The same as before if nothing changes."""
+        if before is not None and before.restriction == left:
+            return before
+        client, subscription = str(claim.session.key), claim.subscription
+        if left.rules is None:
+            return Enforcement(left, self._generic, client=client, ledger=self._ledger)
+        wanted: Wanted | None = None
+        if subscription is not None:
+            wanted = Wanted(subscription.filter, subscription.type, self._broker.setting.catalogue)
+        judge = Judge(left.rules, self._broker.setting.rules, wanted)
+        return Enforcement(left, self._generic, judge, client, self._ledger)

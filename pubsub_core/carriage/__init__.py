@@ -1,0 +1,25 @@
+"""Between brokers: parcels of events, sealed once and published once, and signed records of who is there."""
+
+from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
+from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.carriage.presence import MAX_NAME_LENGTH, PEER_TTL, Presence
+from pubsub_core.carriage.receiving import Receiving
+from pubsub_core.carriage.records import Hello, Peer, word_record
+from pubsub_core.carriage.sending import Publish, Sending
+
+__all__ = [
+    "MAX_NAME_LENGTH",
+    "MAX_SKEW",
+    "PARCEL",
+    "PEER_TTL",
+    "Clocks",
+    "Contents",
+    "Hello",
+    "Parcel",
+    "Peer",
+    "Presence",
+    "Publish",
+    "Receiving",
+    "Sending",
+    "word_record",
+]

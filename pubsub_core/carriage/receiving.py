@@ -1,0 +1,259 @@
+"""What other brokers have published: believed as far as trust, numbers and proofs allow, opened, and taken once.
+
+Invariant: what is given to be delivered was signed by a broker trusted with its type, for the subject on which it came,
+and was not given before; and if its proof was verified, it was published by the holder of the credential it shows. What
+was published and did not come is told of: numbers on a subject follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+
+from authz import PublicKey
+from authz.errors import AuthFabricError, InvalidSignature
+from pubsub_core.carriage.late import PATIENCE as LATE_SECONDS
+from pubsub_core.carriage.late import Late, Sealed
+from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.delivery import Counts, Setting
+from pubsub_core.errors import InvalidEvent
+from pubsub_core.events import (
+    CLOCK_MARGIN,
+    WINDOW,
+    Event,
+    GapReason,
+    Missed,
+    Nonces,
+    all_digests,
+    check_places,
+    decode,
+    digest,
+    encode,
+)
+from pubsub_core.keys import CannotOpen, KeyAwaited
+
+Read: TypeAlias = tuple[msgspec.Raw, Event]
+Opened: TypeAlias = Iterable[Read]
+
+NO_KEYS = "the broker did not get the keys within {:g} s"
+TOO_MANY = "too many events waited for keys"
+LOST = "{} parcels of a broker were discarded before they were read here"
+STALE = f"events were stored more than {WINDOW:g} s after they were signed"
+MAX_SENDERS = 16_384
+"""The most senders and subjects whose numbers are remembered."""
+
+_decode_contents = msgspec.msgpack.Decoder(Contents).decode
+
+
+@dataclass(slots=True)
+class _Count:
+    """The last number of a sender on a subject."""
+
+    boot: int
+    number: int
+    time: float
+
+
+class Receiving:
+    """Takes in the parcels of other brokers."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        counts: Counts,
+        trusts: Callable[[str, str], bool],
+        missed: Callable[[Collection[str], Missed], None],
+    ) -> None:
+        """`trusts` says whether the broker with a key may carry a type; `missed` is told of what does not come."""
+        self._setting = setting
+        self._counts = counts
+        self._trusts = trusts
+        self._missed = missed
+        self._nonces = Nonces()
+        self._last: dict[tuple[str, str], _Count] = {}
+        self._late = Late[Read]()
+        self._awaited: set[str] = set()
+
+    @property
+    def waiting(self) -> int | None:
+        """The number, in the stream, of the oldest parcel that waits for keys; None if none does."""
+        return self._late.oldest
+
+    def take_awaited(self) -> set[str]:
+        """The types of which something began to wait for keys since this was last asked."""
+        awaited, self._awaited = self._awaited, set()
+        return awaited
+
+    def take(self, number: int, subject: str, stored: float, data: bytes) -> Iterator[Read]:
+        """The events of a parcel, by its number in the stream, that can be delivered now."""
+        type_ = subject.split(".")[-2]
+        try:
+            opened = PARCEL.read(data)
+        except InvalidSignature:
+            self._counts.forged += 1
+            return
+        parcel, sender = opened.value, str(opened.signer)
+        if parcel.subject != subject:
+            self._counts.forged += 1
+        elif not self._trusts(sender, type_):
+            self._counts.untrusted += 1
+        elif not abs(stored - parcel.time) <= WINDOW:
+            self._counts.replayed += 1
+            self._miss((type_,), GapReason.CARRIAGE, STALE, parcel.time)
+        elif self._is_new(sender, type_, parcel):
+            yield from self._opened_in_turn(number, sender, type_, parcel)
+
+    def _is_new(self, sender: str, type_: str, parcel: Parcel) -> bool:
+        """Whether a parcel follows those before it; tells if some between them are missing."""
+        key, number = (sender, parcel.subject), parcel.number
+        last = self._last.get(key)
+        if last is not None:
+            same = parcel.boot == last.boot
+            if number <= last.number if same else parcel.time <= last.time:
+                self._counts.replayed += 1
+                return False
+            lost = number - last.number - 1 if same else 0
+            if lost:
+                self._counts.lost += lost
+                self._miss((type_,), GapReason.CARRIAGE, LOST.format(lost), last.time)
+        self._last[key] = _Count(parcel.boot, number, parcel.time)
+        if len(self._last) > MAX_SENDERS:
+            del self._last[next(iter(self._last))]
+        return True
+
+    def forget(self, wanted: Collection[str]) -> None:
+        """What nobody here wants any more may be left out from now on."""
+        self._last = {key: each for key, each in self._last.items() if key[1].split(".")[-2] in wanted}
+
+    def late(self) -> Iterator[Read]:
+        """What can be delivered now of what was waiting for keys."""
+
+        def give_up(type_: str) -> None:
+            self._counts.unreadable += 1
+            self._miss((type_,), GapReason.KEYS, NO_KEYS.format(LATE_SECONDS))
+
+        return self._late.open(self._setting.now(), lambda place: give_up(place[1]))
+
+    def _opened_in_turn(self, number: int, sender: str, type_: str, parcel: Parcel) -> Opened:
+        """What can be read now; nothing, if it waits for keys, or behind something that does."""
+        thing = Sealed(partial(self._open, sender, type_, parcel), _size(parcel), number)
+        place = sender, type_
+        if not self._late.waits(place):
+            try:
+                return thing.open()
+            except KeyAwaited:
+                self._awaited.add(type_)
+        if not self._late.keep(place, thing, self._setting.now()):
+            self._counts.overflowed += 1
+            self._miss((type_,), GapReason.KEYS, TOO_MANY)
+        return ()
+
+    def _open(self, sender: str, type_: str, parcel: Parcel) -> list[Read]:
+        """The events in a parcel. Raises KeyAwaited."""
+        found: list[Read] = []
+        for contents in self._contents(sender, type_, parcel):
+            found += self._accept(sender, type_, parcel.time, contents)
+        return found
+
+    def _contents(self, sender: str, type_: str, parcel: Parcel) -> list[Contents]:
+        if not parcel.box:
+            return [parcel.contents] if parcel.contents is not None else []
+        try:
+            return [
+                _decode_contents(each) for each in self._setting.vault.open_box(type_, parcel.box, sender)
+            ]
+        except (CannotOpen, msgspec.DecodeError, UnicodeDecodeError):
+            self._counts.forged += 1
+            return []
+
+    def _accept(self, sender: str, type_: str, sent: float, contents: Contents) -> list[Read]:
+        """The events that can be delivered of what was sent together. Raises KeyAwaited."""
+        setting, proof = self._setting, contents.proof
+        events = self._events(sender, type_, contents)
+        publisher: bytes | None = None
+        # A bundle of several types comes in several parcels, so what is used up is the nonce with its first event.
+        first = contents.columns or b"".join(map(bytes, contents.events[:1]))
+        if not self._nonces.use(digest(proof.nonce + first), proof.time, sent):
+            self._counts.replayed += 1
+            return []
+        if setting.scrutiny.wants(sender):
+            try:
+                publisher = self._verify(sender, contents, sent)
+            except AuthFabricError:
+                self._counts.forged += 1
+                setting.scrutiny.caught(sender)
+                return []
+            self._counts.verified += 1
+        else:
+            self._counts.unverified += 1
+        latest = sent + WINDOW
+        published = [
+            each
+            for each in events
+            if each[1].type == type_
+            and (publisher is None or each[1].publisher == publisher)
+            and 0.0 <= each[1].time <= latest
+        ]
+        self._counts.forged += len(events) - len(published)
+        if type_ in setting.vault.sealed and not setting.vault.reads(type_):
+            readable = [each for each in published if each[1].attributes]
+            self._counts.unreadable += len(published) - len(readable)
+            published = readable
+        self._counts.received += len(published)
+        return published
+
+    def _verify(self, sender: str, contents: Contents, sent: float) -> bytes:
+        """The publisher's key, if the proof holds. Raises InvalidSignature, UntrustedSigner or Refused."""
+        proof = contents.proof
+        _, key = self._setting.credentials.open(proof.credential, sent)
+        signer = PublicKey(proof.by) if proof.by else key
+        if proof.by and str(signer) != sender:
+            raise InvalidSignature
+        digests = contents.digests
+        if digests:
+            check_places(digests, contents.places, contents.events)
+        else:
+            digests = digest(contents.columns) if contents.columns else all_digests(contents.events)
+        proof.verify(signer, digests)
+        return key.raw
+
+    def _events(self, sender: str, type_: str, contents: Contents) -> list[Read]:
+        """Events with what can be read of them here. Raises KeyAwaited."""
+        vault, read = self._setting.vault, list[Read]()
+        if contents.columns:
+            try:
+                return [_encoded(each) for each in vault.open_many(contents.columns, sender)]
+            except CannotOpen:
+                self._counts.forged += 1
+                return []
+        for raw in contents.events:
+            try:
+                event = decode(raw)
+                if event.sealed is not None or type_ in vault.sealed:
+                    read.append(_encoded(vault.open(event, sender)))
+                else:
+                    read.append((raw, event))
+            except (CannotOpen, InvalidEvent):
+                self._counts.forged += 1
+        return read
+
+    def _miss(
+        self, types: Collection[str], reason: GapReason, detail: str, start: float | None = None
+    ) -> None:
+        now = self._setting.now()
+        since = now - WINDOW if start is None else start - CLOCK_MARGIN
+        self._missed(types, Missed(reason, detail, since, now + CLOCK_MARGIN))
+
+
+def _encoded(event: Event) -> Read:
+    return msgspec.Raw(encode(event)), event
+
+
+def _size(parcel: Parcel) -> int:
+    if parcel.contents is None:
+        return len(parcel.box)
+    return len(parcel.contents.columns) + sum(len(memoryview(raw)) for raw in parcel.contents.events)

@@ -1,0 +1,68 @@
+"""What brokers say of themselves and of each other, each in a signed record."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import msgspec
+
+from authz.seal import Seal
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """A broker's sign of life."""
+
+    name: str
+    domain: str
+    time: float
+    boot: int
+    """When it started."""
+    wants: tuple[str, ...] = ()
+    """The types, by UUID, that its clients want."""
+    seals: tuple[str, ...] = ()
+    """The types, by UUID, of which it wants nothing in clear."""
+    groups: tuple[str, ...] = ()
+    """The key groups whose keys it holds."""
+    agreement: bytes = b""
+    """Its half of the secrets by which brokers ask each other about the past."""
+    leaving: bool = False
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A definition that a broker tells others of."""
+
+    definition: bytes
+
+
+HELLO = Seal("broker hello", Hello)
+TOLD = Seal("broker type record", Told)
+
+
+@dataclass(slots=True)
+class Peer:
+    """Another broker, as it last made itself known."""
+
+    name: str
+    domain: str
+    key: str
+    heard: float
+    boot: int = 0
+    wants: frozenset[str] = frozenset()
+    seals: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    agreement: bytes = b""
+    secret: bytes = b""
+    """What only it and this broker know."""
+    carries: set[str] = field(default_factory=set)
+    """The types, by UUID, that it is trusted with."""
+
+
+def word_record(word: bytes) -> tuple[str, bytes]:
+    """The record of a vouch or a withdrawal: its name below its writer's place, and what it says."""
+    return f"word.{token_of(word)}", word
+
+
+def token_of(data: bytes) -> str:
+    """A word that stands for some data and tells nothing of it."""
+    return hashlib.blake2s(data, digest_size=16).hexdigest()

@@ -1,0 +1,276 @@
+"""What a broker publishes for others: events of a bundle in parcels, sealed once for the key groups of their type.
+
+A parcel is published when the stream has the one before it of the same type, so that numbers on a subject follow each
+other whatever is published again, and the one before it of the same publisher, whose events stay in order. Invariant:
+`done` is called when the stream has everything of a bundle, and not before; of a type whose events are sealed, nothing
+is published in clear.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from bus.wire import subjects
+from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.delivery import Admitted, Counts, Setting
+from pubsub_core.events import DIGEST_BYTES, WINDOW, Event, all_digests, digest, encode
+from pubsub_core.keys import KeyMissing
+
+MAX_PARCEL_BYTES = 192 * 1024
+"""The most bytes of events in one parcel: sealed and signed, it has to fit a message."""
+MAX_BOX_BYTES = 256_000
+"""The most bytes of contents in one box."""
+PATIENCE = 600.0
+"""Seconds for which keys are waited for to seal with."""
+KEYLESS = "the broker did not get the keys in time to seal it with"
+Place: TypeAlias = tuple[int, msgspec.Raw, Event]
+"""An event with its place in a bundle."""
+Publish: TypeAlias = Callable[[str, str, Callable[[], bytes], Callable[[bool], None]], None]
+"""Publishes on a subject, under an id, what the function gives, again and again, until the stream has it; then calls
+back, and says whether the stream had it before."""
+Done: TypeAlias = Callable[[str, bool], None]
+"""Is told that the stream has everything, or why not; and whether it had all of it before."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(slots=True)
+class _Bundle:
+    """How much of a bundle the stream does not have yet."""
+
+    left: int
+    done: Done
+    known: bool = True
+    """Whether the stream had everything before that it has now."""
+
+    def settle(self, known: bool, problem: str = "") -> None:
+        if self.left > 0:
+            self.known &= known
+            self.left = -1 if problem else self.left - 1
+            if self.left <= 0:
+                self.done(problem, self.known)
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """What goes into one parcel."""
+
+    type: str
+    publisher: str
+    items: list[Place]
+    admitted: Admitted
+    bundle: _Bundle
+    id: str
+    until: float
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Parcels of one type on their way, or of one publisher."""
+
+    number: int = 0
+    parts: deque[_Part] = field(default_factory=deque)
+    """In order; the first may be under way."""
+    busy: bool = False
+    due: float = 0.0
+    """When the next box is, if the type travels at a steady pace."""
+
+
+class Sending:
+    """Publishes events for other brokers."""
+
+    def __init__(
+        self, setting: Setting, counts: Counts, carries: Callable[[str], bool], publish: Publish | None
+    ) -> None:
+        """`carries` says whether this broker is trusted with a type, by UUID; without `publish`, nothing goes out."""
+        self._setting = setting
+        self._counts = counts
+        self._carries = carries
+        self.publish = publish
+        self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
+        """By type."""
+        self._publishers: defaultdict[str, deque[_Part]] = defaultdict(deque)
+        """What each publisher has on its way."""
+        self._secret = setting.identity.derive("parcel ids")
+        self._own = subjects.place(setting.identity.public)
+        self.boot = int(setting.now() * 1000)
+        """When it started: it counts what it sends from there."""
+
+    def is_own(self, id_: str) -> bool:
+        """Whether this broker has published the parcel with this id."""
+        return id_.startswith(f"{self._own}.")
+
+    def send(self, publisher: str, admitted: Admitted, done: Done) -> None:
+        """Publish the events of a publisher's bundle, and say when the stream has them."""
+        parts = [
+            (type_, part)
+            for type_, items in _of_each_type(admitted.events)
+            if self.publish is not None and self._carries(type_)
+            for part in _parcelfuls(items)
+        ]
+        if not parts:
+            done("", False)
+            return
+        bundle, until = _Bundle(len(parts), done), self._setting.now() + PATIENCE
+        for number, (type_, items) in enumerate(parts):
+            part = _Part(type_, publisher, items, admitted, bundle, self._id(type_, number, admitted), until)
+            self._lanes[type_].parts.append(part)
+            self._publishers[publisher].append(part)
+        for type_, _ in parts:
+            self._go_on(type_)
+
+    def _id(self, type_: str, number: int, admitted: Admitted) -> str:
+        """The same for the same events, whenever they are published; keyed, so that nobody can try values out."""
+        hashed = hashlib.blake2b(key=self._secret, digest_size=24)
+        hashed.update(f"{type_} {number} ".encode())
+        hashed.update(admitted.digests or b"")
+        return f"{self._own}.{hashed.hexdigest()}"
+
+    def try_again(self) -> None:
+        """Keys may have come: publish what was waiting for them, and give up what waits for too long."""
+        now = self._setting.now()
+        for type_, lane in tuple(self._lanes.items()):
+            while lane.parts and not lane.busy and lane.parts[0].until < now:
+                part = lane.parts[0]
+                self._counts.overflowed += len(part.items)
+                self._settle(part, False, KEYLESS)
+            self._go_on(type_)
+
+    def _go_on(self, type_: str) -> None:
+        """Publish the next parcel of a type, if it is its turn and there are keys to seal it with."""
+        lane = self._lanes[type_]
+        if lane.busy or not lane.parts or self._setting.vault.plan(type_).pace:
+            return
+        part = lane.parts[0]
+        if self._publishers[part.publisher][0] is not part:
+            return
+        try:
+            contents = self._contents(type_, part)
+        except KeyMissing:
+            return
+        self._put(type_, part.id, contents, b"", [part])
+
+    def _put(self, type_: str, id_: str, contents: Contents | None, box: bytes, parts: list[_Part]) -> None:
+        setting, lane = self._setting, self._lanes[type_]
+        lane.busy = True
+        lane.number += 1
+        number, subject = lane.number, subjects.parcel(setting.domain, type_)
+
+        def make() -> bytes:
+            parcel = Parcel(subject, self.boot, number, setting.now(), contents, box)
+            return PARCEL.sign(parcel, setting.identity)
+
+        def acknowledged(known: bool) -> None:
+            lane.busy = False
+            if known:
+                lane.number -= 1  # it stands in the stream under an earlier number
+            for part in parts:
+                self._counts.forwarded += len(part.items)
+                self._settle(part, known)
+            self._go_on(type_)
+
+        assert self.publish is not None
+        self.publish(subject, id_, make, acknowledged)
+
+    def _settle(self, part: _Part, known: bool, problem: str = "") -> None:
+        """Part of a bundle is no longer on its way: what comes next of its publisher may be of another type."""
+        self._lanes[part.type].parts.remove(part)
+        mine = self._publishers[part.publisher]
+        mine.remove(part)
+        part.bundle.settle(known, problem)
+        if mine:
+            self._go_on(mine[0].type)
+        else:
+            self._publishers.pop(part.publisher, None)
+
+    def _contents(self, type_: str, part: _Part) -> Contents:
+        """Events as they travel. Raises KeyMissing."""
+        setting, items, admitted = self._setting, part.items, part.admitted
+        if type_ in setting.vault.sealed:
+            return self._sealed([event for _, _, event in items], admitted)
+        if (
+            setting.now() - admitted.proof.time > WINDOW / 2
+        ):  # nobody takes what its publisher signed so long ago
+            raws = [raw for _, raw, _ in items]
+            return Contents(setting.vouch(admitted.proof, all_digests(raws)), raws)
+        contents = Contents(admitted.proof, [raw for _, raw, _ in items])
+        if len(items) * DIGEST_BYTES == len(admitted.digests):
+            return contents
+        places = [place for place, _, _ in items]
+        return msgspec.structs.replace(contents, digests=admitted.digests, places=places)
+
+    def _sealed(self, events: list[Event], admitted: Admitted) -> Contents:
+        """Events sealed for the key groups of their type; this broker vouches for what they have become."""
+        setting = self._setting
+        columns = setting.vault.seal_many(events)
+        if columns is not None:
+            return Contents(setting.vouch(admitted.proof, digest(columns)), columns=columns)
+        sealed = [msgspec.Raw(encode(setting.vault.seal(event))) for event in events]  # a key ends among them
+        return Contents(setting.vouch(admitted.proof, all_digests(sealed)), sealed)
+
+    def tick(self, now: float, wanted: Callable[[str], bool], held: bool = False) -> float:
+        """Publish the boxes that are due, and say when the next is. While held, what waits goes on waiting."""
+        vault, next_ = self._setting.vault, math.inf
+        for type_ in tuple(vault.sealed) if self.publish is not None else ():
+            pace, lane = vault.plan(type_).pace, self._lanes[type_]
+            if not pace:
+                self._go_on(type_)
+                continue
+            if now >= lane.due:
+                lane.due = (now // pace + 1) * pace
+                if (lane.parts or wanted(type_)) and self._carries(type_) and not lane.busy:
+                    self._send_box(type_, lane, now, held)
+            next_ = min(next_, lane.due)
+        return next_
+
+    def _send_box(self, type_: str, lane: _Lane, now: float, held: bool) -> None:
+        """Publish a box with what waits, or with nothing: from outside they look alike."""
+        said, parts, size = list[bytes](), list[_Part](), 0
+        try:
+            for part in () if held else tuple(lane.parts):
+                data = _encode(self._contents(type_, part))
+                if said and size + len(data) > MAX_BOX_BYTES:
+                    break
+                said.append(data)
+                size += len(data)
+                parts.append(part)
+            box = self._setting.vault.seal_box(type_, now, self._setting.identity.public.raw, said)
+        except KeyMissing:
+            return
+        self._put(type_, f"{self._own}.{self._setting.nonce().hex()}", None, box, parts)
+
+
+def _of_each_type(items: list[Place]) -> Iterable[tuple[str, list[Place]]]:
+    """Events by their types, all of one almost always."""
+    if not items:
+        return ()
+    first = items[0][2].type
+    if all(event.type == first for _, _, event in items):
+        return ((first, items),)
+    found: defaultdict[str, list[Place]] = defaultdict(list)
+    for item in items:
+        found[item[2].type].append(item)
+    return found.items()
+
+
+def _parcelfuls(items: list[Place]) -> Iterator[list[Place]]:
+    """Events in parts that each fit a parcel; all in one, almost always."""
+    if sum([len(memoryview(raw)) for _, raw, _ in items]) <= MAX_PARCEL_BYTES:
+        yield items
+        return
+    part, size = list[Place](), 0
+    for item in items:
+        length = len(memoryview(item[1]))
+        if part and size + length > MAX_PARCEL_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += length
+    yield part

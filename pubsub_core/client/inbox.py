@@ -1,0 +1,63 @@
+"""What has come for a client's subscribers: taken in order, each event once, and how far it was read.
+
+Invariant: everything up to `received` has come and been handed to its subscriber, and nothing beyond.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from pubsub_core.messages import Delivery, Received
+
+if TYPE_CHECKING:
+    from pubsub_core.client.subscriber import Subscriber
+
+ACKNOWLEDGE = 512
+"""After so many events read, the broker is told so at once."""
+
+_number = itemgetter(0)
+
+
+class Inbox:
+    """Where a session's events come in."""
+
+    def __init__(self) -> None:
+        self.subscribers: dict[int, Subscriber] = {}
+        self.received = 0
+        """The number of the last event that has come."""
+        self._acknowledged = 0
+
+    def begin(self) -> None:
+        """A new session counts anew."""
+        self.received = self._acknowledged = 0
+
+    def take(self, delivery: Delivery) -> bool:
+        """Take what is new, none of it twice; false, and nothing is taken, if something is missing before it."""
+        known = self.received - delivery.first + 1
+        if known < 0:
+            return False
+        fresh = delivery.items[known:]
+        self.received += len(fresh)
+        for number, some in groupby(filter(None, fresh), _number):
+            subscriber = self.subscribers.get(number)
+            if subscriber is not None:
+                subscriber.put([raw for _, raw in some], delivery.tense)
+        return True
+
+    def word(self, session: str) -> Received:
+        """What to tell the broker: up to which number everything was not only received, but read."""
+        past = {n: each.past_read for n, each in self.subscribers.items() if each.past_read}
+        return Received(session, self._read(), past)
+
+    def acknowledge(self) -> bool:
+        """Whether so much was read that the broker is to be told now. Then it is taken to be told."""
+        read = self._read()
+        if read - self._acknowledged < ACKNOWLEDGE:
+            return False
+        self._acknowledged = read
+        return True
+
+    def _read(self) -> int:
+        return self.received - sum(each.unread for each in self.subscribers.values())

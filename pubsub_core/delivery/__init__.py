@@ -1,0 +1,32 @@
+"""Delivery to clients: subscription table, send window, dispatcher, and replayed events among live ones."""
+
+from pubsub_core.delivery.acknowledging import Acknowledging
+from pubsub_core.delivery.admission import Admitted, Intake
+from pubsub_core.delivery.dispatcher import Mail
+from pubsub_core.delivery.gap_notices import GapNotices
+from pubsub_core.delivery.replay_stream import WINDOW, Merge, Playback, Query, Source, Waiting
+from pubsub_core.delivery.replay_triggers import Due, Triggers
+from pubsub_core.delivery.state import Counts, Item, Session, Setting
+from pubsub_core.delivery.subscription_table import Subscription, SubscriptionTable
+
+__all__ = [
+    "WINDOW",
+    "Acknowledging",
+    "Admitted",
+    "Counts",
+    "Due",
+    "GapNotices",
+    "Intake",
+    "Item",
+    "Mail",
+    "Merge",
+    "Playback",
+    "Query",
+    "Session",
+    "Setting",
+    "Source",
+    "Subscription",
+    "SubscriptionTable",
+    "Triggers",
+    "Waiting",
+]

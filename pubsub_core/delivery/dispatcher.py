@@ -1,0 +1,182 @@
+"""Mail to clients: events as their restrictions allow at the moment they are sent, in order, as far as there is room.
+
+Invariant: what is posted was looked at under the restriction in force, whether for the first time or again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from bus.wire import pack
+from pubsub_core.delivery.state import Counts, Item, Session, Setting
+from pubsub_core.events import Event, GapReason, Missed, after, decode, encode
+from pubsub_core.messages import Closed, Delivery, Interest, Post, Tense
+
+MAX_ITEMS = 512
+"""Maximum events in one message to a client."""
+MAX_POST_BYTES = 256 * 1024
+"""Maximum bytes of events in one message to a client."""
+TOO_LARGE = "an event was made larger than can be sent: {} bytes"
+UNSENDABLE = "an event cannot be put into a message"
+
+_log = logging.getLogger("authfabric.events")
+
+_Sent: TypeAlias = "tuple[int, Event | msgspec.Raw] | None"
+"""An event with the number of its subscription, or the gap that it has left."""
+
+
+class Mail:
+    """Sends clients what is in their outboxes."""
+
+    def __init__(self, setting: Setting, counts: Counts) -> None:
+        self._setting = setting
+        self._counts = counts
+
+    def flush(self, session: Session) -> None:
+        """Send a client what it has room for, past events and present ones in messages of their own."""
+        outbox = session.outbox
+        while taken := outbox.take(MAX_ITEMS):
+            message = _Message(taken[0].subscription.tense)
+            first = outbox.last + 1
+            try:
+                self._fill(message, session, taken)
+            finally:
+                outbox.keep(message.sent)
+                outbox.put_back(taken[message.looked_at :])
+            self._counts.delivered += len(message.items)
+            self._deliver(session, first, message.items, message.tense)
+
+    def resend(self, session: Session, received: int) -> None:
+        """Send once more what came after this number. What may no longer be seen leaves a gap in its place."""
+        session.outbox.acknowledge(received)
+        first, again = session.outbox.unacknowledged(received)
+        for tense, run in groupby(again, lambda item: item.subscription.tense):
+            items = [self._again(session, item) for item in run]
+            for start in range(0, len(items), MAX_ITEMS):
+                self._deliver(session, first + start, items[start : start + MAX_ITEMS], tense)
+            first += len(items)
+
+    def _again(self, session: Session, item: Item) -> _Sent:
+        shown = self._shown(session, item, self._setting.now())
+        number = item.subscription.number
+        if item.part < len(shown):
+            return number, shown[item.part]
+        if item.subscription.tense:  # of a gap, no reader says that it has read it
+            session.past_sent[number] -= 1
+        return None
+
+    def _deliver(self, session: Session, first: int, items: Sequence[_Sent], tense: Tense) -> None:
+        """Send these, of which the first has this number, in as many messages as they take."""
+        if not items:
+            return
+        data = self._encoded(items)
+        if len(data) <= MAX_POST_BYTES:
+            self.post(session, Delivery.encoded(first, data, tense))
+        elif len(items) == 1:
+            self._deliver(session, first, [self._missing(items[0], TOO_LARGE.format(len(data)))], tense)
+        else:
+            half = len(items) // 2
+            self._deliver(session, first, items[:half], tense)
+            self._deliver(session, first + half, items[half:], tense)
+
+    def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
+        data, channel = pack(Post(content)), session.channel
+        self._setting.send(session.inbox, data if channel is None else channel.seal(data))
+        if self._setting.disclosures is not None:
+            self._setting.disclosures.tell()
+
+    def _fill(self, message: _Message, session: Session, taken: Sequence[Item]) -> None:
+        """Put in what comes next, as far as it belongs there and may be seen."""
+        counts, now, tense = self._counts, self._setting.now(), message.tense
+        items, sent, look = message.items, message.sent, self._shown
+        for item in taken:
+            subscription = item.subscription
+            if subscription.tense is not tense:
+                break
+            shown = look(session, item, now)
+            message.looked_at += 1
+            if not shown:
+                counts.withheld += 1
+                continue
+            if shown[0] is not item.raw:
+                counts.restricted += 1
+            number = subscription.number
+            if len(shown) == 1:
+                sent.append(item)
+                items.append((number, shown[0]))
+            else:
+                sent += [replace(item, part=part) for part in range(len(shown))]
+                items += [(number, each) for each in shown]
+        if tense:
+            session.past_sent.update(each.subscription.number for each in sent)
+
+    def _shown(self, session: Session, item: Item, now: float) -> Sequence[Event | msgspec.Raw]:
+        """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
+        event, subscription = item.event, item.subscription
+        if event is None:
+            return (item.raw,)
+        enforcement = subscription.granted.get(event.type)
+        if enforcement is None:
+            return ()
+        matched, past = item.matched is enforcement, bool(subscription.tense)
+        if enforcement.open and matched and not past:
+            return (item.raw,)
+        size = len(memoryview(item.raw)) if enforcement.measures else 0
+        try:
+            shown = enforcement.show(event, size, now, matched)
+        except Exception:  # what one has published must not be in the way of what others have
+            _log.exception("an event that cannot be looked at is withheld")
+            return ()
+        if shown is None:
+            return ()
+        disclosures = self._setting.disclosures
+        if disclosures is not None and (past or enforcement.judge is not None):
+            for each in shown.events:
+                disclosures.note(session.holder.credential.name, event, each, shown.rules, past)
+        return (item.raw,) if shown.events[0] is event else shown.events
+
+    def _encoded(self, items: Sequence[_Sent]) -> bytes:
+        """The bytes of items; in place of one that has none, a gap."""
+        try:
+            return encode(items)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            _log.exception("an event that cannot be sent is withheld")
+            return encode([item if _can_be_sent(item) else self._missing(item, UNSENDABLE) for item in items])
+
+    def _missing(self, item: _Sent, detail: str) -> _Sent:
+        """A gap in place of something that was to be sent."""
+        if item is None:
+            return None
+        number, event = item
+        return number, self._gap(detail, event if isinstance(event, Event) else decode(event))
+
+    def _gap(self, detail: str, event: Event) -> msgspec.Raw:
+        self._counts.gaps[GapReason.UNREADABLE] += 1
+        missed = Missed(GapReason.UNREADABLE, detail, event.time, after(event.time), 1)
+        return msgspec.Raw(encode(missed))
+
+
+@dataclass(slots=True)
+class _Message:
+    """The next message to a client, in the making."""
+
+    tense: Tense
+    items: list[_Sent] = field(default_factory=list)
+    sent: list[Item] = field(default_factory=list)
+    """What the client may have to be sent again."""
+    looked_at: int = 0
+    """How many of those that were to come next have been sent or withheld."""
+
+
+def _can_be_sent(item: _Sent) -> bool:
+    try:
+        return bool(encode(item))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False

@@ -1,0 +1,131 @@
+"""The switchboard: for each event, which subscriptions here it is for; and which types are wanted here and elsewhere.
+
+Invariant: an event reaches every subscription whose filter and restriction let it through. What is said to be wanted
+here covers all subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, repeat
+from operator import attrgetter
+from typing import Any, Protocol
+
+from authz.predicate import And, Predicate, conjuncts
+from authz.predicate.filter import parse_filter
+from authz.predicate.matching import Matcher
+from pubsub_core.access import Enforcement
+from pubsub_core.events import Event
+from pubsub_core.messages import Tense
+from pubsub_core.rules import fixed
+
+_type = attrgetter("type")
+
+
+class Later(Protocol):
+    """Where events wait."""
+
+    def put(self, item: Any) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """What a client asked for, as it asked for it, and what of it is granted now."""
+
+    session: str
+    number: int
+    type: str
+    """The type's UUID."""
+    filter: str
+    """As the client wrote it."""
+    granted: Mapping[str, Enforcement] = field(default_factory=dict)
+    """By type: the one asked for and its sub-types, as far as granted."""
+    start: float | None = None
+    """From when on past events are wanted too."""
+    later: Later | None = None
+    """Where its events wait while past ones come first."""
+    tense: Tense = Tense.PRESENT
+    """Whether it is past events that are asked for."""
+
+    @property
+    def fixed(self) -> dict[str, object]:
+        """The attributes that its filter gives a value, by name."""
+        return fixed(parse_filter(self.filter))
+
+
+class SubscriptionTable:
+    """Subscriptions of clients, and what other brokers want."""
+
+    def __init__(self, start: int = 0) -> None:
+        """`start` is where to begin to count changes: higher than any earlier count that others may remember."""
+        self._local: dict[str, Matcher[Subscription]] = {}
+        self._remote: dict[str, frozenset[str]] = {}
+        """What each other broker wants."""
+        self._wants: set[str] = set()
+        self._observed: dict[str, frozenset[str]] = {}
+        self._heard: dict[str, set[str]] = {}
+        self.on_connect: Callable[[Subscription], None] = lambda subscription: None
+        """Is told of every change to a subscription."""
+        self.version = start
+        """Counts the changes to what is wanted here."""
+
+    def connect(
+        self, subscription: Subscription, granted: Mapping[str, tuple[Enforcement, Predicate]]
+    ) -> None:
+        """Put a subscription through as granted: for each type by its restriction and its client's filter."""
+        for type_ in subscription.granted.keys() - granted.keys():
+            self._local[type_].remove(subscription)
+        for type_, (enforcement, asked) in granted.items():
+            terms = tuple(conjuncts(And((asked, enforcement.restriction.pushed))))
+            effective = terms[0] if len(terms) == 1 else And(terms)
+            self._local.setdefault(type_, Matcher()).add(subscription, effective)
+        subscription.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
+        self.on_connect(subscription)
+
+    def disconnect(self, subscription: Subscription) -> None:
+        self.connect(subscription, {})
+
+    def local(self, events: Iterable[Event]) -> Iterator[Sequence[Subscription]]:
+        """The subscriptions here that each event is for."""
+        return _found(self._local, events)
+
+    def hear(self, broker: str, wants: frozenset[str]) -> frozenset[str]:
+        """A broker wants events of these types from now on, and of no others; says which types that is news of."""
+        before = self._remote.pop(broker, frozenset())
+        if wants:
+            self._remote[broker] = wants
+        return before ^ wants
+
+    def observe(self, who: str, shared: Collection[str], heard: set[str]) -> None:
+        """A part of the broker wants events of some types of other brokers, and to hear of those types at all."""
+        self._observed[who] = frozenset(shared)
+        self._heard[who] = heard
+
+    def wants(self) -> Collection[str]:
+        """The types, by UUID, that clients here want, and the broker itself."""
+        local = {type_ for type_, matcher in self._local.items() if len(matcher)}
+        wants = local.union(*self._observed.values())
+        if wants != self._wants:
+            self._wants = wants
+            self.version += 1
+        return self._wants
+
+    def wanted(self, type_: str) -> bool:
+        """Whether anybody anywhere wants events of this type."""
+        heard = any(type_ in each for each in self._heard.values())
+        here = type_ in self._local and len(self._local[type_])
+        return heard or bool(here) or self.wanted_elsewhere(type_)
+
+    def wanted_elsewhere(self, type_: str) -> bool:
+        """Whether the clients of another broker want events of this type."""
+        return any(type_ in wants for wants in self._remote.values())
+
+
+def _found(
+    boards: Mapping[str, Matcher[Subscription]], events: Iterable[Event]
+) -> Iterator[Sequence[Subscription]]:
+    """Whom each event is for, by the board of its type: looked up once for many of one type."""
+    for type_, alike in groupby(events, _type):
+        matcher, values = boards.get(type_), [event.attributes for event in alike]
+        yield from matcher.match_each(values) if matcher is not None else repeat((), len(values))

@@ -1,0 +1,60 @@
+"""What is kept of a type, for how long, and by which attributes it can be searched."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from msgspec import structs
+
+from pubsub_core.events import Event
+from pubsub_core.types import AttributeType
+
+REPLACED = " (replaced)"
+"""Follows the name of a type where events stand that rules have replaced."""
+
+
+class Search(enum.StrEnum):
+    """How much the database may know of an attribute, to find events by it without opening them."""
+
+    BLIND = "blind"
+    """Which values are equal: serves `=` and `IN`."""
+    CLEAR = "clear"
+    """The values themselves: serves every comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """One type's history. Attributes that are not listed stand sealed in the event, and nowhere else."""
+
+    type: str
+    """The type's UUID."""
+    kinds: Mapping[str, AttributeType] = field(default_factory=dict)
+    """All attributes by UUID."""
+    searched: Mapping[str, Search] = field(default_factory=dict)
+    """By the attribute's UUID."""
+    seconds: float | None = None
+    """How long events are kept; None: for ever."""
+    name: str = ""
+    """What people call the type."""
+
+    def __post_init__(self) -> None:
+        for attribute in self.searched:
+            if self.kinds.get(attribute) in (None, AttributeType.BYTES, AttributeType.GEO):
+                raise ValueError(f"events cannot be searched by `{attribute}`")
+
+    @property
+    def aside(self) -> Keeping:
+        """The same for events that rules have replaced as they were published: kept, found by nobody, not replayed."""
+        return replace(self, type=_aside(self.type), searched={}, name=f"{self.name}{REPLACED}")
+
+
+def aside(event: Event) -> Event:
+    """An event that rules have replaced, as it is stored: beside its type rather than under it."""
+    return structs.replace(event, type=_aside(event.type))
+
+
+def _aside(type_: str) -> str:
+    return blake2b(f"replaced {type_}".encode(), digest_size=16).hexdigest()

@@ -1,0 +1,252 @@
+"""A key group manager on the bus: one replica of any number, which share nothing but the sealed state of the groups.
+
+Each change is stored first, by compare-and-set, and told afterwards; and the last one is told again with every pulse,
+by every replica. So a replica that dies between the two leaves nobody behind, and two that act at once agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from authz.spki import Notice
+from bus.errors import BadMessage, BusError, NotConnected
+from bus.feeds import RevocationFeed
+from bus.nats import Connection
+from bus.runtime import end_task
+from bus.services import responding
+from bus.stores import StateMoved, StateStore
+from bus.wire import pack, subjects
+from pubsub_core.key_groups.key_distribution import Admission, KeyDistribution
+from pubsub_core.key_groups.key_group import Change, GroupRecord, KeyGroup, Rules, Welcome
+from pubsub_core.key_groups.messages import Answer, Told, changes, encode, unpack_question
+from pubsub_core.key_groups.oft import Rekey
+from pubsub_core.key_groups.plan_history import Ways
+from pubsub_core.key_groups.status import GroupStatus, KeyStatus
+from pubsub_core.keys import AdmissionRefused, CannotOpen, Secrets, StateUnreadable
+
+PULSE = 1.0
+"""Seconds between two looks at the clock, and between two tellings of the last change."""
+
+PATIENCE = 5.0
+"""Seconds after which it is logged that the store is still waited for that says what was revoked."""
+
+_log = logging.getLogger("authfabric.keys")
+_decode = msgspec.msgpack.Decoder(GroupRecord).decode
+_decode_ways = msgspec.msgpack.Decoder(Ways).decode
+Action = Callable[[KeyGroup], bool]
+"""Does something with a group, and says whether that has changed it."""
+
+
+class KeyManager:
+    """One replica: `async with KeyManager(bus, office).serving(): ...`."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        office: KeyDistribution,
+        *,
+        back: bool = False,
+        pulse: float = PULSE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """With `back`, it may return to a plan that another has replaced."""
+        self._bus = bus
+        self._back = back
+        self._office = office
+        self._pulse = pulse
+        self._clock = clock
+        self._secrets = Secrets(office.identity)
+        self._store = StateStore(bus, subjects.KEYS)
+        self._feed: RevocationFeed | None = None
+        self._review = False
+        self._signed: dict[str, tuple[Change, bytes]] = {}
+        self._introduction = -math.inf, b""
+        self.refused = 0
+        """How many requests were refused since the start."""
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Answer requests and keep the schedule, for the length of the block. Raises PlanReplaced, StateUnreadable."""
+        type_id = self._office.keyed.id
+        await self._save_plan()
+
+        async def introduce(_: bytes) -> bytes:
+            return self._introduce()
+
+        busy = pack(Told(b""))
+        async with contextlib.AsyncExitStack() as stack:
+            self._feed = feed = await stack.enter_async_context(RevocationFeed(self._bus, self.accept))
+            while not await feed.first_look(PATIENCE):  # until then, nobody is answered
+                continue
+            for subject, answer in (
+                (subjects.key_manager(type_id), introduce),
+                (subjects.key_requests(type_id), self._answer),
+            ):
+                await stack.enter_async_context(
+                    responding(self._bus, [subject], answer, busy=busy, queue="keys", at_once=1)
+                )
+            ticking = asyncio.create_task(self._tick_always())
+            stack.push_async_callback(end_task, ticking)
+            yield
+
+    def accept(self, notice: Notice) -> None:
+        """Heed a revocation: whoever was admitted by what it takes back is evicted. Raises InvalidSignature."""
+        self._office.verifier.accept(notice, self._clock())
+        self._review = True
+
+    async def tick(self) -> None:
+        """Do what is due in every group, and tell the last changes again."""
+        await self._follow_plan()
+        review, self._review = self._review, False
+        # Whoever still goes by the plan before must be rid of those who are evicted as well.
+        for id_ in self._office.ways.groups(self._clock()):
+            await self._change(id_, lambda group: self._keep_up(group, review))
+
+    async def status(self) -> KeyStatus:
+        """How the groups stand that are managed here, or were last."""
+        groups = []
+        state = await self._store.read(self._name("plan"))
+        ways = _decode_ways(self._open("plan", state.data)) if state is not None else self._office.ways
+        for each in ways.plan.groups:
+            _, group = await self._load(each.id, ways.rules)
+            groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
+        return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
+
+    async def _follow_plan(self) -> None:
+        """Go by the plan of the replica that started last, or brokers would be told now one and now the other."""
+        state = await self._store.read(self._name("plan"))
+        if state is not None:
+            self._go_by(_decode_ways(self._open("plan", state.data)))
+
+    def _go_by(self, ways: Ways) -> None:
+        if ways != self._office.ways:
+            self._office.ways = ways
+            self._introduction = -math.inf, b""
+
+    def _introduce(self) -> bytes:
+        """Who we are, signed lately: what is repeated later is not believed."""
+        now, (at, introduction) = self._clock(), self._introduction
+        if not at <= now < at + PULSE:
+            introduction = pack(Told(self._office.introduce(self._secrets.public, now)))
+            self._introduction = now, introduction
+        return introduction
+
+    def _keep_up(self, group: KeyGroup, review: bool) -> bool:
+        now = self._clock()
+        evicted = review and self._office.review(group, now)
+        return group.tick(now) or evicted
+
+    async def _tick_always(self) -> None:
+        while True:
+            try:
+                await self.tick()
+            except BusError as error:
+                _log.warning("key groups cannot be kept up now: %s", error)
+                self._review = True
+            except Exception:
+                _log.exception("key groups cannot be kept up")
+            await asyncio.sleep(self._pulse)
+
+    async def _answer(self, payload: bytes) -> bytes:
+        if self._feed is None or not self._feed.read.is_set():
+            return pack(Told(b""))  # they ask again
+        try:
+            asked, exchanged = self._secrets.hear(unpack_question(payload))
+        except (BusError, CannotOpen):
+            self.refused += 1
+            return pack(Told(b""))
+        try:
+            admission = self._office.judge(asked, self._clock())
+            answer = Answer(tuple([await self._admit(id_, admission) for id_ in admission.members]))
+        except AdmissionRefused as error:
+            self.refused += 1
+            answer = Answer(problem=error.problem)
+        except BusError as error:
+            _log.warning("keys cannot be given now: %s", error)
+            answer = Answer(problem=str(error), later=True)
+        return pack(Told(exchanged.close(encode(answer))))
+
+    async def _admit(self, id_: str, admission: Admission) -> Welcome:
+        group = await self._change(id_, lambda group: self._office.admit(group, admission, self._clock()))
+        if admission.request.leave:
+            return Welcome(id_, ())
+        return group.welcome(admission.name)
+
+    async def _change(self, id_: str, action: Action) -> KeyGroup:
+        """Read a group, do something with it, store it and tell; once more if another replica was faster."""
+        while True:
+            revision, group = await self._load(id_, self._office.rules)
+            if action(group):
+                try:
+                    await self._save(group, revision)
+                except StateMoved:
+                    continue
+            self._tell(group)
+            return group
+
+    async def _load(self, id_: str, rules: Rules) -> tuple[int, KeyGroup]:
+        state = await self._store.read(self._name(id_))
+        if state is None:
+            return 0, KeyGroup(GroupRecord(id_), rules)
+        record = _decode(self._open(id_, state.data))
+        return state.revision, KeyGroup(record, rules)
+
+    async def _save(self, group: KeyGroup, revision: int) -> None:
+        await self._write(group.id, encode(group.record()), revision)
+
+    async def _save_plan(self) -> None:
+        """Keep for whoever asks which groups there are, and by which rules their keys come and go."""
+        ways = msgspec.structs.replace(self._office.ways, since=self._clock())
+        while True:
+            state = await self._store.read(self._name("plan"))
+            if state is not None:
+                before = _decode_ways(self._open("plan", state.data))
+                ways = ways.follow(before, self._office.keyed.name, self._back)
+                if ways == before:
+                    break
+            try:
+                await self._write("plan", encode(ways), state.revision if state is not None else 0)
+                break
+            except StateMoved:
+                continue
+        self._go_by(ways)
+
+    async def _write(self, id_: str, content: bytes, revision: int) -> None:
+        await self._store.write(self._name(id_), self._secrets.seal_state(self._name(id_), content), revision)
+
+    def _open(self, id_: str, sealed: bytes) -> bytes:
+        try:
+            return self._secrets.open_state(self._name(id_), sealed)
+        except CannotOpen:
+            raise StateUnreadable(self._name(id_)) from None
+
+    def _tell(self, group: KeyGroup) -> None:
+        """Tell all members of the last change."""
+        change = group.change
+        if change is None:
+            return
+        known, data = self._signed.get(group.id, (None, b""))
+        if known != change:
+            data = self._sign(change)
+            self._signed[group.id] = change, data
+        with contextlib.suppress(NotConnected):  # it is told again with the next pulse
+            self._bus.send(subjects.key_changes(self._office.keyed.id), data)
+
+    def _sign(self, change: Change) -> bytes:
+        try:
+            return pack(Told(changes.sign(change, self._office.identity)))
+        except BadMessage:
+            # Too many have come and gone at once for one message: have all of them ask.
+            bare = Change(change.group, change.start, Rekey(change.rekey.version))
+            return pack(Told(changes.sign(bare, self._office.identity)))
+
+    def _name(self, id_: str) -> str:
+        """Another manager of the same type has a state of its own, since neither can read the other's."""
+        return f"{self._office.keyed.id}.{self._office.identity.public.raw.hex()[:16]}.{id_}"

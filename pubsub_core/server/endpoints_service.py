@@ -1,0 +1,113 @@
+"""A broker's endpoints on the bus: the subjects on which clients, under encryption, and other brokers reach it."""
+
+from __future__ import annotations
+
+import contextlib
+from time import time
+
+from bus.errors import BadMessage, NotConnected
+from bus.nats import Connection
+from bus.services import responding
+from bus.wire import broker as broker_subject
+from bus.wire import pack, subjects
+from pubsub_core.broker import Broker
+from pubsub_core.delivery import Session
+from pubsub_core.keys import CannotOpen, Channel, Channels
+from pubsub_core.messages import (
+    BROKER_KEY,
+    Answer,
+    BrokerKey,
+    Taken,
+    unpack_bundle,
+    unpack_received,
+)
+from pubsub_core.replay import Pages
+from pubsub_core.server.rpc_handlers import Calls
+
+
+class Door:
+    """Hands on what comes in on the bus to the parts of a broker that it is for."""
+
+    def __init__(self, bus: Connection, broker: Broker, calls: Calls, pages: Pages) -> None:
+        self._bus = bus
+        self._broker = broker
+        self._calls = calls
+        self._pages = pages
+        self._channels = Channels()
+
+    async def open(self, stack: contextlib.AsyncExitStack) -> None:
+        """Listen, for as long as the stack is open."""
+        bus, own, domain = self._bus, self._broker.setting.name, self._broker.setting.domain
+        presence = self._broker.presence
+        records = subjects.broker_record(None, "*", ">")
+        await bus.listen(records, lambda subject, r, data, h: presence.hear(subject, data))
+        await bus.listen(subjects.past(None, own), lambda s, r, data, h: self._pages.hear(data))
+        await bus.listen(broker_subject(domain, own, "publish"), self._on_publish)
+        await bus.listen(broker_subject(domain, own, "received"), self._on_received)
+        busy = pack(Answer("the broker is busy: try again", "failed"))
+        call = broker_subject(domain, own, "call")
+        await stack.enter_async_context(
+            responding(bus, [call], self._on_call, busy=busy, at_once=16, waiting=1024)
+        )
+        await bus.listen(broker_subject(domain, own, "key"), self._on_key_wanted)
+
+    def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        if not subjects.is_inbox(reply):
+            return
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen:
+            return
+
+        def answer(taken: Taken) -> None:
+            with contextlib.suppress(NotConnected):  # it will be sent again, and recognised
+                self._bus.send(reply, channel.seal(pack(taken)))
+
+        try:
+            bundle = unpack_bundle(message)
+        except BadMessage as error:
+            answer(Taken(0, problem=str(error)))
+            return
+        if self._session(bundle.session, channel) is None:
+            answer(Taken(bundle.number, problem="there is no such session"))
+        else:
+            self._broker.publish(bundle, answer)
+
+    def _session(self, token: str, channel: Channel) -> Session | None:
+        """The session that has this token, if it is spoken of on its own channel: on another it is worth nothing."""
+        session = self._broker.sessions.get(token)
+        return session if session is not None and session.channel is channel else None
+
+    def _on_key_wanted(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        """Begin a channel with a client that shows its half."""
+        if not subjects.is_inbox(reply):
+            return
+        with contextlib.suppress(CannotOpen):
+            setting = self._broker.setting
+            key = BrokerKey(setting.name, self._channels.answer(payload), payload)
+            setting.send(reply, BROKER_KEY.sign(key, setting.identity))
+
+    async def _on_call(self, payload: bytes) -> bytes:
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen as error:
+            return pack(Answer(str(error), "refused"))
+        return channel.seal(await self._calls.answer(message, channel))
+
+    def _on_received(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        try:
+            message, channel = self._channels.open(payload)
+        except CannotOpen as error:
+            if subjects.is_inbox(reply):  # the broker may have started anew, and the client does not know
+                self._broker.setting.send(reply, pack(Answer(str(error), "lost")))
+            return
+        received = unpack_received(message)
+        session = self._session(received.session, channel)
+        if session is not None:
+            session.heard = time()
+            session.outbox.acknowledge(received.number)
+            session.past_read = received.past
+            self._broker.flush(session)
+        if subjects.is_inbox(reply):
+            fault = "" if session is not None else "lost"
+            self._broker.setting.send(reply, channel.seal(pack(Answer(fault=fault))))

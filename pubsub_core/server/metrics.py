@@ -1,0 +1,96 @@
+"""How a broker is and what it has done, in the form Prometheus collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from bus.nats import SILENT_SECONDS
+from pubsub_core.events import GapReason
+from pubsub_core.server.service import BrokerService
+
+_EVENTS = {
+    "published": "Events taken from clients.",
+    "delivered": "Events sent to clients.",
+    "forwarded": "Events that the stream has for other brokers.",
+    "received": "Events accepted from other brokers.",
+    "refused": "Events that did not fit their type, or that their publisher may not publish.",
+    "withheld": "Events kept back because a restriction excludes them.",
+    "unreadable": "Events kept back because this broker has no keys for anything of them.",
+    "restricted": "Events that were changed, or shown in part, because a restriction says so.",
+}
+_DROPPED = ("forged", "replayed", "untrusted", "overflowed", "skewed")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVitals:
+    """How a broker is, now."""
+
+    service: BrokerService
+
+    def live(self) -> bool:
+        """Whether a message went out on each of its connections and came back on the other, lately."""
+        return monotonic() - self.service.probes.heard_at < SILENT_SECONDS
+
+    def ready(self) -> bool:
+        """Whether events go through it: it is connected, and not held because of policies it does not have."""
+        return self.live() and self.service.probes.connected and not self.service.broker.held
+
+
+class BrokerMetrics(Collector):
+    """A broker's own counters."""
+
+    def __init__(self, service: BrokerService) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        counts = self._service.broker.counts
+        for name, meaning in _EVENTS.items():
+            yield CounterMetricFamily(f"authfabric_broker_{name}", meaning, getattr(counts, name))
+        yield CounterMetricFamily(
+            "authfabric_broker_lost",
+            "Parcels discarded by the stream before they were read here.",
+            counts.lost,
+        )
+        dropped = {name: getattr(counts, name) for name in _DROPPED}
+        yield _labelled("dropped", "Events and messages dropped, by why.", "reason", dropped)
+        gaps = {str(reason): counts.gaps[reason] for reason in GapReason}
+        yield _labelled("gaps", "Gaps that subscribers were told of, by why.", "reason", gaps)
+        proofs = {"yes": counts.verified, "no": counts.unverified}
+        yield _labelled("proofs", "Proofs of other brokers' events, by whether verified.", "verified", proofs)
+        judged = self._service.broker.setting.rules.counts
+        rules = {name: getattr(judged, name) for name in ("passed", "restricted", "failed")}
+        yield _labelled("rules", "Events judged by rules, by what came of them.", "outcome", rules)
+        yield from self._gauges()
+
+    def _gauges(self) -> Iterable[Metric]:
+        service, broker = self._service, self._service.broker
+        yield GaugeMetricFamily("authfabric_broker_peers", "Other brokers that are there.", len(broker.peers))
+        skews = GaugeMetricFamily(
+            "authfabric_broker_clock_skew_seconds",
+            "By how much the clock of a broker is ahead that is ignored for it.",
+            labels=["broker"],
+        )
+        for name, seconds in broker.presence.clocks.skews.items():
+            skews.add_metric([name], seconds)
+        yield skews
+        yield GaugeMetricFamily("authfabric_broker_sessions", "Clients connected.", len(broker.sessions))
+        yield GaugeMetricFamily("authfabric_broker_held", "Whether nothing is delivered now.", broker.held)
+        doubted = broker.setting.rules.context.doubted
+        yield GaugeMetricFamily(
+            "authfabric_broker_doubted", "Shared fluents that others have not answered about.", len(doubted)
+        )
+        yield GaugeMetricFamily(
+            "authfabric_broker_epoch", "The release that everything is granted by.", service.claims.epoch
+        )
+
+
+def _labelled(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"authfabric_broker_{name}", meaning, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

@@ -1,0 +1,118 @@
+"""Where definitions live: each version as its signer encoded it, for every broker to verify.
+
+Whoever writes a record writes below a word for its own key, and the server lets it write nowhere else: so nobody can
+take out, or replace, what somebody else has written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from time import time
+
+from authz import AuthFabricError
+from authz.errors import InvalidSignature
+from bus.nats import Connection, Subscription
+from bus.stores import Record, RecordStore, writer
+from bus.wire import subjects
+from pubsub_core.errors import TypeRefused
+from pubsub_core.keys import CannotOpen, lock, unlock
+from pubsub_core.types import REMOVAL, UNREAD, Catalogue, SignedType
+
+_log = logging.getLogger("authfabric.events")
+_REMOVED = "removed-"
+"""Begins the name of a record that says that a type was taken out."""
+
+
+class TypeStore:
+    """The authoritative copies, and a catalogue that keeps up with them."""
+
+    def __init__(self, connection: Connection, catalogue: Catalogue, network: bytes = b"") -> None:
+        """`network` is a secret that all brokers share, if the store is not to read the definitions."""
+        self.catalogue = catalogue
+        self._network = network
+        self._records = RecordStore(connection, subjects.TYPES)
+        self._own = writer(connection)
+        self._read = 0
+
+    async def publish(self, signed: SignedType) -> None:
+        """Verify a definition and store it. Raises TypeRefused, StoreUnavailable."""
+        await self.refresh()
+        before = self.catalogue.revision
+        self.catalogue.accept(signed, time())
+        if self.catalogue.revision != before:
+            await self._records.put(f"{self._own}.{_place(signed)}", self._locked(signed.encode()))
+
+    async def remove(self, id_: str, word: bytes) -> None:
+        """Take all versions of a type out, by its owner's word. Raises InvalidSignature, TypeRefused."""
+        definition, opened = self.catalogue.newest(id_), REMOVAL.read(word)
+        if (str(opened.signer), opened.value.name) != (definition.owner, definition.name):
+            raise InvalidSignature
+        known = [each for each in self.catalogue if each.definition.id == id_]
+        if any(each.at > opened.value.at for each in known):
+            raise TypeRefused(definition.name, "it was signed later than its removal: look at the clocks")
+        own = (self.catalogue.newest(each).owner for each in self.catalogue.extended_by(id_))
+        if definition.owner in own:
+            raise TypeRefused(definition.name, "other types of its owner extend it: remove those first")
+        places = {f"{self._own}.{_place(each)}" for each in known}
+        self._take_out(word)
+        name = f"{self._own}.{id_}.{_REMOVED}{hashlib.sha256(word).hexdigest()}"
+        await self._records.put(name, self._locked(word))
+        for record in await self._records.since(0, f"{self._own}.{id_}"):
+            if record.name in places and record.data:
+                await self._records.remove(record.name)
+
+    async def refresh(self) -> bool:
+        """Take in what is new in the store; says whether anything was. What is not rightly made is left out."""
+        records = await self._records.since(self._read)
+        problems: Counter[str] = Counter()
+        for record in records:
+            self._read = record.number
+            if record.data:  # what is merely missing from the store anybody could have taken out
+                problems.update(self._read_in(record))
+        for problem, count in problems.items():
+            what = "a definition in the store is" if count == 1 else f"{count} definitions in the store are"
+            _log.warning("%s left out: %s", what, problem)
+        return bool(records)
+
+    async def listen(self, on_news: Callable[[], None]) -> Subscription:
+        """Call back whenever there may be a new definition."""
+        return await self._records.listen(on_news)
+
+    def _locked(self, data: bytes) -> bytes:
+        return lock(self._network, "type definition", data) if self._network else data
+
+    def _unlocked(self, data: bytes) -> bytes:
+        return unlock(self._network, "type definition", data) if self._network else data
+
+    def _read_in(self, record: Record) -> list[str]:
+        """Take one record in; what is returned is why it was not."""
+        try:
+            data = self._unlocked(record.data)
+            if record.name.rpartition(".")[2].startswith(_REMOVED):
+                self._take_out(data)
+            else:
+                self.catalogue.accept(SignedType.decode(data), time())
+        except (TypeRefused, InvalidSignature, CannotOpen) as error:
+            return [self._problem(error)]
+        return []
+
+    def _problem(self, error: AuthFabricError) -> str:
+        if isinstance(error, CannotOpen):
+            return "not kept under the network key given"
+        if isinstance(error, TypeRefused) and error.name == UNREAD and not self._network:
+            return "cannot be read: if kept under a network key, give that"
+        return str(error)
+
+    def _take_out(self, word: bytes) -> None:
+        """Forget what a word takes out, which is only what is its signer's. Raises InvalidSignature, TypeRefused."""
+        opened = REMOVAL.read(word)
+        self.catalogue.take_out(str(opened.signer), opened.value.name, opened.value.at, time())
+
+
+def _place(signed: SignedType) -> str:
+    """Where a definition stands below its writer; what is signed anew stands beside what it was."""
+    definition = signed.definition
+    return f"{definition.id}.{definition.version}-{hashlib.sha256(signed.encode()).hexdigest()[:16]}"

@@ -1,0 +1,9 @@
+"""The secondary decision point: all ways to answer without a PDP, and what it learns from others."""
+
+from sdp_cache.point.feed_service import FeedFollower, Following
+from sdp_cache.point.learning import Learner
+from sdp_cache.point.learning_service import Learning
+from sdp_cache.point.recycler import Recycler, Recycling
+from sdp_cache.point.secondary_point import SecondaryPoint
+
+__all__ = ["FeedFollower", "Following", "Learner", "Learning", "Recycler", "Recycling", "SecondaryPoint"]

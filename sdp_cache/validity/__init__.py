@@ -1,0 +1,6 @@
+"""How long cached answers hold: leases on the newest policies, and the changes since an answer was given."""
+
+from sdp_cache.validity.change_log import ChangeLog, Pin
+from sdp_cache.validity.lease import Lease, LeaseRules, Standing, Step
+
+__all__ = ["ChangeLog", "Lease", "LeaseRules", "Pin", "Standing", "Step"]

@@ -1,0 +1,153 @@
+"""A service's own tests, as its author writes them, run by pytest with the plugin in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from authfabric.testing import TestedFabric, routes_of
+from authz import Reason
+
+SERVICE = """
+from fastapi import FastAPI
+from pep.integrations.fastapi import Guard
+
+guard = Guard(subject=lambda request: request.headers["x-user"])
+app = FastAPI(openapi_url=None)
+
+@app.get("/health")
+async def health():
+    return "ok"
+
+@app.get("/notes/{id}")
+@guard("read", "/notes/{id}")
+async def read(id: str):
+    return {"id": id}
+
+@app.delete("/notes/{id}")
+async def delete(id: str):
+    return {"deleted": id}
+"""
+TESTS = """
+import pytest
+from fastapi.testclient import TestClient
+from authfabric.testing import routes_of
+from service import app
+
+@pytest.fixture
+def client(fabric):
+    app.state.pep = fabric.pep
+    return TestClient(app)
+
+def get(client, user):
+    return client.get("/notes/1", headers={"x-user": user}).status_code
+
+@pytest.mark.policies("policies")
+def test_the_folder_counts(client, fabric):
+    assert get(client, "ann") == 200
+    assert get(client, "bob") == 403
+    assert fabric.questions == [("ann", "/notes/1", "read"), ("bob", "/notes/1", "read")]
+    assert [each.decision.allowed for each in fabric.asked] == [True, False]
+
+def test_nothing_is_allowed_without_a_policy(client, fabric):
+    assert get(client, "ann") == 403
+    fabric.grant("ann", "/notes/*", "read")
+    assert get(client, "ann") == 200
+    fabric.deny("ann", "/notes/1", "read")
+    assert get(client, "ann") == 403
+
+def test_a_fabric_that_fails(client, fabric):
+    fabric.grant("ann", "/notes/*", "read")
+    fabric.fail()
+    assert get(client, "ann") == 503
+    fabric.recover()
+    assert get(client, "ann") == 200
+
+def test_the_matrix(client, fabric):
+    fabric.grant("ann", "/notes/*", "read")
+    def call(actor, route):
+        return client.request(route.method, route.path, headers={"x-user": actor}).status_code
+    matrix = fabric.matrix(call, ["ann", "bob"], routes_of(app, id="1"))
+    assert [str(each) for each in matrix.allowed("ann")] == ["GET /health", "GET /notes/1", "DELETE /notes/1"]
+    matrix.require_protected(public=["GET /health"])
+"""
+POLICY = """
+- uid: ann-reads
+  effect: allow
+  targets: {subject_id: ann, resource_id: /notes/*, action_id: read}
+  rules: {subject: {}, resource: {}, action: {}, context: {}}
+"""
+REAL = """
+async def test_the_whole_fabric(real_fabric):
+    async with real_fabric.connect() as pep:
+        assert (await pep.check("ann", "/notes/1", "read")).allowed
+        assert not (await pep.check("bob", "/notes/1", "read")).allowed
+        assert str(await pep.scope("ann", "read", "/notes/", deadline=20)) == "true"
+        assert str(await pep.scope("bob", "read", "/notes/", deadline=20)) == "false"
+"""
+PLUGIN = "authfabric.testing.plugin"
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    root = str(Path(__file__).parents[3])
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{folder}"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Path:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "notes.yaml").write_text(POLICY)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    return tmp_path
+
+
+def test_a_service_is_tested_without_any_server(service: Path):
+    pytest.importorskip("fastapi")
+    (service / "service.py").write_text(SERVICE)
+    (service / "test_service.py").write_text(TESTS)
+    done = run(service)
+    assert "1 failed, 3 passed" in done.stdout
+    assert "nobody protects: DELETE /notes/1" in done.stdout
+    (service / "service.py").write_text(
+        SERVICE.replace("async def delete", '@guard("delete", "/notes/{id}")\nasync def delete')
+    )
+    (service / "test_service.py").write_text(TESTS.replace(', "DELETE /notes/1"]', "]"))
+    assert "4 passed" in run(service).stdout
+
+
+def test_a_misspelt_folder_is_named(service: Path):
+    (service / "test_typo.py").write_text(
+        'import pytest\n@pytest.mark.policies("polices")\ndef test(fabric):\n    pass\n'
+    )
+    assert "`polices` is no folder in" in run(service).stdout
+
+
+def test_the_whole_fabric_is_one_fixture_away(service: Path):
+    (service / "test_real.py").write_text(REAL)
+    done = run(service, "-o", "authfabric_policies=policies")
+    assert "1 passed" in done.stdout, done.stdout
+
+
+async def test_the_engine_decides_for_threads_and_coroutines_alike():
+    tested = TestedFabric(POLICY)
+    assert (await tested.pep.check("ann", "/notes/1", "read")).allowed
+    assert tested.sync.check("ann", "/notes/1", "read").allowed
+    tested.fail(Reason.TIMEOUT)
+    assert tested.sync.check("ann", "/notes/1", "read").reason is Reason.TIMEOUT
+    assert len(tested.asked) == 3
+    tested.close()
+
+
+def test_the_routes_of_a_flask_application_are_found():
+    flask = pytest.importorskip("flask")
+    app = flask.Flask("service")
+    app.add_url_rule("/notes/<int:id>", "read", lambda id: "", methods=["GET", "PUT"])
+    assert list(map(str, routes_of(app, id=3))) == ["GET /notes/3", "PUT /notes/3"]
+    with pytest.raises(KeyError):
+        routes_of(app)

@@ -1,0 +1,43 @@
+"""Records stand under their names, are changed by whoever knows the last one, and leave nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus import Connection, NatsServer
+from bus.stores.record_store import Record, RecordChanged, RecordStore
+from tests.waiting import eventually
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[RecordStore]:
+    async with NatsServer(jetstream=True) as server, Connection(server.url) as bus:
+        yield RecordStore(bus, "things")
+
+
+async def test_a_record_is_changed_only_by_who_knows_the_last(store):
+    first = await store.write("a.x", b"1", 0)
+    for known in (0, first + 1):
+        with pytest.raises(RecordChanged):
+            await store.write("a.x", b"2", known)
+    second = await store.write("a.x", b"2", first)
+    assert await store.since(0) == [Record(second, "a.x", b"2")]
+
+
+async def test_those_below_a_name_are_read_and_heard_by_themselves(store):
+    heard: list[None] = []
+    await store.listen(lambda: heard.append(None), "a")
+    await store.write("b.x", b"1", 0)
+    number = await store.write("a.x", b"2", 0)
+    await eventually(lambda: heard)
+    assert await store.since(0, "a") == [Record(number, "a.x", b"2")]
+    assert len(heard) == 1
+
+
+async def test_what_is_erased_may_be_written_as_if_it_had_never_been(store):
+    await store.write("a.x", b"1", 0)
+    await store.erase("a.x")
+    assert [each.data for each in await store.since(0)] == [b""]
+    assert await store.write("a.x", b"2", 0)

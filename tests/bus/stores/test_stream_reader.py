@@ -1,0 +1,75 @@
+"""A stream is read on one subject, and whoever may read that may read no other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from authz import Decision, Request
+from bus import Connection, ReplyTimeout
+from bus.audit import AuditStore, AuditWriter
+from bus.errors import StoreUnavailable
+from bus.stores.stream_reader import BATCH, read_stream
+from bus.wire.subjects import AUDIT
+from tests.secured import PEP, secured
+
+AUDITOR = "network: default\naction: connect|audit"
+
+
+@pytest.fixture
+async def jetstream_bus(jetstream_server):
+    async with Connection(jetstream_server.url) as bus:
+        yield bus
+
+
+async def test_all_messages_are_read_in_order_and_from_where_one_wants(jetstream_bus):
+    store = AuditStore(jetstream_bus, "reader")
+    for number in range(2 * BATCH + 3):
+        await store.append(f"w{number % 3}", [b"%d" % number], str(number))
+    pages = [page async for page in store.read()]
+    assert [page.records[0] for page in pages] == [b"%d" % number for number in range(2 * BATCH + 3)]
+    assert [page.writer for page in pages[:4]] == ["w0", "w1", "w2", "w0"]
+    later = [page async for page in store.read(pages[BATCH].number)]
+    assert later == pages[BATCH + 1 :]
+    assert [page async for page in store.read(pages[-1].number)] == []
+    assert [page async for page in AuditStore(jetstream_bus, "empty").read()] == []
+
+
+async def test_without_a_stream_there_is_nothing(jetstream_bus):
+    assert [each async for each in read_stream(jetstream_bus, "nowhere", "af.nowhere.*")] == []
+
+
+async def test_an_auditor_of_one_domain_reads_nothing_of_another(tmp_path, monkeypatch):
+    async with (
+        secured(tmp_path) as (world, access),
+        world.connect(AUDITOR) as auditor,
+        world.connect("network: *\naction: connect|audit") as chief,
+    ):
+        for domain in ("default", "bank"):
+            async with AuditWriter(AuditStore(access.member, domain), "pep") as writer:
+                writer.record(Request.of("ann", f"/{domain}", "read"), Decision(True))
+        own = [page async for page in AuditStore(auditor, "default").read()]
+        assert (len(own), [name async for name, _ in AuditStore(auditor, "default").heads()]) == (
+            1,
+            [own[0].writer],
+        )
+        assert len([page async for page in AuditStore(chief, "bank").read()]) == 1
+        monkeypatch.setattr("bus.stores.stream_reader.SECONDS", 0.5)  # what is refused is not answered
+        with pytest.raises(StoreUnavailable):
+            await anext(AuditStore(auditor, "bank").read())
+        assert "permissions violation" in auditor.last_error.lower()
+        for asked in ("af.audit.default.*", ""):  # what it may say, and what it would like
+            for wish in ({"filter_subject": "af.audit.bank.*"}, {"filter_subjects": ["af.audit.bank.*"]}, {}):
+                config = {"name": "mine", "ack_policy": "none", "deliver_policy": "all", **wish}
+                body = json.dumps({"stream_name": AUDIT, "config": config}).encode()
+                where = f"$JS.API.CONSUMER.CREATE.{AUDIT}.mine" + (f".{asked}" if asked else "")
+                try:
+                    assert "error" in json.loads(await auditor.ask(where, body, 0.5))
+                except ReplyTimeout:
+                    assert not asked, "it was not even heard"
+        with pytest.raises(ReplyTimeout):
+            await auditor.ask(f"$JS.API.STREAM.MSG.GET.{AUDIT}", b'{"seq": 2}', 0.5)
+        async with world.connect(PEP) as pep:
+            with pytest.raises(StoreUnavailable):
+                await anext(AuditStore(pep, "default").read())

@@ -1,0 +1,125 @@
+"""The defences of the gateway: who calls, what each may ask about, and whose name is whose."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Edit, Mutation, without
+
+_CALLERS = "tests/pep/gateway/test_callers.py::"
+_LIMITS = "tests/pep/gateway/test_limits.py::"
+_FILE = "pep/gateway/callers.py"
+
+GATEWAY: list[Mutation] = [
+    without(
+        f"{_CALLERS}test_whoever_is_not_known_is_not_answered",
+        _FILE,
+        "        if self._anonymous:\n",
+        "        if True:\n",
+    ),
+    without(
+        f"{_CALLERS}test_a_caller_asks_about_its_own_types_only",
+        _FILE,
+        "if caller.resources is not None and resource_type not in caller.resources:",
+        "if False:",
+    ),
+    without(
+        f"{_CALLERS}test_the_token_of_a_user_asks_about_that_user_only",
+        _FILE,
+        "if self.subject is not None and subject_id != self.subject:",
+        "if False:",
+    ),
+    without(
+        f"{_CALLERS}test_a_token_that_its_issuer_did_not_sign_for_here_and_now_is_refused",
+        _FILE,
+        '                options={"require": ["exp", "iss", "aud"]},\n',
+        '                options={"verify_aud": False, "verify_iss": False},\n',
+    ),
+    without(
+        f"{_CALLERS}test_nobody_passes_a_user_off_as_a_service",
+        "pep/gateway/entity_types.py",
+        "        if owner != (type_name, entity_id):\n",
+        "        if False:\n",
+    ),
+    Mutation(
+        "tests/pep/gateway/test_certification.py::"
+        "test_discovery_names_the_configured_address_whatever_the_host_header_says",
+        (Edit("pep/gateway/app.py", 'settings.base_url.rstrip("/")', '"http://" + request.headers["host"]'),),
+    ),
+    without(
+        f"{_CALLERS}test_the_token_of_a_user_does_not_ask_about_a_service_of_that_id",
+        "pep/gateway/settings.py",
+        'if len(types) != 1 or "*" in types:',
+        "if False:",
+    ),
+    without(
+        f"{_CALLERS}test_a_key_that_its_issuer_has_taken_out_no_longer_counts",
+        _FILE,
+        "return since >= self.refresh or (kid",
+        "return (kid",
+    ),
+    without(
+        f"{_CALLERS}test_keys_are_read_from_no_address_without_https",
+        _FILE,
+        'if not newurl.startswith("https://"):',
+        "if False:",
+    ),
+    without(
+        f"{_LIMITS}test_a_stranger_sends_no_more_than_a_head_besides_a_body",
+        "pep/gateway/server.py",
+        "if self._framing > MAX_HEAD_BYTES and",
+        "if False and",
+    ),
+    without(
+        f"{_LIMITS}test_a_connection_on_which_no_request_arrives_is_ended",
+        "pep/gateway/server.py",
+        "call_later(self._receive, self.transport.abort)",
+        "call_later(3600.0, self.transport.abort)",
+    ),
+    without(
+        f"{_LIMITS}test_names_too_long_to_be_asked_about_are_not_remembered",
+        "pep/gateway/entity_types.py",
+        "if len(type_name) + len(entity_id) > MAX_LENGTH:",
+        "if False:",
+    ),
+    without(
+        f"{_LIMITS}test_nobody_is_redirected_to_where_the_host_header_says",
+        "pep/gateway/app.py",
+        "redirect_slashes = False",
+        "redirect_slashes = True",
+    ),
+    without(
+        "tests/pep/integrations/test_core.py::test_an_obligation_that_cannot_be_met_is_a_denial",
+        "pep/obligations.py",
+        "if registered is None or not (registered.before or result):",
+        "if registered is None:\n                continue\n            if False:",
+    ),
+    without(
+        "tests/pep/integrations/test_core.py::test_a_value_that_would_lead_elsewhere_is_refused",
+        "pep/integrations/core.py",
+        'if not value or (not whole and "/" in value):',
+        "if not value:",
+    ),
+    without(
+        "tests/pep/test_scope.py::TestOverTheBus::test_what_nobody_trusted_says_may_be_listed_is_not",
+        "pep/scoping.py",
+        "        if authenticity is None:\n            answered.set_result(payload)",
+        "        if True:\n            answered.set_result(payload)",
+    ),
+    without(
+        "tests/pep/test_scope.py::test_a_scope_by_older_policies_than_are_known_is_refused",
+        "pep/enforcer.py",
+        "if scope.epoch < known:",
+        "if False:",
+    ),
+    without(
+        "tests/pep/test_local.py::test_who_may_not_see_policies_is_told_the_answer_alone",
+        "pep/enforcer.py",
+        "if viewer is not None and not (await self.check(viewer, request.object, EXPLAIN)).allowed:",
+        "if False:",
+    ),
+    without(
+        f"{_LIMITS}test_defaults_that_stand_for_a_thousand_evaluations_are_counted_as_often",
+        "pep/gateway/evaluation.py",
+        "if batch.written_out > MAX_WRITTEN_OUT:",
+        "if False:",
+    ),
+]

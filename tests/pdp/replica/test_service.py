@@ -1,0 +1,403 @@
+"""A replica answers what it took, says so when it cannot, and nothing that arrives ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from authz import Decision, Entity, Reason, Request
+from bus import Connection, NatsServer, NoResponders, ReplyTimeout
+from bus.errors import InvalidScope
+from bus.wire.envelope import MAX_BYTES, VERSION, pack
+from bus.wire.messages import MAX_QUESTIONS, Answers, Questions, unpack_announcement, unpack_answers
+from bus.wire.scopes import Kind, Scope
+from bus.wire.subjects import ANNOUNCE, WHO, Mode, question
+from pdp.replica.service import Decider, Replica
+from tests.attacker import Attacker
+from tests.deciders import Gated, Readers
+from tests.waiting import eventually
+
+DOMAIN = Scope.parse("domain:default")
+ASK = question(Mode.ANY, DOMAIN)
+READ = Request.of("alice", "/x", "read")
+WRITE = Request.of("alice", "/x", "write")
+YES = Decision(True, policies=("readers",))
+NO = Decision(False, Reason.NO_POLICY)
+encode = msgspec.msgpack.encode
+
+
+@contextlib.asynccontextmanager
+async def replica(
+    server: NatsServer, decider: Decider, scope: Scope = DOMAIN, **options: int
+) -> AsyncIterator[Replica]:
+    async with (
+        Connection(server.url) as connection,
+        Replica(connection, decider, [scope], **options) as running,
+    ):
+        yield running
+
+
+async def ask(bus: Connection, *requests: Request, budget: float = 0.0, subject: str = ASK) -> Answers:
+    return await ask_raw(bus, pack(Questions(list(requests), budget)), subject)
+
+
+async def ask_raw(bus: Connection, payload: bytes, subject: str = ASK) -> Answers:
+    return unpack_answers(await bus.ask(subject, payload, 10.0))
+
+
+async def test_it_answers_each_question_in_order(server, bus):
+    async with replica(server, Readers()) as running:
+        assert (await ask(bus, READ, WRITE, READ)).in_order() == [YES, NO, YES]
+        assert running.answered == 3
+
+
+async def test_a_message_with_no_questions_has_no_answers_and_takes_no_place(server, bus):
+    decider = Gated()
+    async with replica(server, decider, workers=1) as running:
+        waiting = asyncio.create_task(ask(bus, READ))
+        await decider.entered.wait()
+        assert (await ask(bus)).in_order() == []
+        assert running._queue.empty()
+        decider.gate.set()
+        await waiting
+
+
+class TestDrain:
+    async def test_it_answers_what_was_taken_and_takes_no_more(self, server, bus):
+        decider = Gated()
+        async with Connection(server.url) as connection:
+            running = Replica(connection, decider, [DOMAIN], workers=1)
+            await running.__aenter__()
+            taken = [asyncio.create_task(ask(bus, READ)) for _ in range(5)]
+            await eventually(lambda: running.queued == 5)
+            draining = asyncio.create_task(running.drain())
+            await eventually(lambda: not connection._client._subs.keys() - {1})
+            await connection.flush()  # so that the server knows too
+            with pytest.raises(NoResponders):
+                await ask(bus, READ)
+            assert not draining.done()
+            decider.gate.set()
+            await draining
+            for answers in await asyncio.gather(*taken):
+                assert answers.in_order() == [Decision(True, policies=("gated",))]
+            assert running.answered == 5
+            assert running.queued == 0
+
+    async def test_it_announces_itself_no_more(self, server, bus):
+        heard = []
+        await bus.listen(ANNOUNCE, lambda *message: heard.append(message))
+        async with Connection(server.url) as connection:
+            running = Replica(connection, Readers(), [DOMAIN])
+            await running.__aenter__()
+            await eventually(lambda: heard)
+            await running.drain()
+            heard.clear()
+            with pytest.raises(NoResponders):
+                await bus.ask(WHO, b"", 5.0)
+            running._announce()
+            await connection.flush()
+            await bus.flush()
+            assert not heard
+
+    async def test_a_decider_that_never_ends_does_not_keep_it(self, server, bus):
+        async with Connection(server.url) as connection:
+            running = Replica(connection, Gated(), [DOMAIN])
+            await running.__aenter__()
+            asking = asyncio.create_task(ask(bus, READ))
+            await eventually(lambda: running.queued == 1)
+            await running.drain(seconds=0.05)
+            assert all(task.done() for task in running._tasks)
+            asking.cancel()
+
+    async def test_it_ends_although_the_bus_is_gone(self, own_server):
+        async with replica(own_server, Readers()) as running:
+            await own_server.stop(signal.SIGKILL)
+            await eventually(lambda: not running.connection.ready)
+        assert all(task.done() for task in running._tasks)
+
+    async def test_draining_twice_is_no_error(self, server):
+        async with replica(server, Readers()) as running:
+            await running.drain()
+
+
+class TestBadQuestions:
+    async def test_a_malformed_message_gets_an_answer_that_says_why(self, server, bus):
+        async with replica(server, Readers()) as running:
+            answers = await ask_raw(bus, bytes([VERSION]) + encode([5]))
+            assert answers.problem == "`requests` expected `array`, got `int`"
+            assert (await ask_raw(bus, b"\x07junk")).problem == "`version` is 7; this side reads version 1"
+            assert running.refused == 2
+            assert (await ask(bus, READ)).in_order() == [YES]
+
+    @pytest.mark.parametrize(
+        ("bad", "field"),
+        [
+            ([5, ["/x"], ["read"]], "subject"),
+            ([[7], ["/x"], ["read"]], "subject.id"),
+            ([["alice"], [""], ["read"]], "object.id"),
+            ([["alice"], ["/x", {1: 2}], ["read"]], "object.attributes"),
+            ([["alice"], ["/public/../sales"], ["read"]], "object.id"),
+            ([["alice"], ["/x"]], "request"),
+            ([["alice"], ["/x"], ["read"], "noon"], "context"),
+            ("nothing like it", "request"),
+        ],
+    )
+    async def test_one_bad_request_in_a_message_harms_only_itself(self, server, bus, bad, field):
+        async with replica(server, Readers()):
+            payload = bytes([VERSION]) + encode([[READ, bad, WRITE], 0.0])
+            first, second, third = (await ask_raw(bus, payload)).in_order()
+            assert (first, third) == (YES, NO)
+            assert (second.allowed, second.reason) == (False, Reason.INVALID_REQUEST)
+            assert second.detail.startswith(f"`{field}` "), second.detail
+
+    async def test_a_dot_that_leads_elsewhere_is_refused_also_among_good_requests(self, server, bus):
+        async with replica(server, Readers()):
+            up = Request.of("alice", "/public/../sales", "read")
+            dotted = Request.of("alice", "/public/a.txt", "read")
+            first, second = (await ask(bus, up, dotted)).in_order()
+            assert first.reason is Reason.INVALID_REQUEST
+            assert second == YES
+
+    async def test_a_message_with_too_many_questions_is_refused(self, server, bus):
+        async with replica(server, Readers()) as running:
+            answers = await ask(bus, *[READ] * (MAX_QUESTIONS + 1))
+            assert answers.problem == "`requests` has 1025 entries; at most 1024 are allowed"
+            assert running.queued == 0
+
+    async def test_unknown_fields_are_ignored(self, server, bus):
+        async with replica(server, Readers()):
+            payload = bytes([VERSION]) + encode(
+                [[[["alice"], ["/x"], ["read"], {}, "new"]], 0.0, b"", 0, "new"]
+            )
+            assert (await ask_raw(bus, payload)).in_order() == [YES]
+
+    @pytest.mark.parametrize("reply", [b"", b"$KV.policies.main", b"af.ask.any.default.=many"])
+    async def test_answers_go_to_inboxes_only(self, server, bus, reply):
+        """Or whoever may ask could have the replica write where he himself may not."""
+        heard = []
+        await bus.listen("$KV.>", lambda *message: heard.append(message))
+        await bus.flush()
+        async with replica(server, Readers()) as running:
+            with Attacker(server.url) as attacker:
+                attacker.publish(ASK.encode(), pack(Questions([READ])), reply=reply)
+            await eventually(lambda: running.refused == 1)
+            assert (await ask(bus, READ)).in_order() == [YES]
+            assert running.answered == 1
+            assert not heard
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.binary(max_size=300), min_size=1, max_size=20), st.booleans())
+    def test_no_bytes_stop_it(self, server, junk, versioned):
+        async def attack() -> None:
+            async with Connection(server.url) as bus, replica(server, Readers()) as running:
+                with Attacker(server.url) as attacker:
+                    for data in junk:
+                        payload = bytes([VERSION]) + data if versioned else data
+                        attacker.publish(ASK.encode(), payload, reply=b"_INBOX.nobody.1")
+                assert (await ask(bus, READ)).in_order() == [YES]
+                assert running.connection.reconnects == 0
+                assert running.queued == 0
+
+        asyncio.run(attack())
+
+
+class TestDecider:
+    async def test_one_that_fails_denies_with_policy_error(self, server, bus):
+        class Broken:
+            async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+                raise ValueError("a fault of the decider's own")
+
+        async with replica(server, Broken(), workers=1):
+            for _ in range(3):  # the only worker survives
+                (decision,) = (await ask(bus, READ)).in_order()
+                assert (decision.allowed, decision.reason) == (False, Reason.POLICY_ERROR)
+                assert decision.detail == "the PDP failed on this request; see its log"
+
+    async def test_a_request_that_makes_it_fail_harms_only_itself(self, server, bus):
+        class Picky(Readers):
+            def decide(self, request: Request) -> Decision:
+                if request.subject.id == "poison":
+                    raise ValueError("a fault of the decider's own")
+                return super().decide(request)
+
+        async with replica(server, Picky()):
+            poison = Request.of("poison", "/x", "read")
+            first, second, third = (await ask(bus, READ, poison, WRITE)).in_order()
+            assert (first, third) == (YES, NO)
+            assert second.reason is Reason.POLICY_ERROR
+
+    @pytest.mark.parametrize("count", [0, 1, 3])
+    async def test_one_that_gives_another_number_of_decisions_has_failed(self, server, bus, count):
+        class Miscounting:
+            async def decide_many(self, requests: Sequence[Request]) -> list[Decision]:
+                return [YES] * (count if len(requests) == 2 else 0)
+
+        async with replica(server, Miscounting(), workers=1):
+            for _ in range(2):
+                decisions = (await ask(bus, READ, WRITE)).in_order()
+                assert [each.reason for each in decisions] == [Reason.POLICY_ERROR] * 2
+
+    async def test_answers_too_large_to_send_together_are_to_be_asked_for_alone(self, server, bus):
+        class Wordy(Readers):
+            def decide(self, request: Request) -> Decision:
+                size = MAX_BYTES if request.action.id == "write" else MAX_BYTES // 2
+                return Decision(True, obligations=({"note": "x" * size},))
+
+        async with replica(server, Wordy(), workers=1):
+            assert (await ask(bus, READ, READ)).problem == "the answers are too large to send together"
+            assert (await ask(bus, READ)).in_order()[0].allowed
+            (decision,) = (await ask(bus, WRITE)).in_order()
+            assert (decision.allowed, decision.reason) == (False, Reason.POLICY_ERROR)
+            assert "too large" in decision.detail
+
+    async def test_one_that_returns_what_cannot_be_sent_has_failed(self, server, bus):
+        class Strange(Readers):
+            def decide(self, request: Request) -> Decision:
+                return Decision(True, obligations=({"note": object()},))
+
+        async with replica(server, Strange(), workers=1):
+            for _ in range(2):
+                (decision,) = (await ask(bus, READ)).in_order()
+                assert (decision.allowed, decision.reason) == (False, Reason.POLICY_ERROR)
+
+
+class TestOverload:
+    async def test_beyond_its_queue_it_says_that_it_is_busy(self, server, bus):
+        decider = Gated()
+        async with replica(server, decider, max_queue=4, workers=1) as running:
+            taken = asyncio.create_task(ask(bus, READ, READ, READ))
+            await eventually(lambda: running.queued == 3)
+            assert (await ask(bus, READ, WRITE)).in_order() == [None, None]
+            assert running.shed == 2
+            last = asyncio.create_task(ask(bus, READ))
+            await eventually(lambda: running.queued == 4)
+            assert (await ask(bus, READ)).in_order() == [None]
+            decider.gate.set()
+            assert len((await taken).in_order()) == 3
+            assert len((await last).in_order()) == 1
+            assert running.queued == 0
+
+    async def test_an_idle_one_takes_a_message_however_small_its_queue_is(self, server, bus):
+        async with replica(server, Readers(), max_queue=1):
+            assert (await ask(bus, READ, WRITE, READ)).in_order() == [YES, NO, YES]
+
+    async def test_what_nobody_waits_for_any_more_is_not_decided(self, server, bus):
+        decider = Gated()
+        async with replica(server, decider, workers=1) as running:
+            first = asyncio.create_task(ask(bus, READ))
+            await decider.entered.wait()
+            late = asyncio.create_task(ask(bus, WRITE, budget=0.001))
+            await eventually(lambda: running.queued == 2)
+            await asyncio.sleep(0.002)
+            decider.gate.set()
+            await first
+            await eventually(lambda: running.expired == 1)
+            assert decider.asked == [READ]
+            late.cancel()
+
+    @pytest.mark.parametrize("budget", [float("nan"), -1.0])
+    async def test_a_budget_that_makes_no_sense_does_no_harm(self, server, bus, budget):
+        async with replica(server, Readers()) as running:
+            with pytest.raises(ReplyTimeout):
+                await bus.ask(ASK, pack(Questions([READ], budget)), 0.05)
+            assert running.expired == 1
+            assert (await ask(bus, READ)).in_order() == [YES]
+
+
+class TestScopes:
+    async def test_it_hears_a_question_once_although_its_scopes_overlap(self, server, bus):
+        decider = Readers()
+        scopes = [Scope.parse(text) for text in ("prefix:/x", "prefix:/x/y", "object:/x/y", "domain:default")]
+        async with Connection(server.url) as connection, Replica(connection, decider, scopes):
+            exact = Scope(Kind.TUPLE, "default", "/x/y", "alice", "read")
+            await ask(bus, READ, subject=question(Mode.ALL, exact))
+            await connection.flush()
+            assert len(decider.asked) == 1
+
+    async def test_it_says_what_it_serves_to_everyone_and_at_once_to_whoever_asks(self, server, bus):
+        announced = []
+        await bus.listen(ANNOUNCE, lambda s, r, payload, h: announced.append(unpack_announcement(payload)))
+        await bus.flush()
+        async with replica(server, Readers(), Scope.parse("prefix:/sales")):
+            await eventually(lambda: announced)
+            assert announced[0].scopes == ["prefix@default:/sales"]
+            assert unpack_announcement(await bus.ask(WHO, b"", 5.0)) == announced[0]
+
+    async def test_whoever_asks_without_an_inbox_is_told_nothing(self, server, bus):
+        """Or one message could make every replica talk to every PEP."""
+        async with replica(server, Readers()) as running:
+            running._tasks[-1].cancel()  # without its regular announcements
+            heard = []
+            await bus.listen(ANNOUNCE, lambda *message: heard.append(message))
+            await bus.listen("$KV.>", lambda *message: heard.append(message))
+            bus.send(WHO, b"")
+            bus.send(WHO, b"", "$KV.policies.main")
+            await bus.flush()
+            await running.connection.flush()
+            await bus.flush()
+            assert not heard
+
+    async def test_it_says_so_again_as_soon_as_it_is_back(self, own_server):
+        async with replica(own_server, Readers()) as running:
+            announced = []
+            await running.connection.listen(ANNOUNCE, lambda *message: announced.append(message))
+            running._tasks[-1].cancel()  # without its regular announcements
+            await own_server.stop(signal.SIGKILL)
+            await eventually(lambda: not running.connection.ready)
+            announced.clear()
+            await own_server.start()
+            await eventually(lambda: announced)
+
+    async def test_very_many_scopes_are_announced_in_pages(self, server, bus):
+        announced = []
+        await bus.listen(ANNOUNCE, lambda s, r, payload, h: announced.append(unpack_announcement(payload)))
+        await bus.flush()
+        scopes = [Scope.parse(f"object:/x/{n}") for n in range(10_000)]
+        async with Connection(server.url) as connection, Replica(connection, Readers(), scopes):
+            await eventually(
+                lambda: {text for page in announced for text in page.scopes} == set(map(str, scopes))
+            )
+            own = Scope(Kind.TUPLE, "default", "/x/7", "alice", "read")
+            assert (await ask(bus, READ, subject=question(Mode.ANY, own))).in_order() == [YES]
+
+    async def test_while_it_cannot_decide_it_announces_nothing(self, server, bus):
+        able, heard = False, []
+        inbox = bus.expect(lambda payload, nobody: heard.append(unpack_announcement(payload)))
+        await bus.listen(ANNOUNCE, lambda s, r, payload, h: heard.append(unpack_announcement(payload)))
+        await bus.flush()
+        scopes = [Scope.parse("prefix:/sales")]
+        async with (
+            Connection(server.url) as connection,
+            Replica(connection, Readers(), scopes, able=lambda: able) as running,
+        ):
+            bus.send(WHO, b"", inbox)
+            await bus.flush()
+            await running.connection.flush()
+            await bus.flush()
+            assert not heard
+            able = True
+            await eventually(lambda: heard)
+
+    async def test_a_scope_too_long_to_serve_is_refused_and_leaves_nothing_running(self, bus):
+        before = asyncio.all_tasks()
+        with pytest.raises(InvalidScope):
+            async with Replica(bus, Readers(), [Scope(Kind.OBJECT, "default", "x" * 5000)]):
+                pass
+        assert asyncio.all_tasks() == before
+
+
+async def test_attributes_and_context_arrive_as_they_were_sent(server, bus):
+    decider = Readers()
+    request = Request.of(
+        Entity("alice", {"roles": ["a", "b"], "depth": {"n": None}}), "/sales/New York", "read", {"hour": 9.5}
+    )
+    async with replica(server, decider):
+        await ask(bus, request)
+    assert decider.asked == [request]

@@ -1,0 +1,1 @@
+"""Tests of the integrations: each example service as a real process."""

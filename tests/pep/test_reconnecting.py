@@ -1,0 +1,84 @@
+"""A PEP whose server is gone: questions wait for the connection until their deadline, and for no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from authz import Reason, Request
+from pep import Strategy
+from tests.deciders import Readers
+from tests.pep.fabric import asking, serving, wiretap
+from tests.waiting import eventually
+
+
+def questions(pep, count):
+    return [pep.asker.decide(Request.of("alice", f"/{n}", "read")) for n in range(count)]
+
+
+async def test_questions_wait_for_a_connection_that_was_lost_a_while_ago(own_server):
+    async with (
+        serving(own_server.url, Readers()),
+        asking(own_server.url, "domain:default", deadline=60.0) as pep,
+    ):
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        denied = await pep.check("alice", "/x", "read", deadline=1.0)
+        assert denied.reason is Reason.NOT_CONNECTED
+        asked = questions(pep, 200)
+        await own_server.start()
+        answers = await asyncio.gather(*asked)
+        assert all(answer.allowed for answer in answers), {str(answer) for answer in answers}
+
+
+async def test_what_was_denied_without_a_connection_does_not_open_the_circuit(own_server):
+    async with (
+        serving(own_server.url, Readers()),
+        asking(own_server.url, "domain:default", deadline=60.0) as pep,
+    ):
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        assert (await pep.check("alice", "/x", "read", deadline=0.05)).reason is Reason.NOT_CONNECTED
+        assert not pep.asker.circuit.failing
+
+
+async def test_a_circuit_that_was_open_is_closed_when_the_connection_is_back(own_server):
+    async with asking(own_server.url, deadline=60.0) as pep:
+        pep.asker.circuit._probe_seconds = 3600.0
+        assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
+        assert pep.asker.circuit.failing
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        await own_server.start()
+        await eventually(lambda: pep.asker.connection.ready)
+        assert not pep.asker.circuit.failing
+
+
+async def test_a_question_that_was_lost_with_the_connection_is_asked_again_as_soon_as_it_is_back(
+    own_server, monkeypatch
+):
+    monkeypatch.setattr("pep.batch.RETRY_SECONDS", 3600.0)  # so that no retry does it
+    async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
+        async with wiretap(own_server.url) as tap:
+            asked = asyncio.create_task(pep.check("alice", "/x", "read"))
+            await eventually(lambda: tap.heard)
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        await own_server.start()
+        async with serving(own_server.url, Readers()), asyncio.timeout(60.0):
+            assert (await asked).allowed
+
+
+async def test_no_more_questions_wait_than_may_be_open(own_server, monkeypatch):
+    monkeypatch.setattr("pep.asker.MAX_OPEN", 100)
+    async with (
+        serving(own_server.url, Readers()),
+        asking(own_server.url, "domain:default", deadline=3600.0) as pep,
+    ):
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        waiting = questions(pep, 100)
+        await eventually(lambda: pep.asker.open == 100)
+        assert (await pep.check("alice", "/x", "read")).reason is Reason.NOT_CONNECTED
+        await own_server.start()
+        assert all(answer.allowed for answer in await asyncio.gather(*waiting))

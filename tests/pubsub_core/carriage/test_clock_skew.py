@@ -1,0 +1,82 @@
+"""Brokers whose clocks are too far apart ignore each other, and both say so by name."""
+
+from __future__ import annotations
+
+from time import time
+
+import pytest
+
+from authfabric.files import write_encoded
+from authfabric.processes.launcher import ReplicaProcess
+from authz import Identity
+from bus.identity.keystore import create_key
+from pubsub_core.carriage.clock_skew import FORGET_SECONDS, MAX_SKEW, MAX_SKEWED, Clocks
+from pubsub_core.trust.vouches import ALL, vouch
+from tests.pubsub_core.net import net
+from tests.pubsub_core.server.test_metrics import counted
+from tests.waiting import eventually
+
+AHEAD = """
+import time
+
+real = time.time
+time.time = lambda: real() + 3600
+"""
+
+
+async def test_two_brokers_whose_clocks_are_an_hour_apart_name_each_other(
+    place, tmp_path, monkeypatch, caplog
+):
+    north = await place.broker("north")
+    identity, name = Identity.generate(), f"south-{place.domain}"
+    create_key(tmp_path / "south.key", identity, None)
+    write_encoded(tmp_path / "south.vouch", vouch(identity.public, [ALL], time() + 1e5, place.key))
+    (tmp_path / "sitecustomize.py").write_text(AHEAD)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = ["broker", "serve", "--url", place.server.url, "--name", name, "--domain", place.domain]
+    words += ["--key", str(tmp_path / "south.key"), "--vouch", str(tmp_path / "south.vouch")]
+    words += ["--clients", f"{place.domain}={place.key.public}", "--known", str(tmp_path / "known")]
+    south = await ReplicaProcess.launch(name, [*words, "--insecure"])
+    try:
+        await eventually(lambda: f"the clock of broker {name} is 3,600 s ahead" in caplog.text)
+        own = f"the clock of broker north-{place.domain} is 3,600 s behind"
+        await eventually(lambda: own in south.log)
+        numbers = await counted(north)
+        assert numbers[f"clock_skew_seconds {name}"] == pytest.approx(3600, abs=MAX_SKEW)
+        assert numbers["dropped_total skewed"] >= 1
+        assert not north.broker.peers
+    finally:
+        await south.stop()
+
+
+def test_what_a_broker_said_before_is_not_held_against_it_while_it_is_heard():
+    made = net("home", "away")
+    subject, old = next((to, data) for sender, to, data in made.log if sender == "away" and ".hello." in to)
+    for _ in range(12):
+        made.pass_()
+    made.brokers["home"].presence.hear(subject, old)
+    assert made.brokers["home"].counts.skewed == 1
+    assert not made.brokers["home"].presence.clocks.skews
+
+
+def test_clocks_are_told_of_once_and_again_when_they_are_right(caplog):
+    clocks = Clocks()
+    for second in range(3):
+        clocks.ignored("north", 40.0 + second, 100.0 + second)
+    assert clocks.skews == {"north": -60.0}
+    clocks.believed("north")
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == [
+        "the clock of broker north is 60 s behind",
+        "the clock of broker north agrees with this one's again",
+    ]
+
+
+def test_strangers_with_wrong_clocks_are_told_of_in_numbers_that_are_bounded_and_forgotten():
+    clocks = Clocks()
+    clocks.ignored("two\nlines", 0.0, 100.0)
+    for number in range(2 * MAX_SKEWED):
+        clocks.ignored(f"stranger-{number}", 0.0, 100.0)
+    assert len(clocks.skews) == MAX_SKEWED
+    assert "two\nlines" not in clocks.skews
+    clocks.tick(101.0 + FORGET_SECONDS)
+    assert not clocks.skews

@@ -1,0 +1,175 @@
+"""Subscribers are told of every event that they should have got and did not, before they get a later one."""
+
+from __future__ import annotations
+
+from time import time
+
+import pytest
+
+from pubsub_core import EventsMissed, Gap, GapReason
+from pubsub_core.delivery import outbox as outbox
+from pubsub_core.events.batch_signature import WINDOW
+from pubsub_core.events.gap import CLOCK_MARGIN
+from tests.pubsub_core.kinds import PITO
+from tests.pubsub_core.net import Net, net
+from tests.pubsub_core.pair import Pair
+from tests.pubsub_core.streams import Stream, untold
+from tests.pubsub_core.town import NEWS
+from tests.waiting import eventually
+
+
+@pytest.fixture
+async def kind(place):
+    return await place.define("News", *NEWS)
+
+
+async def publish(publisher, numbers) -> None:
+    for number in numbers:
+        await publisher.publish(score=number)
+    await publisher.flush()
+
+
+async def test_a_client_that_does_not_read_gets_a_gap_and_keeps_its_session(place, kind, monkeypatch):
+    """It is told how many are missing, and of when; others miss nothing."""
+    monkeypatch.setattr(outbox.Outbox.__init__, "__defaults__", (64, 256))
+    monkeypatch.setattr("pubsub_core.client.inbox.ACKNOWLEDGE", 16)
+    service = await place.broker("north")
+    writer, lazy, keen = [await place.client(name, "north") for name in ("ann", "bob", "cid")]
+    unread, read = (
+        Stream(await lazy.subscriber(kind.name), "score"),
+        Stream(await keen.subscriber(kind.name), "score"),
+    )
+    publisher, start = await writer.publisher(kind.name), time()
+    for number in range(1000):
+        await publish(publisher, [number])
+        await read.until(number)
+    await publish(publisher, [1000])
+    await unread.until(1000)
+    (gap,) = unread.gaps
+    assert (gap.type.name, gap.reason) == (kind.name, GapReason.SLOW_CONSUMER)
+    assert gap.count == 1001 - len(unread.numbers) > 500
+    assert start <= gap.from_ < gap.to <= time()
+    assert unread.numbers[:64] == list(range(64)), "what was on its way comes before the gap"
+    assert not untold(unread.read)
+    assert read.numbers == list(range(1000))
+    assert lazy.sessions_begun == 1
+    assert service.broker.counts.gaps == {GapReason.SLOW_CONSUMER: 1}
+
+
+async def test_a_session_that_begins_anew_tells_its_readers_before_anything_later(place, kind, monkeypatch):
+    monkeypatch.setattr("pubsub_core.client.client.KEEPALIVE_SECONDS", 0.05)
+    service = await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    stream = Stream(await reader.subscriber(kind.name), "score")
+    publisher = await writer.publisher(kind.name)
+    await publish(publisher, range(10))
+    await stream.until(4)
+    (session,) = [each for each in service.broker.sessions.values() if each.subscriptions]
+    service.broker.close(session)  # without a word
+    await publish(publisher, range(10, 20))
+    await eventually(lambda: reader.sessions_begun == 2)
+    await publish(publisher, range(20, 30))
+    await stream.until(29)
+    assert [each for each in stream.numbers if each < 10] == list(range(10)), "what had come is read"
+    (gap,) = stream.gaps
+    assert gap.reason is GapReason.SESSION
+    assert gap.count is None
+    assert gap.from_ <= time() - CLOCK_MARGIN
+    assert not untold(stream.read)
+
+
+async def test_a_gap_cannot_be_taken_for_an_event(place, kind, caplog):
+    service = await place.broker("north")
+    reader = await place.client("bob", "north")
+    subscriber = await reader.subscriber(kind.name)
+    service.broker.close(next(iter(service.broker.sessions.values())))
+    await reader.restrictions(kind.name)  # for which it needs another session
+    gap = await anext(subscriber)
+    assert isinstance(gap, Gap)
+    with pytest.raises(EventsMissed, match=f"events of `{kind.name}` may be missing .session.: the session"):
+        gap["score"]
+    assert "may be missing" in caplog.text
+    assert subscriber.gaps == 1
+
+
+def subscribed() -> Net:
+    """A subscriber at `b`, of what is published at `a`."""
+    made = net("a", "b")
+    made.subscribe("b")
+    made.pass_()
+    made.publish("a", 1.0)
+    assert made.seen("b") == {(1, 1.0): 1}
+    assert not made.missed("b")
+    return made
+
+
+def test_what_the_stream_discards_before_it_was_read_is_told_before_what_comes_later():
+    made = subscribed()
+    made.away = {"b"}
+    for speed in (2.0, 3.0, 4.0):
+        made.publish("a", speed)
+    made.stream[1:3] = [("x.x.x", "", 0.0, b"")] * 2
+    made.away = set()
+    made.pass_()
+    (missed,) = made.missed("b")
+    assert "2 parcels" in missed
+    assert set(made.seen("b")) == {(1, 1.0), (1, 4.0)}
+    assert made.brokers["b"].counts.lost == 2
+
+
+def test_who_was_out_of_reach_reads_everything_in_order_when_it_is_back():
+    made = subscribed()
+    made.away = {"b"}
+    for speed in (2.0, 3.0):
+        made.publish("a", speed)
+        made.pass_(20.0, "a")
+    made.away = set()
+    made.pass_()
+    assert list(made.seen("b")) == [(1, 1.0), (1, 2.0), (1, 3.0)]
+    assert not made.missed("b")
+
+
+def test_who_subscribes_again_is_told_of_no_gap():
+    made = subscribed()
+    made.unsubscribe("b")
+    made.brokers["b"].receiving.forget(made.brokers["b"].switchboard.wants())
+    made.publish("a", 2.0)
+    made.subscribe("b")
+    made.publish("a", 3.0)
+    assert not made.missed("b")
+    assert set(made.seen("b")) == {(1, 1.0), (1, 3.0)}
+
+
+def test_what_is_published_while_policies_change_stays_in_the_stream_until_it_can_be_delivered():
+    pair = Pair()
+    pair.subscribe()
+    pair.away.hold()
+    for speed in (1.0, 2.0, 3.0):
+        pair.publish(pair.bundle({"speed": speed}))
+    pair.carry()
+    assert not pair.seen()
+    pair.away.release()
+    assert [values["speed"] for _, values in pair.seen()] == [1.0, 2.0, 3.0]
+    assert not pair.missed()
+
+
+def test_what_was_stored_too_late_to_be_believed_is_told():
+    pair = Pair()
+    pair.subscribe()
+    pair.publish(pair.bundle({"speed": 0.0}))
+    pair.carry()
+    pair.publish(pair.bundle({"speed": 1.0}))
+    pair.now += WINDOW + 1
+    pair.carry()
+    assert [values["speed"] for _, values in pair.seen()] == [0.0]
+    assert [each.reason for each in pair.missed()] == [GapReason.CARRIAGE]
+
+
+def test_what_is_kept_back_while_the_owner_is_out_of_reach_is_told():
+    pair = Pair()
+    pair.subscribe()
+    pair.away.presence._web.expected = frozenset({str(PITO.public)})
+    pair.publish(pair.bundle({"speed": 1.0}, {"speed": 2.0}))
+    pair.carry()
+    assert not pair.seen()
+    assert [each.reason for each in pair.missed()] == [GapReason.OWNER]
