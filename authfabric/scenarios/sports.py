@@ -88,8 +88,9 @@ async def play() -> tuple[Outcome, Outcome]:
             publishers = await _publishers(domain, stack)
             first = await _tell(publishers, viewers, "before")
             await domain.release(AFTER)
-            goal = {"headline": "goal", "location": "Rome", "score": "1:0"}
-            await warm_up(publishers["editor", "news.SoccerMatch"], viewers, goal, "headline")
+            for role in ("editor", "partner"):  # at two brokers: every other broker has to read both by now
+                goal = {"headline": f"a goal by the {role}", "location": "Leeds", "score": "1:0"}
+                await warm_up(publishers[role, "news.SoccerMatch"], viewers, goal, "headline")
             second = await _tell(publishers, viewers, "after")
     return first, second
 

@@ -43,6 +43,7 @@ async def teaching(
         DecisionSigner(bus, "default", PDP, **options) as signer,
     ):
         await other.listen("af.said.>", lambda s, r, data, h: lessons.append(unpack_shared_decisions(data)))
+        await bus.flush()  # the server knows what the signer listens to
         await other.flush()
         yield signer, lessons, other
 
