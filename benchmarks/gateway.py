@@ -26,8 +26,7 @@ from bus.wire import Scope
 from pdp.bundle import PolicySet
 from pdp.replica import AnswerAuthority, Publisher, Replica
 from pep import Enforcer
-from pep.gateway import GatewaySettings, gateway
-from pep.gateway.server import serving
+from pep.gateway import GatewaySettings, gateway, serving
 
 PROMISES = {"gateway_rps_ratio": at_least(0.6), "batch_gain": at_least(8), **frameworks.PROMISES}
 

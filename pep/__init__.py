@@ -1,10 +1,10 @@
 """The policy enforcement point: what a service embeds."""
 
+from pep.asking import Strategy
 from pep.enforcer import Enforcer
 from pep.errors import AccessDenied, NobodyTrusted, NotOnBus
-from pep.hedging import Strategy
 from pep.sync import SyncEnforcer
-from pep.trust_store import UNVERIFIED
+from pep.trust import UNVERIFIED
 from sdp_cache import LeaseRules, Recycling
 
 __all__ = [

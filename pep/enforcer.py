@@ -16,17 +16,13 @@ from bus.audit import AuditWriter
 from bus.identity import Credentials
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN, ScopeQuery, SearchPage, SearchQuery
-from pep.asker import Asker, check_encodable
+from pep.asking import Asker, Asking, Strategy, Terms, check_encodable, decide_at_least
 from pep.auditing import auditing
-from pep.batch import Terms
-from pep.decision_source import Asking, decide_at_least
 from pep.errors import AccessDenied, NotOnBus
-from pep.hedging import Strategy
 from pep.obligations import AnyHandler, Obligations
 from pep.options import CheckOptions
-from pep.revocation_watch import RevocationWatch
 from pep.secondary import Secondary, learning, secondary_point
-from pep.trust_store import Trust, trusted_roots
+from pep.trust import RevocationWatch, Trust, trusted_roots
 from pep.watching import WATCH_SECONDS, watch_decision
 from sdp_cache import LeaseRules, Recycling
 

@@ -20,9 +20,7 @@ from bus.services import SearchRefused
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
 from pdp.bundle import Bundle, BundleRefused, Entities, File, PolicySet, read_entities, read_folder
 from pdp.replica import PolicyPoint
-from pep.asker import asking_terms, check_encodable
-from pep.batch import Terms
-from pep.hedging import Strategy
+from pep.asking import Strategy, Terms, asking_terms, check_encodable
 from pep.secondary import Secondary, member_name
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint
 

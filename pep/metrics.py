@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pep.asker import Asker
-from pep.authenticity import Authenticity
+from pep.asking import Asker
 from pep.enforcer import Enforcer
+from pep.trust import Authenticity
 
 
 class EnforcerMetrics(Collector):

@@ -9,8 +9,8 @@ from typing import TypedDict
 from authz import Entity
 from authz.request import Attributes
 from bus.identity import Credentials
-from pep.hedging import Strategy
-from pep.trust_store import Trust
+from pep.asking import Strategy
+from pep.trust import Trust
 from sdp_cache import LeaseRules, Recycling
 
 

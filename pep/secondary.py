@@ -14,11 +14,9 @@ from pathlib import Path
 from time import time
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
-from pep.asker import Asker
-from pep.batch import Terms
-from pep.decision_source import Asking, decide_at_least
+from pep.asking import Asker, Asking, Terms, decide_at_least
 from pep.errors import NotOnBus
-from pep.trust_store import TRUST_VARIABLE
+from pep.trust import TRUST_VARIABLE
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
 from sdp_cache.point import FeedFollower, Following, Learner, Learning
 from sdp_cache.snapshots import Origin, open_snapshot

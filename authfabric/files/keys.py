@@ -14,7 +14,7 @@ from authfabric.files.settings import data_folder
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
 from bus.identity import create_key, load_key
-from pep.trust_store import read_keys
+from pep.trust import read_keys
 
 Trust = Annotated[
     list[str] | None,

@@ -21,7 +21,7 @@ from bus.identity import (
     write_private,
 )
 from bus.wire import DEFAULT_URL, configured_url
-from pep.trust_store import read_keys, trusted_roots
+from pep.trust import read_keys, trusted_roots
 
 DEFAULT_POLICIES = Path(__file__).parents[1] / "defaults" / "policies"
 STARTERS = Path(__file__).parents[1] / "defaults" / "starters"

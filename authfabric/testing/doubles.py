@@ -11,7 +11,7 @@ from typing import NamedTuple
 from authfabric.testing.matrix import Matrix, Route, run_matrix
 from authz import Decision, Entity, Reason, Request
 from pep import Enforcer, SyncEnforcer
-from pep.batch import Terms
+from pep.asking import Terms
 from pep.local import LocalAsker, Policies, policy_files, read_policies
 from pep.sync import LoopThread
 

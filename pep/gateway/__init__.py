@@ -1,6 +1,16 @@
 """AuthZEN 1.0 over HTTP: the policy enforcement point for services in any language."""
 
+from typing import TYPE_CHECKING
+
+from authz.lazy import lazily
 from pep.gateway.app import gateway
 from pep.gateway.settings import Caller, GatewaySettings, InvalidSettings, Jwt, read_settings
 
-__all__ = ["Caller", "GatewaySettings", "InvalidSettings", "Jwt", "gateway", "read_settings"]
+if TYPE_CHECKING:
+    from pep.gateway.server import Tls, serving
+
+__all__ = [
+    "Caller", "GatewaySettings", "InvalidSettings", "Jwt", "Tls", "gateway", "read_settings", "serving",
+]  # fmt: skip
+
+__getattr__ = lazily(__name__, {".server": "Tls serving"})

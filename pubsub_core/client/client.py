@@ -29,7 +29,7 @@ from bus.identity import Credentials as BusCredentials
 from bus.nats import Connection, connect
 from bus.wire import DEFAULT_DOMAIN, pack, subjects
 from bus.wire import broker as broker_subject
-from pep.trust_store import Keys, Unverified
+from pep.trust import Keys, Unverified
 from pubsub_core.client.calls import CALL_SECONDS, Met, mail_place, meet, opened, raise_fault
 from pubsub_core.client.inbox import Inbox
 from pubsub_core.client.publisher import Outgoing, Publisher

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from authz import PublicKey
 from authz.errors import InvalidSignature
-from pep.trust_store import UNVERIFIED, Keys, Unverified, read_keys
+from pep.trust import UNVERIFIED, Keys, Unverified, read_keys
 from pubsub_core.errors import BrokerUntrusted
 from pubsub_core.trust.broker_trust import Web
 from pubsub_core.trust.credential import signer_of

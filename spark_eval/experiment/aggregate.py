@@ -13,7 +13,7 @@ from statistics import NormalDist
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pep.hedging import Strategy
+from pep.asking import Strategy
 from spark_eval.schemas import CELL, LIVE, P2P, PUBSUB, SIMULATION
 
 CONFIDENCE = 0.95

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from pep.hedging import RETRY_SECONDS, Strategy
+from pep.asking import RETRY_SECONDS, Strategy
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import comb
 
-from pep.hedging import Strategy
+from pep.asking import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population
 
 

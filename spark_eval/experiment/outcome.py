@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pep.hedging import Strategy
+from pep.asking import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population
 from spark_eval.experiment.sampling import Flags, Sample
 

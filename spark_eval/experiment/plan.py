@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import yaml
 
-from pep.hedging import Strategy
+from pep.asking import Strategy
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cache, Cell, Count, Population, Share, Span
 

@@ -14,7 +14,7 @@ from authfabric.processes.local_domain import OPERATOR, LocalDomain
 from bus import NatsServer
 from bus.identity.credentials_store import VARIABLE, default_file, read_credentials
 from pep import Enforcer
-from pep.trust_store import TRUST_VARIABLE
+from pep.trust.trust_store import TRUST_VARIABLE
 from tests.authfabric.pushing import authfabric
 from tests.pep.fabric import serving
 from tests.pep.mallory import Liars

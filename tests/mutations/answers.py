@@ -10,7 +10,7 @@ _AUTHORITY = "tests/pep/test_authority.py::"
 _WATCH = "tests/pep/test_revocation_watch.py::"
 _TRUST = "tests/pep/test_trust_store.py::"
 _NOBODY = (
-    "pep/trust_store.py",
+    "pep/trust/trust_store.py",
     "    if not keys:\n        raise NobodyTrusted(address, nothing_here=running is None and address == DEFAULT_URL)\n",
     "",
 )
@@ -23,20 +23,20 @@ _AUDIT = "tests/bus/audit/test_writer_service.py::"
 _TAGGED = "keyed.update(lengths + where + question + answer)"
 _ANY_QUESTION = Edit("authz/agreement.py", _TAGGED, "keyed.update(lengths + where + answer)")
 _ANY_TAG = Edit(
-    "pep/authenticity.py", "if not decider.mac.holds(tag, subject, question, answer):", "if False:"
+    "pep/trust/authenticity.py", "if not decider.mac.holds(tag, subject, question, answer):", "if False:"
 )
 
 TAGS = [
     Mutation(f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken", (_ANY_TAG,)),
     without(
         f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken[plain]",
-        "pep/batch.py",
+        "pep/asking/batch.py",
         "elif authenticity is None:",
         'elif authenticity is None or payload[:1] != b"\\xa1":',
     ),
     without(
         f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken[by a stranger]",
-        "pep/authenticity.py",
+        "pep/trust/authenticity.py",
         "decider = self.deciders.get(sender, time())",
         "decider = next(iter(self.deciders._known.values()))",
         _ANY_TAG,
@@ -50,7 +50,7 @@ TAGS = [
     Mutation(f"{_PEP}test_a_true_answer_cannot_be_replayed_to_the_same_question", (_ANY_QUESTION,)),
     without(
         f"{_PEP}test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant",
-        "pep/batch.py",
+        "pep/asking/batch.py",
         "authenticity.asker, asker.sent)",
         "authenticity.asker, 0)",
     ),
@@ -86,25 +86,25 @@ _ANNOUNCED = f"{_ANNOUNCEMENTS}test_nobody_leads_questions_to_himself_by_announc
 ANNOUNCEMENTS = [
     without(
         _ANNOUNCED,
-        "pep/asker.py",
+        "pep/asking/asker.py",
         "return self.authenticity.announced(announcement)",
         "self.authenticity.introduce(announcement.introduction)",
     ),
     without(
         f"{_ANNOUNCED}[one in the PDP's name]",
-        "pep/authenticity.py",
+        "pep/trust/authenticity.py",
         "decider.key.verify(announcement.signature, announcement.signed())",
         "pass",
     ),
     without(
         f"{_ANNOUNCED}[one beyond its right]",
-        "pep/authenticity.py",
+        "pep/trust/authenticity.py",
         "if decider.may_decide_under(_objects(scope))]",
         "]",
     ),
     without(
         f"{_ANNOUNCED}[one of yesterday]",
-        "pep/authenticity.py",
+        "pep/trust/authenticity.py",
         "if abs(now - announcement.at) > SKEW_SECONDS:",
         "if False:",
     ),
@@ -122,7 +122,7 @@ ANNOUNCEMENTS = [
     ),
     without(
         f"{_WITHDRAWN}[replayed]",
-        "pep/asker.py",
+        "pep/asking/asker.py",
         "if at < self._announced_at.get(announcer, 0.0):",
         "if False:",
     ),
@@ -131,19 +131,19 @@ ANNOUNCEMENTS = [
 SILENCE = [
     without(
         f"{_ANNOUNCEMENTS}test_nobody_can_end_a_question_by_saying_that_nobody_listens[False]",
-        "pep/batch.py",
+        "pep/asking/batch.py",
         "elif self._asker.authenticity is not None:",
         "elif False:",
     ),
     without(
         f"{_ANNOUNCEMENTS}test_nobody_can_end_a_question_by_saying_that_nobody_listens[True]",
-        "pep/batch.py",
+        "pep/asking/batch.py",
         "doubted, self._replies = self._replies, []",
         "return []",
     ),
     without(
         f"{_ANNOUNCEMENTS}test_a_flood_of_such_words_makes_a_pep_ask_no_more_often",
-        "pep/batch.py",
+        "pep/asking/batch.py",
         "if self._asked_all or self._over:",
         "if False:",
     ),
@@ -185,7 +185,7 @@ AUTHORITY = [
     ),
     without(
         f"{_AUTHORITY}test_a_compromised_pdp_that_is_revoked_under_load_is_not_believed_from_then_on",
-        "pep/revocation_watch.py",
+        "pep/trust/revocation_watch.py",
         "RevocationFeed(connection, authenticity.revoke, issuer)",
         "RevocationFeed(connection, lambda notice: None, issuer)",
     ),
@@ -195,20 +195,20 @@ AUTHORITY = [
     ),
     without(
         f"{_TRUST}test_a_trust_file_that_names_nobody_is_refused",
-        "pep/trust_store.py",
+        "pep/trust/trust_store.py",
         '    if not keys:\n        raise InvalidKey(f"`{path}`',
         '    if False:\n        raise InvalidKey(f"`{path}`',
         Edit(*_NOBODY),
     ),
     without(
         f"{_TRUST}test_on_a_fabric_with_credentials_those_are_believed_whom_they_name",
-        "pep/trust_store.py",
+        "pep/trust/trust_store.py",
         "        keys = credentials.trust\n",
         "        return frozenset()\n",
     ),
     without(
         f"{_WATCH}test_a_flood_of_strangers_notices_hides_no_revocation",
-        "pep/revocation_watch.py",
+        "pep/trust/revocation_watch.py",
         "RevocationFeed(connection, authenticity.revoke, issuer)",
         "RevocationFeed(connection, authenticity.revoke)",
         Edit(
@@ -237,7 +237,7 @@ AUTHORITY = [
     ),
     without(
         f"{_WATCH}test_whoever_names_issuer_after_issuer_takes_no_room_from_others",
-        "pep/revocation_watch.py",
+        "pep/trust/revocation_watch.py",
         "if by not in self._roots and len(group) >= MAX_FOLLOWED:",
         "if False:",
     ),
@@ -280,7 +280,7 @@ AUTHORITY = [
     ),
     without(
         f"{_PEP}test_refused_answers_are_reported_but_a_flood_of_them_fills_no_log",
-        "pep/authenticity.py",
+        "pep/trust/authenticity.py",
         "if now >= self._said_at + ALARM_SECONDS:",
         "if True:",
     ),

@@ -100,7 +100,7 @@ GATEWAY: list[Mutation] = [
     ),
     without(
         "tests/pep/test_scope.py::TestOverTheBus::test_what_nobody_trusted_says_may_be_listed_is_not",
-        "pep/scoping.py",
+        "pep/asking/scope_query.py",
         "        if authenticity is None:\n            answered.set_result(payload)",
         "        if True:\n            answered.set_result(payload)",
     ),

@@ -16,7 +16,7 @@ from bus.wire.envelope import pack
 from bus.wire.messages import Answers, unpack_questions
 from bus.wire.subjects import is_inbox
 from pep import Enforcer
-from pep.authenticity import Refusal
+from pep.trust.authenticity import Refusal
 from tests.deciders import Gated, Readers
 from tests.waiting import eventually
 

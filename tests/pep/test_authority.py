@@ -18,8 +18,8 @@ from bus.wire.envelope import pack
 from bus.wire.messages import Announcement
 from bus.wire.subjects import ANNOUNCE, WHO
 from pdp.replica.answer_authority import AnswerAuthority
-from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
+from pep.trust.authenticity import Refusal
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import serving
 from tests.pep.mallory import (
@@ -155,7 +155,7 @@ async def test_whoever_is_not_known_is_asked_to_introduce_itself(server):
 
 async def test_a_clock_that_is_ahead_for_a_while_brings_no_revoked_pdp_back(monkeypatch):
     ahead, liar, honest = {"seconds": 0.0}, Identity.generate(), Identity.generate()
-    monkeypatch.setattr("pep.authenticity.time", lambda: time() + ahead["seconds"])
+    monkeypatch.setattr("pep.trust.authenticity.time", lambda: time() + ahead["seconds"])
     end = int(time()) + 3600
     async with (
         NatsServer(jetstream=True) as server,

@@ -57,7 +57,7 @@ async def test_a_circuit_that_was_open_is_closed_when_the_connection_is_back(own
 async def test_a_question_that_was_lost_with_the_connection_is_asked_again_as_soon_as_it_is_back(
     own_server, monkeypatch
 ):
-    monkeypatch.setattr("pep.batch.RETRY_SECONDS", 3600.0)  # so that no retry does it
+    monkeypatch.setattr("pep.asking.batch.RETRY_SECONDS", 3600.0)  # so that no retry does it
     async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
         async with wiretap(own_server.url) as tap:
             asked = asyncio.create_task(pep.check("alice", "/x", "read"))
@@ -70,7 +70,7 @@ async def test_a_question_that_was_lost_with_the_connection_is_asked_again_as_so
 
 
 async def test_no_more_questions_wait_than_may_be_open(own_server, monkeypatch):
-    monkeypatch.setattr("pep.asker.MAX_OPEN", 100)
+    monkeypatch.setattr("pep.asking.asker.MAX_OPEN", 100)
     async with (
         serving(own_server.url, Readers()),
         asking(own_server.url, "domain:default", deadline=3600.0) as pep,

@@ -19,8 +19,8 @@ from bus.nats import connect
 from bus.services import ExplanationRefused
 from bus.wire import DEFAULT_DOMAIN
 from pep import UNVERIFIED, Enforcer, NobodyTrusted, Strategy
-from pep.asker import check_encodable
-from pep.trust_store import Trust
+from pep.asking import check_encodable
+from pep.trust import Trust
 
 
 def ask(

@@ -24,8 +24,7 @@ from bus.nats import Connection, connect
 from bus.server import find_binary
 from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE
 from pep import UNVERIFIED, Enforcer, NobodyTrusted
-from pep.clock_skew import SKEW_SECONDS
-from pep.trust_store import TRUST_VARIABLE, Trust, configured_keys
+from pep.trust import SKEW_SECONDS, TRUST_VARIABLE, Trust, configured_keys
 
 SLOW_MS = 20.0
 PROBE_SECONDS = 2.0

@@ -31,7 +31,7 @@ from bus.runtime import in_background
 from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE, configured_url
 from pdp.bundle import BundleRefused, InvalidPolicies, PolicySet, read_folder
 from pdp.replica import Publisher
-from pep.trust_store import TRUST_VARIABLE
+from pep.trust import TRUST_VARIABLE
 
 PORT = 4222
 

@@ -20,11 +20,10 @@ from bus.runtime import serve_vitals
 from bus.wire import DEFAULT_DOMAIN
 from pep import UNVERIFIED, Enforcer, LeaseRules
 from pep.metrics import EnforcerMetrics
-from pep.trust_store import Trust
+from pep.trust import Trust
 
 if TYPE_CHECKING:
-    from pep.gateway import GatewaySettings
-    from pep.gateway.server import Tls
+    from pep.gateway import GatewaySettings, Tls
 
 app = typer.Typer(
     help="Answer AuthZEN requests over HTTP, for services in any language.", no_args_is_help=True
@@ -92,8 +91,7 @@ def serve(
 ) -> None:
     """Answer AuthZEN requests, from caches where they can, until SIGTERM or Ctrl-C."""
     try:
-        from pep.gateway import GatewaySettings, read_settings
-        from pep.gateway.server import Tls
+        from pep.gateway import GatewaySettings, Tls, read_settings
     except ImportError as error:
         fail(f"{_HINT} ({error.name} is missing)", Exit.USAGE)
     host, port = _address(listen)
@@ -124,8 +122,7 @@ async def _serve(
     health_port: int,
     json: bool,
 ) -> None:
-    from pep.gateway import gateway
-    from pep.gateway.server import serving
+    from pep.gateway import gateway, serving
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -78,7 +78,7 @@ from bus.runtime import serve_vitals
 from bus.stores import put_record
 from bus.wire import DEFAULT_DOMAIN
 from pep import NobodyTrusted
-from pep.trust_store import read_keys
+from pep.trust import read_keys
 from pubsub_core.carriage import MAX_NAME_LENGTH, word_record
 from pubsub_core.errors import WordTooLong
 from pubsub_core.rules import Limits

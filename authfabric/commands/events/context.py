@@ -28,7 +28,7 @@ from authz.errors import InvalidKey
 from authz.predicate import Scalar
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
-from pep.trust_store import read_keys
+from pep.trust import read_keys
 from pubsub_core.rules import InvalidTable, Rows, changed
 from pubsub_core.server import TableStore
 

@@ -34,7 +34,7 @@ from authz.spki.text import format_time
 from bus.errors import BadMessage
 from bus.identity import Lifetime, load_key, load_public_key, write_credentials, write_private
 from pdp.access import JOIN_REQUEST, LOCALHOST, AccessRules, DomainFolder, JoinRequest, Membership, Share
-from pep.trust_store import read_keys
+from pep.trust import read_keys
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 app.add_typer(domain_trust.app, name="trust")

@@ -12,7 +12,7 @@ from authfabric.console import Exit, Json, fail, print_json, say
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from pdp.access import DomainFolder
-from pep.trust_store import read_keys
+from pep.trust import read_keys
 
 app = typer.Typer(
     help="Whose word counts in a domain, besides its own: about releases, and about who may decide.",

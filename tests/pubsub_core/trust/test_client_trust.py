@@ -10,7 +10,7 @@ import pytest
 
 from authz import Identity
 from bus.wire import subjects
-from pep.trust_store import UNVERIFIED
+from pep.trust.trust_store import UNVERIFIED
 from pubsub_core.carriage.records import word_record
 from pubsub_core.errors import BrokerUntrusted, SessionLost
 from pubsub_core.events.gap import GapReason

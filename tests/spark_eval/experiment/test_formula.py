@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pep.hedging import Strategy
+from pep.asking.hedging import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population
 from spark_eval.experiment.formula import decrease, failing
 

@@ -12,8 +12,8 @@ from bus import Scope
 from bus.identity import KeyFileRefused
 from pdp.replica.service import Replica
 from pep import UNVERIFIED, Enforcer, NobodyTrusted, SyncEnforcer
-from pep.authenticity import Refusal
-from pep.trust_store import TRUST_VARIABLE
+from pep.trust.authenticity import Refusal
+from pep.trust.trust_store import TRUST_VARIABLE
 from tests.deciders import Gated
 from tests.pep.fabric import serving
 from tests.pep.mallory import PDP, ROOT, WRITE, Liars, answered, refused

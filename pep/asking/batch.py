@@ -11,10 +11,10 @@ from authz import Decision, Reason, Request
 from authz.deciders import Decider
 from bus.errors import BadMessage, NotConnected
 from bus.wire import Kind, Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
-from pep.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation
+from pep.asking.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation
 
 if TYPE_CHECKING:
-    from pep.asker import Asker
+    from pep.asking.asker import Asker
 
 MAX_COUNT = 128
 """Questions in one message. Several messages, rather than one, keep PEP and PDP busy at the same time."""

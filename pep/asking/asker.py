@@ -29,11 +29,11 @@ from bus.wire import (
     unpack_announcement,
     unpack_request,
 )
-from pep.authenticity import Authenticity
-from pep.batch import MAX_COUNT, Batch, Route, Terms
-from pep.circuit import Circuit
-from pep.hedging import HedgeDelay, Strategy
-from pep.scoping import ask_scope
+from pep.asking.batch import MAX_COUNT, Batch, Route, Terms
+from pep.asking.circuit_breaker import Circuit
+from pep.asking.hedging import HedgeDelay, Strategy
+from pep.asking.scope_query import ask_scope
+from pep.trust import Authenticity
 
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_OPEN = 65_536

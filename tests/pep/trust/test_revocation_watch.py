@@ -17,9 +17,9 @@ from bus.wire.messages import Announcement
 from bus.wire.subjects import ANNOUNCE, REVOCATIONS, written
 from pdp.replica.answer_authority import AnswerAuthority
 from pep import Enforcer
-from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
-from pep.revocation_watch import MAX_FOLLOWED
+from pep.trust.authenticity import Refusal
+from pep.trust.revocation_watch import MAX_FOLLOWED
 from tests.deciders import Readers
 from tests.pep.fabric import serving
 from tests.pep.mallory import EVE, PDP, READ, ROOT, WRITE, Liars, refused, trusting

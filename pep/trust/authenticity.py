@@ -23,10 +23,10 @@ from authz.introduction import Introduction
 from authz.spki import Notice
 from authz.spki.errors import RevocationUnknown
 from bus.wire import MAX_BYTES, Announcement, Kind, Scope, parse_scopes, unwrap
-from pep.clock_skew import SKEW_SECONDS, Clocks
+from pep.trust.clock_skew import SKEW_SECONDS, Clocks
 
 if TYPE_CHECKING:
-    from pep.revocation_watch import RevocationWatch
+    from pep.trust.revocation_watch import RevocationWatch
 
 ALARM_SECONDS = 10.0
 """How long after a line in the log about refused answers there is none."""

@@ -18,8 +18,8 @@ from bus.wire.envelope import pack
 from bus.wire.subjects import ANNOUNCE
 from pdp.replica.answer_authority import AnswerAuthority
 from pep import Enforcer
-from pep.clock_skew import KEPT_SECONDS, Clocks
 from pep.metrics import EnforcerMetrics
+from pep.trust.clock_skew import KEPT_SECONDS, Clocks
 from tests.pep.mallory import READ, ROOT
 from tests.waiting import eventually
 from tests.warrants import right

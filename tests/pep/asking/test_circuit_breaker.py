@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from authz import Decision, Reason, Request
 from pdp.replica.service import CannotDecide
-from pep.circuit import Circuit
+from pep.asking.circuit_breaker import Circuit
 from tests.deciders import Readers
 from tests.pep.fabric import asking, serving
 from tests.recorder import recorder

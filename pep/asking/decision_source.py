@@ -11,8 +11,8 @@ from authz import Decision, DecisionPoint, Reason, Request
 from authz.explanation import Explanation
 from authz.scope import Scope
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
-from pep.batch import Terms
-from pep.hedging import RETRY_SECONDS, Strategy
+from pep.asking.batch import Terms
+from pep.asking.hedging import RETRY_SECONDS, Strategy
 
 
 class Asking(DecisionPoint, Protocol):

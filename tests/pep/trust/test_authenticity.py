@@ -17,8 +17,8 @@ from bus.wire.answer_mac import unwrap, wrap
 from bus.wire.envelope import pack
 from bus.wire.messages import Answers
 from bus.wire.subjects import ANNOUNCE
-from pep.authenticity import Refusal
 from pep.metrics import EnforcerMetrics
+from pep.trust.authenticity import Refusal
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import serving
 from tests.pep.mallory import (
@@ -118,7 +118,7 @@ async def test_an_answer_that_was_altered_on_the_way_is_refused(server, own_serv
 
 
 async def test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant(server, monkeypatch):
-    monkeypatch.setattr("pep.batch.monotonic", lambda: 1.0)
+    monkeypatch.setattr("pep.asking.batch.monotonic", lambda: 1.0)
     async with (
         serving(server.url, Readers(), authority=warrant(ROOT, holder=PDP)),
         mallory(server.url) as attacker,

@@ -17,7 +17,7 @@ from bus.errors import BusError
 from bus.feeds import RETRY_SECONDS, RevocationFeed
 from bus.nats import Connection
 from bus.runtime import end_task
-from pep.authenticity import Authenticity
+from pep.trust.authenticity import Authenticity
 
 MAX_FOLLOWED = 64
 """Maximum keys followed on the word of one that a root empowered: its flood takes no room from others."""

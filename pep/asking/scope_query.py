@@ -12,11 +12,11 @@ from authz import Entity, Request
 from authz.scope import Scope, ScopeRefused
 from bus.errors import BadMessage, NoResponders, ReplyTimeout
 from bus.wire import ScopeQuery, pack, subjects, unpack_scope_answer
-from pep.hedging import RETRY_SECONDS
+from pep.asking.hedging import RETRY_SECONDS
 
 if TYPE_CHECKING:
     from authz.deciders import Decider
-    from pep.asker import Asker
+    from pep.asking.asker import Asker
 
 MAX_SECONDS = 10.0
 """How long a scope holds at the most, whatever it says."""

@@ -16,7 +16,7 @@ from bus.wire.scopes import Scope
 from bus.wire.subjects import QUEUE, Mode, interest, question
 from pdp.replica.service import CannotDecide
 from pep import Enforcer, Strategy
-from pep.batch import MAX_COUNT
+from pep.asking.batch import MAX_COUNT
 from tests.attacker import Attacker
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import asking, serving, serving_unannounced, wiretap
@@ -315,7 +315,7 @@ class TestScopesThatVanish:
                 assert await second == YES
 
     async def test_but_not_for_ever(self, server, monkeypatch):
-        monkeypatch.setattr("pep.asker.RETURN_GRACE", 0.05)
+        monkeypatch.setattr("pep.asking.asker.RETURN_GRACE", 0.05)
         async with asking(server.url, deadline=60.0) as pep:
             pep.asker.scopes.announce([Scope.parse(DOMAIN)], 0.0, float("inf"))
             assert (await pep.check("alice", "/1", "read")).reason is Reason.NO_PDP
