@@ -120,7 +120,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:  # a full disk, a file that may not be read
-        from authfabric.console import Exit
+        from authfabric.terminal import Exit
 
         print(f"error: {error}", file=sys.stderr)
         with contextlib.suppress(OSError):  # what could not be written is not tried again when Python ends

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import passphrase
 from authfabric.files.capabilities import read_file, replace_file
 from authfabric.files.keys import load_or_make, own_identity, policy_key_file
+from authfabric.terminal import passphrase
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey
 from authz.spki import (

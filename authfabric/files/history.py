@@ -10,9 +10,9 @@ import msgspec
 import typer
 import yaml
 
-from authfabric.console import seconds_of
 from authfabric.files.capabilities import FileRefused, read_file
 from authfabric.files.settings import own_state_folder
+from authfabric.terminal import seconds_of
 from authz import AuthFabricError
 from bus.identity import KeyFileRefused, read_private, write_private
 from pubsub_core.history import HistorySetting, KeepRule, Search

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import passphrase
 from authfabric.files.settings import data_folder
+from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
 from bus.identity import create_key, load_key

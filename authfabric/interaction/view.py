@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from authfabric.console import printable, say
 from authfabric.interaction.explain import RuleRemark, RuleReport
+from authfabric.terminal import printable, say
 
 
 def show_report(report: RuleReport) -> None:

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from time import time
 
-from authfabric.console import err, print_json
 from authfabric.files import CONNECT_SECONDS
+from authfabric.terminal import err, print_json
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from authz.spki import Notice

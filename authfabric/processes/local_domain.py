@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from time import time
 
-from authfabric.console import passphrase
+from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.spki import parse_authority
 from bus.identity import Lifetime, write_credentials

@@ -12,9 +12,9 @@ from time import time
 
 from prometheus_client.registry import Collector
 
-from authfabric.console import err, print_json
 from authfabric.files import DecisionRight
 from authfabric.processes.memory import collect_garbage_rarely
+from authfabric.terminal import err, print_json
 from authz.statement import Statement
 from bus.audit import AuditWriter, Vouched
 from bus.nats import Connection, connect

@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from authfabric.console import err, print_json
+from authfabric.terminal import err, print_json
 from bus.nats import connect
 from bus.services import service_name
 from pdp.bundle import PolicySet, read_folder

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from authfabric.console import run
 from authfabric.files import CONNECT_SECONDS, trusted_keys
+from authfabric.terminal import run
 from authz import AuthFabricError, PublicKey
 from bus.feeds import Feed
 from bus.nats import connect

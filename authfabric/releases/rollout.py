@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from authfabric.console import err
+from authfabric.terminal import err
 from authz.release import Released
 from bus.errors import BusError
 from bus.feeds import DEFAULT_LEASE, REPEAT_SECONDS, Feed, MemberPoll, MemberTable, Standing

@@ -14,7 +14,7 @@ import msgspec
 
 from authfabric.chaos.record import Delivered, GapTold, Published, Recorder, Subscribed
 from authfabric.chaos.workload.policies import DOMAIN, TYPE
-from authfabric.console import print_json
+from authfabric.terminal import print_json
 from authz import AuthFabricError, PublicKey
 from bus.identity import load_key, read_credentials
 from bus.runtime import run_fast

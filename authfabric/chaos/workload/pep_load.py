@@ -15,7 +15,7 @@ import msgspec
 
 from authfabric.chaos.record import Answers, Audited, Entry, Feed, Question, Recorder, Unanswered
 from authfabric.chaos.workload.policies import ACTION, DOMAIN, FORBIDDEN, QUESTIONS
-from authfabric.console import print_json
+from authfabric.terminal import print_json
 from authz import Decision
 from bus.identity import find_credentials
 from bus.runtime import run_fast

@@ -8,8 +8,8 @@ import msgspec
 import typer
 from rich.markup import escape
 
-from authfabric.console import Exit, Json, Url, err, fail, print_json, printable, run, say
 from authfabric.files import CONNECT_SECONDS, find_trust, find_url
+from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Reason, Request
 from authz.errors import InvalidKey
 from authz.explanation import Explanation

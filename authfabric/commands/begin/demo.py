@@ -18,9 +18,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from authfabric.console import Exit, Json, err, fail, out, print_json, program, run, say, waiting
 from authfabric.processes import SERVICE, Fabric, fabric
 from authfabric.scenarios import Outcome, drugs, police, prescribe, sports
+from authfabric.terminal import Exit, Json, err, fail, out, print_json, program, run, say, waiting
 from bus.identity import read_credentials
 from pep import Enforcer
 from pubsub_core.history import INSTALL

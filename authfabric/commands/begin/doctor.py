@@ -15,8 +15,8 @@ import typer
 from rich.markup import escape
 
 from authfabric.commands.begin.release_health import NONE_HEARD, Finding, releases
-from authfabric.console import START, Exit, Json, Url, print_json, run, say
 from authfabric.files import CONNECT_SECONDS, find_trust, find_url, trusted_keys
+from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, PublicKey, Reason
 from bus.errors import ReplyTimeout
 from bus.identity import find_credentials, find_running

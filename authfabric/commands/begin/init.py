@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import fail, out
 from authfabric.files import STARTERS
+from authfabric.terminal import fail, out
 from authz import AuthFabricError
 
 COMMON = "common"

@@ -17,10 +17,10 @@ import typer
 from rich.panel import Panel
 
 from authfabric.commands.policies.push import Force, reason_of
-from authfabric.console import Json, err, out, print_json, program, run, waiting
 from authfabric.files import DEFAULT_POLICIES, fabric_folder, forget_running, note_running, own_identity
 from authfabric.processes import OPERATOR, Fabric, fabric
 from authfabric.releases import deciding, read_tested
+from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
 from authz.release import Released
 from bus.audit import AuditStore

@@ -13,8 +13,8 @@ from msgspec import structs
 from rich.markup import escape
 
 from authfabric.commands.begin.ask import decision_document, why
-from authfabric.console import Exit, Json, Url, counted, fail, print_json, run, say
 from authfabric.files import CONNECT_SECONDS, Trust, find_url, trusted_keys
+from authfabric.terminal import Exit, Json, Url, counted, fail, print_json, run, say
 from authz import AuthFabricError, PublicKey
 from bus.audit import AuditRecord, AuditStore, ChainVerifier, Disclosure, Vouchers, read_head, read_record
 from bus.nats import connect

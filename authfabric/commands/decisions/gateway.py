@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from authfabric.console import Exit, HealthPort, Json, Url, err, fail, print_json, printable, run, say
 from authfabric.files import find_trust, find_url
+from authfabric.terminal import Exit, HealthPort, Json, Url, err, fail, print_json, printable, run, say
 from authz import AuthFabricError
 from bus.runtime import serve_vitals
 from bus.wire import DEFAULT_DOMAIN

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import Exit, HealthPort, Url, fail, run
 from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, find_url, trusted_keys
 from authfabric.processes import PdpProcess, serve_pdp
+from authfabric.terminal import Exit, HealthPort, Url, fail, run
 from authz import AuthFabricError
 from bus.feeds import DEFAULT_LEASE
 from bus.wire import DEFAULT_DOMAIN, Scope, subjects

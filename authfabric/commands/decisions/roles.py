@@ -16,7 +16,6 @@ from rich.markup import escape
 
 from authfabric.commands.begin.ask import read_attributes
 from authfabric.commands.decisions.pdp import cache_file
-from authfabric.console import Exit, Json, Url, err, fail, option_seconds, out, passphrase, print_json, run
 from authfabric.files import (
     CONNECT_SECONDS,
     Trust,
@@ -29,6 +28,7 @@ from authfabric.files import (
     write_new,
 )
 from authfabric.processes import RoleProcess, serve_roles
+from authfabric.terminal import Exit, Json, Url, err, fail, option_seconds, out, passphrase, print_json, run
 from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
 from bus.errors import NoResponders

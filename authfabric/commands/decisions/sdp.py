@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import Exit, HealthPort, Url, err, fail, print_json, run
 from authfabric.files import Chain, DecisionRight, Key, Trust, find_authority, find_url, trusted_keys
+from authfabric.terminal import Exit, HealthPort, Url, err, fail, print_json, run
 from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
 from bus.errors import InvalidScope

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from rich.markup import escape
 
 from authfabric.commands.begin.ask import read_attributes
-from authfabric.console import Exit, Json, Url, err, fail, out, print_json, run
 from authfabric.files import CONNECT_SECONDS, find_url
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import Entity, InvalidRequest
 from bus.nats import connect
 from bus.services import ask_search

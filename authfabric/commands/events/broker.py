@@ -36,20 +36,6 @@ from authfabric.commands.events.broker_options import (
     VouchFiles,
     VouchingRoots,
 )
-from authfabric.console import (
-    Exit,
-    HealthPort,
-    Json,
-    OutFile,
-    SignerKey,
-    Url,
-    err,
-    fail,
-    option_seconds,
-    passphrase,
-    print_json,
-    run,
-)
 from authfabric.files import (
     Database,
     FileRefused,
@@ -69,6 +55,20 @@ from authfabric.files import (
     write_encoded,
 )
 from authfabric.processes import collect_garbage_rarely, keep_freed_memory
+from authfabric.terminal import (
+    Exit,
+    HealthPort,
+    Json,
+    OutFile,
+    SignerKey,
+    Url,
+    err,
+    fail,
+    option_seconds,
+    passphrase,
+    print_json,
+    run,
+)
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from authz.spki import InvalidCapability, encode_chain, parse_chain

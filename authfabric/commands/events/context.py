@@ -13,7 +13,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from authfabric.console import Exit, Json, Url, fail, print_json, printable, run, say, say_table
 from authfabric.files import (
     FileRefused,
     NetworkKey,
@@ -23,6 +22,7 @@ from authfabric.files import (
     read_network_key,
     trusted_keys,
 )
+from authfabric.terminal import Exit, Json, Url, fail, print_json, printable, run, say, say_table
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from authz.predicate import Scalar

@@ -12,21 +12,6 @@ from uuid import uuid4
 import typer
 from msgspec import structs
 
-from authfabric.console import (
-    Exit,
-    Json,
-    OutFile,
-    SignerKey,
-    Url,
-    fail,
-    out,
-    passphrase,
-    print_json,
-    printable,
-    run,
-    say,
-    say_table,
-)
 from authfabric.files import (
     FileRefused,
     NamesOption,
@@ -40,6 +25,21 @@ from authfabric.files import (
     read_signed_types,
     read_type,
     write_type,
+)
+from authfabric.terminal import (
+    Exit,
+    Json,
+    OutFile,
+    SignerKey,
+    Url,
+    fail,
+    out,
+    passphrase,
+    print_json,
+    printable,
+    run,
+    say,
+    say_table,
 )
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey

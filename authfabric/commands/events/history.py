@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import Progress, TaskID
 
-from authfabric.console import (
+from authfabric.files import DEFAULT, Database, HistoryKey, history_setting
+from authfabric.terminal import (
     Exit,
     Json,
     counted,
@@ -25,7 +26,6 @@ from authfabric.console import (
     say,
     say_table,
 )
-from authfabric.files import DEFAULT, Database, HistoryKey, history_setting
 from authz import AuthFabricError
 from pubsub_core.history import INSTALL, REPLACED, HistoryDamaged, HistoryUnavailable, Keeping
 

@@ -14,7 +14,19 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import (
+from authfabric.files import (
+    FileRefused,
+    NamesOption,
+    NetworkKey,
+    find_url,
+    make_network_key,
+    read_file,
+    read_names,
+    read_network_key,
+    read_type,
+    write_new,
+)
+from authfabric.terminal import (
     Exit,
     Json,
     Url,
@@ -27,18 +39,6 @@ from authfabric.console import (
     run,
     say,
     say_table,
-)
-from authfabric.files import (
-    FileRefused,
-    NamesOption,
-    NetworkKey,
-    find_url,
-    make_network_key,
-    read_file,
-    read_names,
-    read_network_key,
-    read_type,
-    write_new,
 )
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature

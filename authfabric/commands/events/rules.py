@@ -12,9 +12,9 @@ import typer
 from authfabric.commands.begin.ask import read_attributes
 from authfabric.commands.events.context import read_rows
 from authfabric.commands.policies.check import report_findings
-from authfabric.console import Exit, Json, fail, print_json, printable, say
 from authfabric.files import FileRefused, read_file, read_types, role_seniors, rule_files
 from authfabric.interaction import Situation, Surroundings, check_use, explain_rules, show_report
+from authfabric.terminal import Exit, Json, fail, print_json, printable, say
 from authz import AuthFabricError, Entity, InvalidRequest
 from authz.errors import InvalidSyntax
 from authz.predicate import Path as AttributePath

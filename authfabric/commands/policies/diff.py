@@ -23,7 +23,9 @@ from authfabric.commands.scale.populations import (
     make_inputs,
     stored,
 )
-from authfabric.console import (
+from authfabric.files import Trust, find_url
+from authfabric.releases import PolicySources
+from authfabric.terminal import (
     Exit,
     Json,
     Url,
@@ -36,8 +38,6 @@ from authfabric.console import (
     say,
     say_table,
 )
-from authfabric.files import Trust, find_url
-from authfabric.releases import PolicySources
 from authz import AuthFabricError
 from bus.wire import DEFAULT_DOMAIN
 from pdp.bundle import PolicySet

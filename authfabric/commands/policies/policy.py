@@ -14,9 +14,9 @@ from authfabric.commands.policies import restore as restoring
 from authfabric.commands.policies import watch as watching
 from authfabric.commands.policies.check import Folder
 from authfabric.commands.policies.push import Key
-from authfabric.console import Json, fail, out, print_json
 from authfabric.files import own_identity
 from authfabric.releases import read_tested
+from authfabric.terminal import Json, fail, out, print_json
 from authz import AuthFabricError
 from pdp.bundle import PolicySet, write_whole
 from pdp.lint import examine

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import Exit, Json, Url, err, fail, out, print_json, printable, run, say_table
 from authfabric.files import CONNECT_SECONDS, Trust, find_url, own_identity, trusted_keys
 from authfabric.releases import SHOWN, Rollout, read_tested, watching
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, printable, run, say_table
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from authz.release import Released

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from authfabric.commands.policies.push import Domain, Key, Timeout, Wait, release_keys, say_rollout
-from authfabric.console import Exit, Json, Url, out, print_json, run
 from authfabric.files import CONNECT_SECONDS, Trust, find_url
 from authfabric.releases import watching
+from authfabric.terminal import Exit, Json, Url, out, print_json, run
 from bus.feeds import Feed, Survey
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN

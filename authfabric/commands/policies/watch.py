@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from authfabric.commands.policies.check import Folder, check, run_tests
-from authfabric.console import fail, out
+from authfabric.terminal import fail, out
 from authz import AuthFabricError
 from pdp.abac import policy_schema
 from pdp.bundle import read_cases, write_whole

@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 from authfabric.commands.scale.populations import LOCAL, Master, Verbose
-from authfabric.console import Exit, Json, err, fail, out, print_json
+from authfabric.terminal import Exit, Json, err, fail, out, print_json
 from authz import AuthFabricError
 from spark_eval.errors import require_spark
 

@@ -25,9 +25,9 @@ from authfabric.commands.scale.populations import (
     Verbose,
     make_inputs,
 )
-from authfabric.console import Exit, Json, Url, command_line, counted, err, fail, print_json, run, say
 from authfabric.files import Trust, find_url, own_identity
 from authfabric.releases import CURRENT, PolicySources
+from authfabric.terminal import Exit, Json, Url, command_line, counted, err, fail, print_json, run, say
 from authz import AuthFabricError
 from bus.wire import DEFAULT_DOMAIN
 from pdp.bundle import PolicySet

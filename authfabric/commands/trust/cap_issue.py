@@ -9,8 +9,8 @@ import typer
 
 from authfabric.commands.trust.cap_options import Out, Revoked, errors, owner_of_all, time_of
 from authfabric.commands.trust.capability_view import describe_certificate
-from authfabric.console import Json, SignerKey, passphrase, print_json, seconds_of
 from authfabric.files import read_file, read_revocations, write_new
+from authfabric.terminal import Json, SignerKey, passphrase, print_json, seconds_of
 from authz import Identity
 from authz.spki import (
     Authority,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import Exit, fail, print_json
+from authfabric.terminal import Exit, fail, print_json
 from authz import AuthFabricError
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.spki import (

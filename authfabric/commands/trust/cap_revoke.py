@@ -10,8 +10,8 @@ import typer
 
 from authfabric.commands.trust.cap_options import errors
 from authfabric.commands.trust.capability_view import describe_notice
-from authfabric.console import Json, SignerKey, Url, out, passphrase, print_json, run
 from authfabric.files import CONNECT_SECONDS, FileRefused, find_url, read_file, replace_file, write_new
+from authfabric.terminal import Json, SignerKey, Url, out, passphrase, print_json, run
 from authz import Identity
 from authz.spki import (
     Certificate,

@@ -19,8 +19,8 @@ from authfabric.commands.trust.capability_view import (
     signature_of,
     text_of,
 )
-from authfabric.console import Exit, Json, fail, passphrase, print_json, say_table
 from authfabric.files import read_chains, read_file, read_owners, read_revocations, write_new
+from authfabric.terminal import Exit, Json, fail, passphrase, print_json, say_table
 from authz import Identity
 from authz.errors import InvalidSignature
 from authz.spki import (

@@ -13,7 +13,9 @@ import typer
 
 from authfabric.commands.trust import domain_trust
 from authfabric.commands.trust.capability_view import describe_member
-from authfabric.console import (
+from authfabric.files import FileRefused, write_new
+from authfabric.processes import DomainProcess, role_rules, serve_domain, tell
+from authfabric.terminal import (
     Exit,
     Json,
     fail,
@@ -25,8 +27,6 @@ from authfabric.console import (
     say,
     say_table,
 )
-from authfabric.files import FileRefused, write_new
-from authfabric.processes import DomainProcess, role_rules, serve_domain, tell
 from authz import AuthFabricError, Identity
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.spki import Authority, Certificate, InvalidCapability, parse_authority

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console import Exit, Json, fail, print_json, say
+from authfabric.terminal import Exit, Json, fail, print_json, say
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from pdp.access import DomainFolder

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from authfabric.console import Exit
 from authfabric.files import settings
 from authfabric.processes import fabric
+from authfabric.terminal import Exit
 from authz import Identity
 from tests.pep.gateway.running import POLICIES
 

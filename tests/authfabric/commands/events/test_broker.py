@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.console.passphrase import VARIABLE
 from authfabric.files import read_encoded
 from authfabric.files.settings import note_running
 from authfabric.processes.launcher import ReplicaProcess
+from authfabric.terminal.passphrase import VARIABLE
 from authz import PublicKey
 from bus.identity.keystore import load_key
 from bus.runtime import ProcessFailed

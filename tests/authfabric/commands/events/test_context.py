@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.console.passphrase import VARIABLE
+from authfabric.terminal.passphrase import VARIABLE
 
 runner = CliRunner()
 

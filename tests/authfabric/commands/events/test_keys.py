@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.console.passphrase import VARIABLE
 from authfabric.files.network_key import read_network_key
+from authfabric.terminal.passphrase import VARIABLE
 from authz.spki import encode_chain
 from authz.spki.text import parse_chain
 from bus import Connection

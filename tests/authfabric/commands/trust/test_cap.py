@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.commands.trust.cap import app
-from authfabric.console.passphrase import VARIABLE
+from authfabric.terminal.passphrase import VARIABLE
 from authz.spki import parse_chain
 from authz.spki.text import parse_notice
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from authz.lazy import lazily
 
 if TYPE_CHECKING:
-    from authfabric.console.options import HealthPort, OutFile, SignerKey, option_seconds, seconds_of
-    from authfabric.console.terminal import (
+    from authfabric.terminal.options import HealthPort, OutFile, SignerKey, option_seconds, seconds_of
+    from authfabric.terminal.output import (
         START,
         Exit,
         Json,
@@ -35,7 +35,7 @@ __getattr__ = lazily(
     __name__,
     {
         ".options": "HealthPort OutFile SignerKey option_seconds seconds_of",
-        ".terminal": "Exit Json START Url command_line counted err fail out"
+        ".output": "Exit Json START Url command_line counted err fail out"
         " print_json printable program run say say_table waiting",
     },
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from authfabric.console.terminal import Exit, fail
+from authfabric.terminal.output import Exit, fail
 
 HealthPort = Annotated[
     int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")

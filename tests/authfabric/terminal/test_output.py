@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.console.terminal import Exit, printable, program, run, say_table, waiting
+from authfabric.terminal.output import Exit, printable, program, run, say_table, waiting
 from authz import AuthFabricError
 
 
