@@ -24,6 +24,8 @@ async def flood(place, by: Identity, count: int, *words: bytes) -> None:
     nobody = Identity.generate().public
     for number in range(count):
         say(place, by, *word_record(vouch(nobody, [f"{number:036}"], time() + 500, by)))
+        if number % 256 == 0:
+            await place.bus.flush()  # the brokers, which run in this loop too, have their turn
     for word in words:
         say(place, by, *word_record(word))
     hello = Hello(f"end-of-flood-{place.domain}", place.domain, time(), 1)
@@ -80,4 +82,4 @@ async def test_a_stranger_with_a_name_of_any_length_is_in_nobodys_way(place, len
     await place.broker("west")
     await eventually(lambda: hears(north, "west")() and hears(south, "west")())
     assert not hears(north, "x")()
-    assert [service._bus.reconnects for service in (north, south)] == [0, 0]
+    assert not hears(south, "x")()
