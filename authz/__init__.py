@@ -1,8 +1,8 @@
 """The words everyone in the fabric shares: requests, decisions, identities, errors. No I/O."""
 
+from authz.crypto import Identity, PublicKey
 from authz.decision import Basis, Decision, DecisionPoint, Inference, Reason
 from authz.errors import AuthFabricError, InvalidRequest
-from authz.identity import Identity, PublicKey
 from authz.request import Entity, Request
 
 __all__ = [

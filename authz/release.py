@@ -14,9 +14,8 @@ from typing import Self
 import msgspec
 
 from authz.change import Effect, PolicyChange
+from authz.crypto import Identity, PublicKey, Seal
 from authz.errors import AuthFabricError, InvalidSignature
-from authz.identity import Identity, PublicKey
-from authz.seal import Seal
 
 
 class ReleaseRefused(AuthFabricError):

@@ -11,6 +11,7 @@ from itertools import pairwise
 import uvloop
 
 from authz import Decision, Identity, Request
+from authz.authority import Statement, decision_hash
 from authz.spki import (
     Capability,
     Kind,
@@ -22,7 +23,6 @@ from authz.spki import (
     parse_authority,
 )
 from authz.spki.capability import DOMAIN
-from authz.statement import Statement, decision_hash
 from benchmarks.bus import OBJECTS, checked, medians, rate, replicas
 from benchmarks.harness import at_least, at_most, best, best_of_each, main
 from benchmarks.measures.admission import admission

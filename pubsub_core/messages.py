@@ -7,7 +7,7 @@ from typing import Self, TypeAlias
 
 import msgspec
 
-from authz.seal import Seal
+from authz.crypto import Seal
 from bus.wire import Unpack
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.events import Event, Missed, Proof, decode

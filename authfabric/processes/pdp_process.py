@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from authfabric.files import DecisionRight
 from authfabric.processes.memory import collect_garbage_rarely
 from authfabric.terminal import err, print_json
-from authz.statement import Statement
+from authz.authority import Statement
 from bus.audit import AuditWriter, Vouched
 from bus.nats import Connection, connect
 from bus.runtime import in_background

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
-from authz import AuthFabricError, Identity, PublicKey
-from authz.errors import InvalidSignature
+from authz.crypto import Identity, PublicKey
+from authz.errors import AuthFabricError, InvalidSignature
 from authz.spki.authority import Authority
 from authz.spki.errors import InvalidCapability, MalformedCertificate
 from authz.spki.validity import ALWAYS, Validity

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from authz import Request
 from authz.predicate import (
     EVENT,
     REQUEST,
@@ -47,6 +46,7 @@ from authz.predicate import (
     satisfiable,
     strict,
 )
+from authz.request import Request
 from authz.spki.errors import InvalidCapability
 from authz.spki.resource import Kind as ResourceKind
 

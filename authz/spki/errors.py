@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from authz.crypto import PublicKey
 from authz.errors import AuthFabricError
-from authz.identity import PublicKey
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from authz import Identity, PublicKey
+from authz.crypto import Identity, PublicKey
 from authz.spki.capability import Capability, encode
 from authz.spki.errors import InvalidCapability
 

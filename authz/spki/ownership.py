@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from authz import PublicKey
+from authz.crypto import PublicKey
 from authz.spki.authority import Authority, Grant
 from authz.spki.capability import Capability
 from authz.spki.errors import InvalidCapability

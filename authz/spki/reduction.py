@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from authz import PublicKey
+from authz.crypto import PublicKey
 from authz.errors import InvalidSignature
 from authz.spki.capability import Capability, Certificate
 from authz.spki.errors import (

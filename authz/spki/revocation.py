@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from authz import Identity, PublicKey
+from authz.crypto import Identity, PublicKey
 from authz.errors import InvalidSignature
 from authz.spki.capability import Certificate, encode
 from authz.spki.errors import InvalidCapability

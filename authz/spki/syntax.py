@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 from lark import Token, Transformer, v_args
 from lark.tree import Meta
 
-from authz import AuthFabricError, PublicKey
-from authz.errors import InvalidPredicate, InvalidSyntax
+from authz.crypto import PublicKey
+from authz.errors import AuthFabricError, InvalidPredicate, InvalidSyntax
 from authz.predicate import Equal, Path, Predicate, Scalar, paths
 from authz.spki.authority import Authority, Grant
 from authz.spki.capability import SIGNATURE_BYTES, Capability, Certificate, encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from authz import PublicKey
+from authz.crypto import PublicKey
 from authz.spki.errors import InvalidCapability
 
 MAX_TIME = 253_402_300_799

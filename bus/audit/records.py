@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from authz import Decision, Identity, PublicKey, Request
+from authz.authority import Statement
+from authz.crypto import Seal
 from authz.errors import AuthFabricError
-from authz.seal import Seal
-from authz.statement import Statement
 
 _MARK = slice(1, 21)
 """The part of a key's text that stands for the key: a hundred bits."""

@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from authz import AuthFabricError, PublicKey, Request
-from authz.deciders import Decider, Deciders
+from authz.authority import Decider, Deciders, decision_hash
+from authz.crypto import Tree
 from authz.errors import InvalidSignature
-from authz.merkle import Tree
-from authz.statement import decision_hash
 from bus.audit.records import AuditRecord, Vouched
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from authz.seal import Seal
+from authz.crypto import Seal
 from authz.spki import Notice
 from authz.spki.capability import encode
 from bus.errors import BusError

@@ -15,9 +15,9 @@ from typing import TypeAlias
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
+from authz.crypto import Seal, UntrustedSigner
 from authz.errors import InvalidSignature
 from authz.request import Attributes
-from authz.seal import Seal, UntrustedSigner
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.nats import Connection
 from bus.services.responder import responding

@@ -5,7 +5,7 @@ The first byte is no version of the plain form, so that neither is ever taken fo
 
 from __future__ import annotations
 
-from authz.agreement import KEY_BYTES, TAG_BYTES
+from authz.crypto import KEY_BYTES, TAG_BYTES
 
 MARK = b"\xa1"
 _TAG = 1 + KEY_BYTES

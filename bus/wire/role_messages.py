@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from authz.crypto import Seal
 from authz.predicate import Scalar
-from authz.seal import Seal
 from bus.wire.envelope import Unpack
 
 

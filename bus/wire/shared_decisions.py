@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from authz import Decision, Request
-from authz.statement import Statement
+from authz.authority import Statement
 from bus.wire.envelope import Unpack
 
 WISH_SECONDS = 2.0

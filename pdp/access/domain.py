@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from authz import Identity, PublicKey
-from authz.seal import Seal
+from authz.crypto import Seal
 from authz.spki import Authority, Capability, Certificate, ChainRefused, Fault, Validity, parse_authority
 from bus.identity import Lifetime, Purpose, Subject, certify
 

@@ -27,7 +27,7 @@ from typing import Self
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
-from authz.seal import Opened, Seal
+from authz.crypto import Opened, Seal
 
 MAX_BYTES = 64 * 1024 * 1024
 """The most that a bundle may hold, unpacked."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from authz.predicate import REQUEST, Certificate, Literal, Predicate, consistent
-from authz.predicate.witness import Witness, compile_witness
+from authz.predicate.reasoning import Witness, compile_witness
 from authz.request import Request
 from pdp.engine.exclusion import Conditions, Filing, exclusions, reduced
 from pdp.engine.refute import Refuter, TooManyRivals, compile_refuter, demands

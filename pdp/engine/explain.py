@@ -22,7 +22,7 @@ from authz.predicate import (
     paths,
 )
 from authz.predicate.compiler import compile_reader
-from authz.predicate.witness import compile_witness
+from authz.predicate.reasoning import compile_witness
 from authz.request import Request
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 from authz.errors import AuthFabricError
 from authz.predicate import REQUEST, And, Certificate, Literal, Not, Or, Predicate
 from authz.predicate.compiler import Emitter
-from authz.predicate.witness import compile_witness
+from authz.predicate.reasoning import compile_witness
 from authz.request import Request
 
 Refuter: TypeAlias = Callable[[Request, Callable[[Literal], object]], object]

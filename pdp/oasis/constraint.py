@@ -33,8 +33,8 @@ from authz.predicate import (
     strict,
 )
 from authz.predicate.negation import kind_of
+from authz.predicate.reasoning import Witness, compile_witness
 from authz.predicate.terms import OrderName
-from authz.predicate.witness import Witness, compile_witness
 from pdp.oasis.terms import Bindings, Constant
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from authz import Basis, Request
 from authz.decision import Effect
 from authz.predicate import And, Equal, In, Literal, Path, Regex
-from authz.predicate.witness import Witness
+from authz.predicate.reasoning import Witness
 from pdp.engine import Verdict
 from pdp.oasis.actions import ACTION, about_one, is_meant, is_wild, named
 from pdp.oasis.constraint import Case, Test, bind_literals, compile_constraint, constraint_witness, variables

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from authz import Identity
-from authz.agreement import AgreementKey, AnswerMac
+from authz.authority import Introduction
+from authz.crypto import AgreementKey, AnswerMac
 from authz.errors import InvalidKey
-from authz.introduction import Introduction
 from authz.spki import Certificate
 from bus.wire import Announcement, wrap
 

@@ -15,8 +15,8 @@ from time import monotonic, time
 from typing import Self, TypeAlias
 
 from authz import Decision, Identity, Request
-from authz.merkle import Tree
-from authz.statement import MAX_DECISIONS, Statement, decision_hash
+from authz.authority import MAX_DECISIONS, Statement, decision_hash
+from authz.crypto import Tree
 from bus.errors import BadMessage, NotConnected
 from bus.nats import Connection, Subscription
 from bus.runtime import in_background

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import msgspec
 
 from authz import Identity, PublicKey
+from authz.crypto import Seal
 from authz.predicate import Scalar
-from authz.seal import Seal
 from bus.wire import subjects
 from pdp.oasis import Instance
 from pdp.sessions.session import Kept

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Self
 
 from authz import AuthFabricError, Identity
+from authz.crypto import UntrustedSigner
 from authz.errors import InvalidSignature
-from authz.seal import UntrustedSigner
 from bus.errors import BusError
 from bus.feeds import ReleaseFollower
 from bus.nats import Connection

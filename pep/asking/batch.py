@@ -8,7 +8,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, TypeAlias
 
 from authz import Decision, Reason, Request
-from authz.deciders import Decider
+from authz.authority import Decider
 from bus.errors import BadMessage, NotConnected
 from bus.wire import Kind, Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
 from pep.asking.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation

@@ -15,7 +15,7 @@ from bus.wire import ScopeQuery, pack, subjects, unpack_scope_answer
 from pep.asking.hedging import RETRY_SECONDS
 
 if TYPE_CHECKING:
-    from authz.deciders import Decider
+    from authz.authority import Decider
     from pep.asking.asker import Asker
 
 MAX_SECONDS = 10.0

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from cachetools import LRUCache
 
 from authz import AuthFabricError, Decision, PublicKey, Request
-from authz.deciders import MAX_DECIDERS, Decider, Deciders
+from authz.authority import MAX_DECIDERS, Decider, Deciders, Introduction
 from authz.errors import InvalidSignature
-from authz.introduction import Introduction
 from authz.spki import Notice
 from authz.spki.errors import RevocationUnknown
 from bus.wire import MAX_BYTES, Announcement, Kind, Scope, parse_scopes, unwrap

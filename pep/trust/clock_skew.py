@@ -9,7 +9,7 @@ from time import monotonic
 from cachetools import LRUCache
 
 from authz import PublicKey
-from authz.deciders import MAX_DECIDERS
+from authz.authority import MAX_DECIDERS
 
 SKEW_SECONDS = 60.0
 """How old an announcement may be, clocks included: one that is repeated leads questions astray for no longer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from authz.seal import Seal
+from authz.crypto import Seal
 from pubsub_core.events import Proof
 
 

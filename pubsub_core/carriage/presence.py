@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 
 from authz import Identity
-from authz.agreement import AgreementKey
+from authz.crypto import AgreementKey
 from authz.errors import InvalidKey, InvalidSignature
 from bus.wire import subjects
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks

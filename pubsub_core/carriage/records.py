@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from authz.seal import Seal
+from authz.crypto import Seal
 
 
 class Hello(msgspec.Struct, frozen=True):

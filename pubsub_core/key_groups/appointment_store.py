@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from authz import AuthFabricError, Identity
-from authz.seal import Seal
+from authz.crypto import Seal
 from bus.identity import write_private
 from pubsub_core.keys import ManagersUnknown
 

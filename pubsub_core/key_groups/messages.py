@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from authz.seal import Seal
+from authz.crypto import Seal
 from bus.wire import Unpack
 from pubsub_core.key_groups.key_group import Change, Rules, Welcome
 from pubsub_core.keys import Plan, Question

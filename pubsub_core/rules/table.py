@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from authz.crypto import Seal
 from authz.predicate import Scalar
-from authz.seal import Seal
 from pubsub_core.errors import EventError
 
 MAX_TABLE_BYTES = 900_000

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import msgspec
 
 from authz import Identity, PublicKey
+from authz.crypto import Seal
 from authz.errors import InvalidSignature
-from authz.seal import Seal
 from pubsub_core.trust.vouches import ALL, MAX_STEPS, Words, vouch, vouchers, withdraw
 
 __all__ = ["ALL", "BEAT_LIMIT", "MAX_STEPS", "Web", "beat", "vouch", "vouchers", "withdraw"]

@@ -9,9 +9,9 @@ import msgspec
 from cachetools import LRUCache
 
 from authz import Entity, Identity, PublicKey
+from authz.crypto import Seal, UntrustedSigner
 from authz.errors import InvalidKey, InvalidSignature
 from authz.request import Attributes
-from authz.seal import Seal, UntrustedSigner
 from pubsub_core.errors import Refused
 
 

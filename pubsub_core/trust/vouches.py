@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from authz import Identity, PublicKey
+from authz.crypto import Seal
 from authz.errors import InvalidSignature
-from authz.seal import Seal
 from pubsub_core.errors import WordTooLong
 
 MAX_STEPS = 4

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
+from authz.crypto import Seal
 from authz.errors import InvalidSignature
-from authz.seal import Seal
 from authz.spki import (
     Certificate,
     ChainRefused,

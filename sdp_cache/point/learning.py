@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from authz import InvalidRequest, PublicKey
-from authz.deciders import Decider, Deciders
+from authz.authority import Decider, Deciders, Statement
 from authz.errors import InvalidSignature
-from authz.statement import Statement
 from bus.wire import SharedDecision, SharedDecisions, Topic
 from sdp_cache.point.secondary_point import SecondaryPoint
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from time import time
 from typing import Self
 
-from authz.deciders import Deciders
+from authz.authority import Deciders
 from bus.errors import NotConnected
 from bus.nats import Connection, Subscription
 from bus.runtime import in_background

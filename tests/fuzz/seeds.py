@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from authz import Entity, Identity, Request
-from authz.introduction import Introduction
+from authz.authority.introduction import Introduction
+from authz.crypto.seal import _decode_signed
 from authz.release import Release, sign_release
-from authz.seal import _decode_signed
 from authz.spki import Capability, Notice, Validity, encode_chain, parse_authority, unparse_chain
 from authz.spki.capability import encode
 from authz.spki.text import unparse_notice

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from authz import AuthFabricError, Identity
-from authz.introduction import Introduction
+from authz.authority.introduction import Introduction
+from authz.crypto.seal import Seal, _Signed
 from authz.predicate.text import parse_predicate
 from authz.release import _SEAL as RELEASE
 from authz.release import Released
 from authz.rules import parse_rules, parse_term
-from authz.seal import Seal, _Signed
 from bus.nats import access_client as access
 from bus.wire import messages, role_messages, subjects
 from bus.wire.envelope import VERSION, Unpack

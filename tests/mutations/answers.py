@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Edit, Mutation, without
 
-_PEP = "tests/pep/test_authenticity.py::"
+_PEP = "tests/pep/trust/test_authenticity.py::"
 _ANNOUNCEMENTS = "tests/pep/test_announcements.py::"
 _AUTHORITY = "tests/pep/test_authority.py::"
-_WATCH = "tests/pep/test_revocation_watch.py::"
-_TRUST = "tests/pep/test_trust_store.py::"
+_WATCH = "tests/pep/trust/test_revocation_watch.py::"
+_TRUST = "tests/pep/trust/test_trust_store.py::"
 _NOBODY = (
     "pep/trust/trust_store.py",
     "    if not keys:\n        raise NobodyTrusted(address, nothing_here=running is None and address == DEFAULT_URL)\n",
     "",
 )
 """Where nothing says whom to believe, everybody is."""
-_DECIDERS = "tests/authz/test_deciders.py::"
+_DECIDERS = "tests/authz/authority/test_deciders.py::"
 _LEARNING = "tests/sdp_cache/point/test_learning.py::"
 _VOUCHERS = "tests/bus/audit/test_vouchers.py::"
 _AUDIT = "tests/bus/audit/test_writer_service.py::"
 
 _TAGGED = "keyed.update(lengths + where + question + answer)"
-_ANY_QUESTION = Edit("authz/agreement.py", _TAGGED, "keyed.update(lengths + where + answer)")
+_ANY_QUESTION = Edit("authz/crypto/agreement.py", _TAGGED, "keyed.update(lengths + where + answer)")
 _ANY_TAG = Edit(
     "pep/trust/authenticity.py", "if not decider.mac.holds(tag, subject, question, answer):", "if False:"
 )
@@ -43,7 +43,7 @@ TAGS = [
     ),
     without(
         f"{_PEP}test_an_answer_that_was_altered_on_the_way_is_refused",
-        "authz/agreement.py",
+        "authz/crypto/agreement.py",
         _TAGGED,
         "keyed.update(lengths + where + question)",
     ),
@@ -56,14 +56,14 @@ TAGS = [
     ),
     without(
         f"{_PEP}test_an_answer_to_one_pep_is_of_no_use_to_another",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "self._own = AgreementKey.generate()",
         "self._own = AgreementKey.of(__import__('authz').Identity.from_seed(bytes(32)))",
         _ANY_QUESTION,
     ),
     without(
         f"{_PEP}test_a_question_cannot_be_moved_to_another_domain",
-        "authz/agreement.py",
+        "authz/crypto/agreement.py",
         "keyed, where = self._keyed.copy(), subject.encode()",
         'keyed, where = self._keyed.copy(), b""',
     ),
@@ -71,8 +71,8 @@ TAGS = [
         f"{_PEP}test_an_answer_that_is_held_back_beyond_the_deadline_is_good_for_nothing", (_ANY_QUESTION,)
     ),
     without(
-        "tests/authz/test_agreement.py::test_what_is_no_point_or_one_that_fixes_the_secret_is_refused",
-        "authz/agreement.py",
+        "tests/authz/crypto/test_agreement.py::test_what_is_no_point_or_one_that_fixes_the_secret_is_refused",
+        "authz/crypto/agreement.py",
         'raise InvalidKey("an agreement key must be a point of Curve25519, in 32 bytes") from None',
         "return bytes(32)",
     ),
@@ -164,7 +164,7 @@ AUTHORITY = [
     ),
     without(
         f"{_AUTHORITY}test_a_pdp_is_believed_only_about_what_it_may_decide",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "self._everything = any(_is_everything(each) for each in self._plain)",
         "self._everything = True",
     ),
@@ -176,7 +176,7 @@ AUTHORITY = [
     ),
     without(
         f"{_AUTHORITY}test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "        for verifier in self._verifiers:\n            try:\n",
         "        from authz.spki.capability import decode_chain\n"
         "        anybody = decode_chain(introduction.chain)[0].issuer\n"
@@ -212,7 +212,7 @@ AUTHORITY = [
         "RevocationFeed(connection, authenticity.revoke, issuer)",
         "RevocationFeed(connection, authenticity.revoke)",
         Edit(
-            "authz/deciders.py",
+            "authz/authority/deciders.py",
             "        self._revocations.accept(notice)\n",
             "        if len(self._revocations.lists) < self._most:\n"
             "            self._revocations.accept(notice)\n",
@@ -220,7 +220,7 @@ AUTHORITY = [
     ),
     without(
         f"{_WATCH}test_however_long_reading_the_store_takes_nobody_is_believed_before",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "                self._check_known(introduction, reduced)\n",
         "",
         Edit(
@@ -231,7 +231,7 @@ AUTHORITY = [
     ),
     without(
         f"{_WATCH}test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_why",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "                self._check_known(introduction, reduced)\n",
         "",
     ),
@@ -250,25 +250,25 @@ AUTHORITY = [
     ),
     without(
         f"{_AUTHORITY}test_a_stolen_chain_is_of_no_use_without_its_key",
-        "authz/introduction.py",
+        "authz/authority/introduction.py",
         "if subject.raw != self.key:",
         "if False:",
     ),
     without(
         f"{_AUTHORITY}test_a_stolen_chain_is_of_no_use_without_its_key",
-        "authz/introduction.py",
+        "authz/authority/introduction.py",
         "PublicKey(self.key).verify(self.signature, self.signed())",
         "pass",
     ),
     without(
         f"{_DECIDERS}test_an_older_introduction_that_is_repeated_changes_nothing",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "if introduction.at <= known.introduction.at:",
         "if False:",
     ),
     without(
         f"{_DECIDERS}test_there_is_room_for_so_many_and_no_more",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "if len(self._known) >= self._most and key not in self._known:",
         "if False:",
     ),
@@ -327,7 +327,7 @@ LEARNING = [
 
 LENGTH = [
     without(
-        "tests/authz/test_regex.py::test_whoever_asks_cannot_stall_a_decision_by_a_long_attribute",
+        "tests/authz/predicate/test_regex.py::test_whoever_asks_cannot_stall_a_decision_by_a_long_attribute",
         "authz/predicate/compiler.py",
         "search = compile_search(test.pattern)",
         "search = re.compile(test.pattern).search",
@@ -337,9 +337,9 @@ LENGTH = [
 AUDIT = [
     without(
         f"{_VOUCHERS}test_a_decision_that_was_recorded_otherwise_than_signed_is_missing",
-        "authz/statement.py",
-        "merkle.leaf_hash(_encode((request, decision)))",
-        "merkle.leaf_hash(_encode((request,)))",
+        "authz/authority/statement.py",
+        "leaf_hash(_encode((request, decision)))",
+        "leaf_hash(_encode((request,)))",
     ),
     without(
         f"{_VOUCHERS}test_a_statement_that_does_not_hold_vouches_for_nothing",

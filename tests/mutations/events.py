@@ -215,7 +215,7 @@ EVENTS: list[Mutation] = [
         "        if False:",
     ),
     without(
-        "tests/authz/test_predicate.py::TestStrangersRegexes::test_none_takes_longer_than_its_text_is_long",
+        "tests/authz/predicate/test_predicate.py::TestStrangersRegexes::test_none_takes_longer_than_its_text_is_long",
         "authz/predicate/compiler.py",
         "search = compile_search(test.pattern)",
         "search = re.compile(test.pattern).search",

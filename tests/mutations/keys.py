@@ -7,7 +7,7 @@ from tests.mutations.mutation import Edit, Mutation, without
 _CONTROL = "tests/pdp/access/test_control.py::"
 _CHANNEL = "pubsub_core/keys/channel.py"
 _CHANNELS = "tests/pubsub_core/test_channels.py::"
-_DECIDERS = "tests/authz/test_deciders.py::"
+_DECIDERS = "tests/authz/authority/test_deciders.py::"
 _FALSE = "tests/pubsub_core/keys/test_false_server.py::"
 
 _SIGNS_NONCES = Edit(
@@ -47,19 +47,19 @@ KEYS: list[Mutation] = [
     ),
     without(
         "tests/pep/test_authority.py::test_an_introduction_in_force_gives_way_to_no_other_however_well_signed",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "if introduction.agreement != known.introduction.agreement:",
         "if False:",
     ),
     without(
         f"{_DECIDERS}test_a_new_introduction_gives_no_rate_back",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         "spent = {} if known is None else known.spent",
         "spent: Spent = {}",
     ),
     without(
         f"{_DECIDERS}test_parts_of_two_introductions_make_no_third",
-        "authz/introduction.py",
+        "authz/authority/introduction.py",
         "_encode((self.key, self.agreement, self.chain, self.at))",
         "_encode((self.key, self.agreement))",
     ),

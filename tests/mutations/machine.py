@@ -20,7 +20,7 @@ MACHINE: list[Mutation] = [
         "        if False:\n",
     ),
     without(
-        "tests/pep/test_trust_store.py::test_a_trust_file_that_everybody_may_write_to_is_refused",
+        "tests/pep/trust/test_trust_store.py::test_a_trust_file_that_everybody_may_write_to_is_refused",
         "bus/identity/keystore.py",
         'if os.name == "posix" and mode & stat.S_IWOTH:',
         "if False:",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import time
 
 from authz import Decision, Identity, Request
-from authz.agreement import AgreementKey, AnswerMac
+from authz.crypto.agreement import AgreementKey, AnswerMac
 from bus import Connection
 from bus.wire.answer_mac import unwrap, wrap
 from bus.wire.envelope import pack

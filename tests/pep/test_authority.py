@@ -8,8 +8,8 @@ from time import time
 import msgspec
 
 from authz import Decision, Identity, Reason, Request
-from authz.agreement import AgreementKey
-from authz.introduction import Introduction
+from authz.authority.introduction import Introduction
+from authz.crypto.agreement import AgreementKey
 from authz.spki import Capability, Notice, parse_authority
 from bus import Connection, NatsServer
 from bus.feeds.revocations import publish_notice

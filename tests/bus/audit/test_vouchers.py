@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from authz import Decision, Identity, Inference, Reason, Request
-from authz.introduction import Introduction
+from authz.authority.introduction import Introduction
+from authz.authority.statement import Statement, decision_hash
 from authz.spki import Capability, Validity, parse_authority
-from authz.statement import Statement, decision_hash
 from bus.audit import AuditRecord, Vouched, Vouchers
 
 ROOT, PDP, EVE = (Identity.generate() for _ in range(3))

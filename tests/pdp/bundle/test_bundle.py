@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import pdp.bundle.bundle
 from authz import Identity
+from authz.crypto.seal import UntrustedSigner
 from authz.errors import InvalidSignature
-from authz.seal import UntrustedSigner
 from pdp.bundle.bundle import Bundle, BundleRefused, File, FileKind
 
 ANN, EVE = Identity.generate(), Identity.generate()

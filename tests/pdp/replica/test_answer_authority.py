@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from authz import Identity
-from authz.agreement import AgreementKey, AnswerMac
+from authz.crypto.agreement import AgreementKey, AnswerMac
 from authz.errors import InvalidKey
 from bus.wire.answer_mac import unwrap
 from pdp.replica.answer_authority import AnswerAuthority

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from authz import Decision, Entity, Identity, InvalidRequest, Reason, Request
-from authz.merkle import Tree
-from authz.statement import Statement, decision_hash
+from authz.authority.statement import Statement, decision_hash
+from authz.crypto.merkle import Tree
 from bus import Connection, Scope
 from bus.wire.envelope import pack
 from bus.wire.shared_decisions import SharedDecisions, TopicRequest, unpack_shared_decisions

@@ -7,7 +7,7 @@ from time import time
 
 from authfabric.chaos.testbed.proxy import link
 from authz import Identity, Reason
-from authz.introduction import Introduction
+from authz.authority.introduction import Introduction
 from authz.spki import Capability, Certificate, Notice, parse_authority
 from authz.spki.capability import encode
 from bus import Connection, NatsServer

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from authz import Basis, Decision, Entity, Identity, Reason, Request
+from authz.authority.deciders import Deciders
+from authz.authority.introduction import Introduction
+from authz.authority.statement import Statement, decision_hash
 from authz.change import Heartbeat
-from authz.deciders import Deciders
-from authz.introduction import Introduction
 from authz.predicate import Equal, Literal, Path
 from authz.spki import Capability, Validity, parse_authority
-from authz.statement import Statement, decision_hash
 from bus.wire.shared_decisions import SharedDecision, SharedDecisions
 from bus.wire.topics import InvalidTopic, Topic
 from sdp_cache import SecondaryPoint

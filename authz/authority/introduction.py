@@ -11,9 +11,8 @@ from typing import Self
 
 import msgspec
 
-from authz.agreement import AgreementKey
+from authz.crypto import AgreementKey, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
-from authz.identity import Identity, PublicKey
 from authz.spki.capability import Certificate, encode_chain
 from authz.spki.errors import ChainRefused, Fault
 from authz.spki.reduction import Reduced

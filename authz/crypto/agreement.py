@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from authz.crypto.identity import Identity
 from authz.errors import InvalidKey
-from authz.identity import Identity
 
 KEY_BYTES = 32
 TAG_BYTES = 16

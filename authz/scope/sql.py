@@ -34,7 +34,7 @@ from authz.predicate import (
     Subset,
     Suffix,
 )
-from authz.scope import Scope, ScopeRefused
+from authz.scope.scope import Scope, ScopeRefused
 
 with needing("lists"):
     from sqlalchemy import (

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from authz import Entity, Request
 from authz.predicate import REQUEST, And, Equal, Exists, Literal, Not, Or, Path, compile_predicate
-from authz.predicate.witness import compile_witness
+from authz.predicate.reasoning.witness import compile_witness
 from tests.authz import predicates as some
 
 A, B = Path("subject", ("a",)), Path("context", ("b",))

@@ -7,8 +7,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from authz.crypto.identity import Identity, PublicKey
 from authz.errors import AuthFabricError, InvalidKey, InvalidSignature
-from authz.identity import Identity, PublicKey
 
 T = TypeVar("T")
 

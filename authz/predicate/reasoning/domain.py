@@ -15,9 +15,9 @@ from ipaddress import IPv4Address
 
 from msgspec import structs
 
-from authz.predicate import intervals as iv
 from authz.predicate.compiler import Layout, compile_predicate
-from authz.predicate.intervals import Intervals
+from authz.predicate.reasoning import intervals as iv
+from authz.predicate.reasoning.intervals import Intervals
 from authz.predicate.terms import (
     AnyComparison,
     Cidr,

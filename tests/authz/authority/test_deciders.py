@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from authz import AuthFabricError, Entity, Identity, Request
-from authz.agreement import AgreementKey
-from authz.deciders import Deciders
+from authz.authority.deciders import Deciders
+from authz.authority.introduction import Introduction
+from authz.crypto.agreement import AgreementKey
 from authz.errors import InvalidKey, InvalidSignature
-from authz.introduction import Introduction
 from authz.spki import Capability, Certificate, ChainRefused, Fault, Notice, Validity, parse_authority
 from authz.spki.errors import RevocationUnknown
 from authz.spki.validity import Recheck

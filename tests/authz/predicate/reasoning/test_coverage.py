@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz.predicate import EVENT, TRUE, And, Equal, In, Or, Order, Path, compile_predicate
-from authz.predicate.coverage import MAX_FILTERS, covering
+from authz.predicate.reasoning.coverage import MAX_FILTERS, covering
 from tests.pubsub_core.filters import NUMBER, TEXT, events, filters
 
 

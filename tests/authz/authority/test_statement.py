@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from authz import Decision, Entity, Identity, Request
+from authz.authority.statement import Statement, decision_hash
 from authz.errors import InvalidSignature
-from authz.statement import Statement, decision_hash
 
 PDP = Identity.generate()
 SAID = [

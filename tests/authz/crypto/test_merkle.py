@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from authz.merkle import Tree, includes, leaf_hash
+from authz.crypto.merkle import Tree, includes, leaf_hash
 
 leaves = st.lists(st.binary(max_size=3), min_size=1, max_size=40)
 

@@ -73,7 +73,7 @@ class Scope(msgspec.Struct, frozen=True, array_like=True):
         attribute `owner`, and None an attribute that no object has. Raises ScopeRefused, naming the policy and what
         of it cannot be said; and ScopeExpired.
         """
-        from authz.scope_sql import to_sql
+        from authz.scope.sql import to_sql
 
         self.require_current()
         return to_sql(self, columns, dialect)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from authz.predicate.domain import Facts
+from authz.predicate.reasoning.domain import Facts
 from authz.predicate.terms import FALSE, And, Literal, Not, Or, Path, Predicate, Relate
 from authz.predicate.traversal import conjuncts
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from authz.agreement import AgreementKey, AnswerMac
+from authz.authority.introduction import Introduction
+from authz.crypto import AgreementKey, AnswerMac, PublicKey
 from authz.errors import AuthFabricError, InvalidSignature
-from authz.identity import PublicKey
-from authz.introduction import Introduction
 from authz.request import Request
 from authz.spki.authority import Grant
 from authz.spki.capability import decode_chain

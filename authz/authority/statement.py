@@ -12,10 +12,9 @@ from typing import Self
 
 import msgspec
 
-from authz import merkle
+from authz.crypto import Identity, PublicKey, Tree, includes, leaf_hash
 from authz.decision import Decision
 from authz.errors import InvalidKey, InvalidSignature
-from authz.identity import Identity, PublicKey
 from authz.request import Request
 
 MAX_DECISIONS = 4096
@@ -35,11 +34,9 @@ class Statement(msgspec.Struct, frozen=True, array_like=True):
     signature: bytes = b""
 
     @classmethod
-    def sign(
-        cls, identity: Identity, domain: str, at: float, leaves: Sequence[bytes]
-    ) -> tuple[Self, merkle.Tree]:
+    def sign(cls, identity: Identity, domain: str, at: float, leaves: Sequence[bytes]) -> tuple[Self, Tree]:
         """Make one, from the hashes of the decisions; the tree has their proofs."""
-        tree = merkle.Tree(leaves)
+        tree = Tree(leaves)
         unsigned = cls(identity.public.raw, domain, at, len(leaves), tree.root)
         return msgspec.structs.replace(unsigned, signature=identity.sign(unsigned._signed())), tree
 
@@ -52,7 +49,7 @@ class Statement(msgspec.Struct, frozen=True, array_like=True):
 
     def vouches(self, request: Request, decision: Decision, index: int, proof: Sequence[bytes]) -> bool:
         """Whether this is number `index` of what is stated. The signature is another matter."""
-        return merkle.includes(self.root, self.count, index, decision_hash(request, decision), proof)
+        return includes(self.root, self.count, index, decision_hash(request, decision), proof)
 
     def _signed(self) -> bytes:
         return _DOMAIN + _encode((self.signer, self.domain, self.at, self.count, self.root))
@@ -60,4 +57,4 @@ class Statement(msgspec.Struct, frozen=True, array_like=True):
 
 def decision_hash(request: Request, decision: Decision) -> bytes:
     """The leaf that stands for a decision."""
-    return merkle.leaf_hash(_encode((request, decision)))
+    return leaf_hash(_encode((request, decision)))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Identity
-from authz.agreement import AgreementKey, AnswerMac
+from authz.crypto.agreement import AgreementKey, AnswerMac
 from authz.errors import InvalidKey
 
 PEP, OTHER_PEP = AgreementKey.generate(), AgreementKey.generate()

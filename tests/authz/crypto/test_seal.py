@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Identity
+from authz.crypto.seal import Seal, UntrustedSigner
 from authz.errors import InvalidSignature
-from authz.seal import Seal, UntrustedSigner
 
 ANN, EVE = Identity.generate(), Identity.generate()
 SEAL = Seal("test", dict[str, int])
