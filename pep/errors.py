@@ -16,6 +16,22 @@ class AccessDenied(AuthFabricError):
         self.decision = decision
 
 
+class SearchRefused(AuthFabricError):
+    """A search that a replica could not make: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the search was refused: {problem}")
+        self.problem = problem
+
+
+class ExplanationRefused(AuthFabricError):
+    """A request that a replica could not explain: `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"there is no explanation: {problem}")
+        self.problem = problem
+
+
 class NotOnBus(AuthFabricError):
     """An enforcer that decides in its own process has no bus, and nothing that is on one."""
 

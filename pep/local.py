@@ -16,11 +16,11 @@ from authz.change import Heartbeat
 from authz.explanation import Explanation
 from authz.scope import Scope
 from bus.audit import AuditFile, AuditWriter
-from bus.services import SearchRefused
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
 from pdp.bundle import Bundle, BundleRefused, Entities, File, PolicySet, read_entities, read_folder
 from pdp.replica import PolicyPoint
 from pep.asking import Strategy, Terms, asking_terms, check_encodable
+from pep.errors import SearchRefused
 from pep.secondary import Secondary, member_name
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint
 

@@ -95,9 +95,9 @@ async def serve_pdp(serving: PdpProcess) -> None:
             await _wait_for_policies(answering, stop)
         if stop.is_set():
             return
-        await stack.enter_async_context(serve_explanations(bus, answering.explain, serving.scopes))
-        await stack.enter_async_context(serve_search(bus, answering.search, serving.scopes))
         authority = serving.held.authority if serving.held is not None else None
+        await stack.enter_async_context(serve_explanations(bus, answering.explain, serving.scopes, authority))
+        await stack.enter_async_context(serve_search(bus, answering.search, serving.scopes, authority))
         await stack.enter_async_context(serve_scopes(bus, answering.scope, serving.scopes, authority))
         async with Replica(
             bus,

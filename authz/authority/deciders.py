@@ -72,26 +72,27 @@ class Decider:
 
     def may_decide(self, request: Request, at: float) -> bool:
         """Whether its authority covers the request's object, now. Each call is one use, which rates count."""
+        return self.covers(request.object.id) or (self._conditional and self._is_permitted(request, at))
+
+    def covers(self, name: str) -> bool:
+        """Whether its authority covers an object, whatever the conditions of some grants say."""
         if self._everything:
             return True
-        name = request.object.id
         covered = self._covered.get(name)
         if covered is None:
             if len(self._covered) >= OBJECTS_KEPT:
                 self._covered.clear()
             covered = self._covered[name] = any(each.gives(Right.DECIDE, name) for each in self._plain)
-        return covered or (self._conditional and self._is_permitted(request, at))
+        return covered
+
+    def covers_all(self, beginning: str) -> bool:
+        """Whether its authority covers all objects whose names begin so, whatever the conditions of some grants say."""
+        folder = beginning[: beginning.rfind("/") + 1]
+        return self._everything or _gives_all(self._plain, f"{folder}*" if folder.strip("/") else "*")
 
     def may_decide_under(self, pattern: str) -> bool:
         """Whether its authority covers all objects of a pattern, `*`, `/sales/*` or `/sales/q1`, conditions aside."""
-        try:
-            wanted = Resource.of(Kind.OBJECT, pattern)
-        except InvalidCapability:
-            return False
-        grants = self.reduced.capability.authority.grants
-        return self._everything or any(
-            each.allows(Right.DECIDE) and each.resource.intersect(wanted) == wanted for each in grants
-        )
+        return self._everything or _gives_all(self.reduced.capability.authority.grants, pattern)
 
     def may_decide_all(self, requests: Iterable[Request], at: float) -> bool:
         """Whether its authority covers every request unconditionally, so that no rate has to be counted."""
@@ -222,6 +223,15 @@ class Deciders:
 def _words_of(introduction: Introduction) -> list[PublicKey]:
     """On whose word the links of a chain count: the root's for the first, and whom it empowered for all others."""
     return [certificate.issuer for certificate in decode_chain(introduction.chain)[:2]]
+
+
+def _gives_all(grants: Iterable[Grant], pattern: str) -> bool:
+    """Whether one of the grants lets all objects of a pattern be decided."""
+    try:
+        wanted = Resource.of(Kind.OBJECT, pattern)
+    except InvalidCapability:
+        return False
+    return any(each.allows(Right.DECIDE) and each.resource.intersect(wanted) == wanted for each in grants)
 
 
 def _conditions(grant: Grant) -> bool:

@@ -1,4 +1,4 @@
-"""Services on the bus and their clients: attributes, roles, searches, and answering within bounds."""
+"""Services on the bus and their clients: attributes, roles, and answering within bounds."""
 
 from bus.services.attribute_client import (
     PER_MESSAGE,
@@ -8,7 +8,6 @@ from bus.services.attribute_client import (
     hearing_changes,
     serve_attributes,
 )
-from bus.services.explain_client import Explained, ExplanationRefused, ask_why, unpack_explain_request
 from bus.services.provisioning import look_at_copies, set_up
 from bus.services.responder import Limits, responding, responding_by_subject
 from bus.services.role_client import (
@@ -20,11 +19,9 @@ from bus.services.role_client import (
     look_at_session,
     service_name,
 )
-from bus.services.search_client import SearchRefused, ask_search
 
 __all__ = [
-    "PER_MESSAGE", "SESSION", "SUBJECT", "EntityAttributes", "Explained", "ExplanationRefused", "Limits",
-    "RoleClient", "RoleRefused", "SearchRefused", "SessionView", "announce_changes", "ask_attributes",
-    "ask_search", "ask_why", "hearing_changes", "look_at_copies", "look_at_session", "responding",
-    "responding_by_subject", "serve_attributes", "service_name", "set_up", "unpack_explain_request",
+    "PER_MESSAGE", "SESSION", "SUBJECT", "EntityAttributes", "Limits", "RoleClient", "RoleRefused", "SessionView",
+    "announce_changes", "ask_attributes", "hearing_changes", "look_at_copies", "look_at_session", "responding",
+    "responding_by_subject", "serve_attributes", "service_name", "set_up",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from authz import Decision, Entity, Identity, PublicKey, Request
 from authz.errors import InvalidKey, InvalidSignature
+from authz.explanation import Explanation
 from authz.request import Attributes
 from authz.scope import Scope
 from bus.errors import BadMessage
@@ -102,6 +103,23 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return _ANNOUNCEMENT + _encode((self.scopes, self.ttl, self.at))
 
 
+class ExplainQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A request whose decision is to be explained."""
+
+    request: Request
+    asker: bytes = b""
+    """The asker's agreement key, if it wants to be able to tell who answers."""
+    number: int = 0
+    """One that this asker has used for no other message, so that no answer fits two."""
+
+
+class Explained(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The explanation, or why there is none."""
+
+    explanation: Explanation | None = None
+    problem: str = ""
+
+
 class SearchQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Two of subject, object and action; the third is sought among the entities that a replica knows."""
 
@@ -115,6 +133,10 @@ class SearchQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where the page before this one ended; empty for the first."""
     under: str = ""
     """How the ids sought begin; empty for all."""
+    asker: bytes = b""
+    """The asker's agreement key, if it wants to be able to tell who answers."""
+    number: int = 0
+    """One that this asker has used for no other message, so that no answer fits two."""
 
 
 class ScopeQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -242,6 +264,8 @@ class Alarm(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 unpack_alarm = Unpack(Alarm)
+unpack_explain_query = Unpack(ExplainQuery)
+unpack_explained = Unpack(Explained)
 unpack_search_query = Unpack(SearchQuery)
 unpack_scope_query = Unpack(ScopeQuery)
 unpack_scope_answer = Unpack(ScopeAnswer)

@@ -42,9 +42,7 @@ def serve_scopes(
             _log.exception("a scope failed")
             answered = ScopeAnswer(problem="the PDP failed on this scope; see its log")
         packed = pack(answered)
-        if authority is None or not asker or not authority.accepts(asker):
-            return packed
-        return authority.authenticate(asker, subject, payload, packed)
+        return packed if authority is None else authority.answer(asker, subject, payload, packed)
 
     whole = [each for each in scopes if each.kind <= Kind.DOMAIN]
     domains = {None if each.kind is Kind.BROADCAST else each.domain for each in whole}

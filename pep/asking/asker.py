@@ -14,7 +14,6 @@ from authz.explanation import Explanation
 from authz.scope import Scope as ListScope
 from bus.errors import BadMessage, NotConnected
 from bus.nats import Connection, Relocation, Subscription
-from bus.services import ask_search, ask_why
 from bus.wire import (
     Announcement,
     Scope,
@@ -32,7 +31,7 @@ from bus.wire import (
 from pep.asking.batch import MAX_COUNT, Batch, Route, Terms
 from pep.asking.circuit_breaker import Circuit
 from pep.asking.hedging import HedgeDelay, Strategy
-from pep.asking.scope_query import ask_scope
+from pep.asking.queries import ask_scope, ask_search, ask_why
 from pep.trust import Authenticity
 
 MAX_REQUEST_BYTES = 64 * 1024
@@ -146,7 +145,7 @@ class Asker:
 
     async def search(self, query: SearchQuery, seconds: float) -> SearchPage:
         """One page of a search. Raises SearchRefused, NoResponders or ReplyTimeout."""
-        return await ask_search(self.connection, self.domain, query, seconds)
+        return await ask_search(self, query, seconds)
 
     async def scope(self, query: ScopeQuery, seconds: float) -> ListScope:
         """What may be listed, from a PDP that may decide there. Raises ScopeRefused, NoResponders or ReplyTimeout."""
@@ -155,7 +154,7 @@ class Asker:
     async def explain(self, request: Request, seconds: float) -> Explanation:
         """Why it is decided as it is. Raises ExplanationRefused, NoResponders or ReplyTimeout."""
         check_encodable(request)
-        return await ask_why(self.connection, self.domain, request, seconds)
+        return await ask_why(self, request, seconds)
 
     def route(self, request: Request) -> Route:
         """Where the request goes: to the narrowest announced scope that holds it, or else on its own subject."""

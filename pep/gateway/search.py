@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from authz import Entity
-from bus.services import SearchRefused
 from bus.wire import SearchQuery
 from pep.enforcer import Enforcer
+from pep.errors import SearchRefused
 from pep.gateway.callers import Identified
 from pep.gateway.entity_types import EntityTypes
 from pep.gateway.errors import Refused, UnknownType

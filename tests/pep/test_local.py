@@ -10,11 +10,11 @@ from authfabric.files.settings import DEFAULT_POLICIES
 from authz import Decision, Entity, InvalidRequest, Reason, Request
 from bus import NatsServer
 from bus.audit import AuditFile, ChainVerifier, read_head, read_record
-from bus.services import SearchRefused
 from bus.wire import SearchQuery
 from pdp import BundleRefused, InvalidPolicies
 from pdp.engine import Engine
 from pep import AccessDenied, Enforcer, NotOnBus, SyncEnforcer
+from pep.errors import SearchRefused
 from pep.local import read_policies
 from pep.metrics import EnforcerMetrics
 from tests.pep.fabric import asking, serving

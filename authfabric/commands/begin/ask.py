@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
@@ -16,11 +18,22 @@ from authz.explanation import Explanation
 from authz.request import Attributes
 from bus.errors import NotConnected
 from bus.nats import connect
-from bus.services import ExplanationRefused
 from bus.wire import DEFAULT_DOMAIN
 from pep import UNVERIFIED, Enforcer, NobodyTrusted, Strategy
 from pep.asking import check_encodable
+from pep.errors import ExplanationRefused
 from pep.trust import Trust
+
+TrustedKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="KEY|FILE",
+        help="A public key, or a file of them: only PDPs that it empowered are believed. Default: AUTHFABRIC_TRUST,"
+        " the key of the `up` that runs here, or those in your credentials.",
+    ),
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Believe whoever answers, whatever is trusted.")]
 
 
 def ask(
@@ -44,17 +57,8 @@ def ask(
     domain: Annotated[str, typer.Option(help="The domain the object belongs to.")] = DEFAULT_DOMAIN,
     deadline: Annotated[float, typer.Option(min=0.001, help="Seconds to wait for an answer.")] = 1.0,
     strategy: Annotated[Strategy, typer.Option(help="Whom to ask.")] = Strategy.HEDGE,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY|FILE",
-            help="A public key, or a file of them: only PDPs that it empowered are believed. Default: AUTHFABRIC_TRUST,"
-            " the key of the `up` that runs here, or those in your credentials.",
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Believe whoever answers, whatever is trusted.")
-    ] = False,
+    trust: TrustedKeys = None,
+    insecure: Insecure = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -75,14 +79,39 @@ def ask(
     except InvalidRequest as error:
         fail(error, Exit.USAGE)
     where = find_url(url)
-    keys: Trust = None
+    keys = believed(trust, insecure, where)
+    run(_ask(request, explain, domain, deadline, strategy, where, keys, json))
+
+
+def believed(trust: list[str] | None, insecure: bool, url: str) -> Trust:
+    """Whom a command believes at a server; None if nothing says."""
     try:
-        keys = UNVERIFIED if insecure else find_trust(trust, where)
+        return UNVERIFIED if insecure else find_trust(trust, url)
     except InvalidKey as error:
         fail(error, Exit.USAGE)
     except NobodyTrusted:
-        pass  # whether there is a server at all is said first
-    run(_ask(request, explain, domain, deadline, strategy, where, keys, json))
+        return None
+
+
+@contextlib.asynccontextmanager
+async def asking(
+    url: str, trust: Trust, domain: str, name: str, deadline: float = 1.0, strategy: Strategy = Strategy.HEDGE
+) -> AsyncIterator[Enforcer]:
+    """What a command asks by. Ends the command if nothing says whom to believe, and there is a server."""
+    if trust is None:
+        async with connect(url, name=name, connect_seconds=CONNECT_SECONDS):
+            fail(NobodyTrusted(url), Exit.USAGE)
+    async with Enforcer.connect(
+        url,
+        trust=trust,
+        domain=domain,
+        deadline=deadline,
+        strategy=strategy,
+        name=name,
+        connect_seconds=CONNECT_SECONDS,
+        recycling=None,
+    ) as pep:
+        yield pep
 
 
 async def _ask(
@@ -97,19 +126,7 @@ async def _ask(
 ) -> None:
     explanation = None
     try:
-        if trust is None:
-            async with connect(url, name="ask", connect_seconds=CONNECT_SECONDS):
-                fail(NobodyTrusted(url), Exit.USAGE)
-        async with Enforcer.connect(
-            url,
-            trust=trust,
-            domain=domain,
-            deadline=deadline,
-            strategy=strategy,
-            name="ask",
-            connect_seconds=CONNECT_SECONDS,
-            recycling=None,
-        ) as pep:
+        async with asking(url, trust, domain, "ask", deadline, strategy) as pep:
             decision = await pep.check(request)
             explanation = await _explain(pep, request, deadline) if explain else None
     except NotConnected as error:

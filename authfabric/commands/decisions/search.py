@@ -8,13 +8,12 @@ import typer
 from msgspec.structs import replace
 from rich.markup import escape
 
-from authfabric.commands.begin.ask import read_attributes
-from authfabric.files import CONNECT_SECONDS, find_url
+from authfabric.commands.begin.ask import Insecure, TrustedKeys, asking, believed, read_attributes
+from authfabric.files import find_url
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
 from authz import Entity, InvalidRequest
-from bus.nats import connect
-from bus.services import ask_search
 from bus.wire import DEFAULT_DOMAIN, SearchPage, SearchQuery
+from pep.trust import Trust
 
 app = typer.Typer(help="Find who may do what, among known entities.", no_args_is_help=True)
 
@@ -50,13 +49,16 @@ def subjects(
     everything: Everything = False,
     domain: Domain = DEFAULT_DOMAIN,
     deadline: Deadline = 10.0,
+    trust: TrustedKeys = None,
+    insecure: Insecure = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """Who may do ACTION to OBJECT?"""
     entity = _entity(object, object_attributes)
     query = SearchQuery("subject", None, entity, Entity(action), _context(context), limit, cursor)
-    run(_search(query, everything, domain, deadline, find_url(url), json))
+    where = find_url(url)
+    run(_search(query, everything, domain, deadline, where, believed(trust, insecure, where), json))
 
 
 @app.command()
@@ -70,13 +72,16 @@ def objects(
     everything: Everything = False,
     domain: Domain = DEFAULT_DOMAIN,
     deadline: Deadline = 10.0,
+    trust: TrustedKeys = None,
+    insecure: Insecure = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """What may SUBJECT do ACTION to?"""
     entity = _entity(subject, subject_attributes)
     query = SearchQuery("object", entity, None, Entity(action), _context(context), limit, cursor)
-    run(_search(query, everything, domain, deadline, find_url(url), json))
+    where = find_url(url)
+    run(_search(query, everything, domain, deadline, where, believed(trust, insecure, where), json))
 
 
 @app.command()
@@ -91,22 +96,25 @@ def actions(
     everything: Everything = False,
     domain: Domain = DEFAULT_DOMAIN,
     deadline: Deadline = 10.0,
+    trust: TrustedKeys = None,
+    insecure: Insecure = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """What may SUBJECT do to OBJECT?"""
     who, what = _entity(subject, subject_attributes), _entity(object, object_attributes)
     query = SearchQuery("action", who, what, None, _context(context), limit, cursor)
-    run(_search(query, everything, domain, deadline, find_url(url), json))
+    where = find_url(url)
+    run(_search(query, everything, domain, deadline, where, believed(trust, insecure, where), json))
 
 
 async def _search(
-    query: SearchQuery, everything: bool, domain: str, deadline: float, url: str, json: bool
+    query: SearchQuery, everything: bool, domain: str, deadline: float, url: str, trust: Trust, json: bool
 ) -> None:
     found: list[str] = []
-    async with connect(url, name="search", connect_seconds=CONNECT_SECONDS) as bus:
+    async with asking(url, trust, domain, "search") as pep:
         while True:
-            page = await ask_search(bus, domain, query, deadline)
+            page = await pep.search(query, deadline=deadline)
             found += page.found
             if not json:
                 _show(page)
