@@ -35,7 +35,7 @@ from pep.errors import ExplanationRefused, SearchRefused
 from pep.trust import Authenticity, Refusal
 
 if TYPE_CHECKING:
-    from authz.deciders import Decider
+    from authz.authority import Decider
     from pep.asking.asker import Asker
 
 SCOPE_SECONDS = 10.0

@@ -129,7 +129,7 @@ GATEWAY: list[Mutation] = [
     ),
     without(
         "tests/pep/asking/test_queries.py::test_a_beginning_of_names_is_not_a_folder",
-        "authz/deciders.py",
+        "authz/authority/deciders.py",
         'folder = beginning[: beginning.rfind("/") + 1]',
         'folder = beginning.rstrip("/") + "/"',
     ),

@@ -21,6 +21,7 @@ from pdp.replica.answer_authority import AnswerAuthority
 from pep.metrics import EnforcerMetrics
 from pep.trust.authenticity import Refusal
 from tests.deciders import Gated, Readers
+from tests.false_server import lured
 from tests.pep.fabric import serving
 from tests.pep.mallory import (
     EVE,
@@ -85,6 +86,26 @@ async def test_an_introduction_in_force_gives_way_to_no_other_however_well_signe
         attacker.bus.send(ANNOUNCE, pack(Announcement([], 3.0, forged.encode())))
         await eventually(lambda: pep.asker.authenticity.refused_introductions)
         assert not (await answered(pep, gated, Refusal.FORGED)).allowed
+
+
+async def test_a_false_server_gets_no_introduction_that_a_pep_believes(server):
+    """A PDP is lured to it, and asked to sign as its nonce an introduction over a key by which the server can answer.
+
+    The PEP has met nobody before.
+    """
+    true = Introduction.read(warrant(ROOT, holder=PDP).introduction)
+    wanted = msgspec.structs.replace(true, agreement=AgreementKey.of(EVE).public, at=time())
+    shown = await lured(PDP, wanted.signed().decode("latin-1"))
+    forged = msgspec.structs.replace(wanted, signature=shown.signature)
+
+    def answer(heard: Heard) -> list[bytes]:
+        return [wrap(PDP.public.raw, unwrap(by_stranger(heard))[1], heard.lie())]
+
+    async with mallory(server.url, answer) as attacker, trusting(server.url) as pep:
+        authenticity = pep.asker.authenticity
+        attacker.bus.send(ANNOUNCE, pack(Announcement([], 3.0, forged.encode())))
+        await eventually(lambda: authenticity.refused_introductions or len(authenticity.deciders))
+        assert not (await pep.check(WRITE, deadline=0.5)).allowed
 
 
 async def test_a_pdp_whose_right_ended_or_came_from_nobody_trusted_is_not_believed(server):
