@@ -7,11 +7,14 @@ themselves has no place in a `where`, since nobody else can test it; leaving it 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from authz.predicate import And, Equal, Overlaps, Path, Predicate, Prefix
+from authz.errors import InvalidPredicate
+from authz.predicate import TRUE, And, Equal, Overlaps, Path, Predicate, Prefix, compile_predicate, widen
+from authz.request import Entity, Request
 
 ROLES = Path("subject", ("roles",))
 """Where a request lists the active roles of its subject, by name."""
@@ -95,3 +98,29 @@ class Heartbeat(msgspec.Struct, frozen=True):
     epoch: int
     sequence: int
     at: float
+
+
+def compile_reach(changes: Iterable[PolicyChange]) -> Callable[[Entity, str], bool]:
+    """Whether any of these changes may be about an action on an object, whoever asks and in whatever context."""
+    changes = tuple(changes)
+    if any(each.whole for each in changes):
+        return lambda object, action: True
+    wide = {_reach(effect.where) for each in changes for effect in each.effects}
+    if TRUE in wide:
+        return lambda object, action: True
+    try:
+        tests = [compile_predicate(each) for each in wide]
+    except InvalidPredicate:
+        return lambda object, action: True
+    anybody = Entity("?")
+
+    def reaches(object: Entity, action: str) -> bool:
+        request = Request(anybody, object, Entity(action))
+        return any(test(request) for test in tests)
+
+    return reaches
+
+
+def _reach(where: Predicate) -> Predicate:
+    """What a condition says of object and action, true at least wherever the whole may be."""
+    return widen(where, lambda path: path.root in ("subject", "context"))

@@ -129,6 +129,10 @@ class Released:
         """Whether this is the very next release after the other, or joins its line with another."""
         if earlier.hash in self.release.joins:
             return self.epoch > earlier.epoch
+        return self.succeeds(earlier)
+
+    def succeeds(self, earlier: Released) -> bool:
+        """Whether this was made from the other, so that its effects are the step between the two."""
         return self.release.before == earlier.hash and self.epoch == earlier.epoch + 1
 
     @property

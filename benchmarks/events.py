@@ -18,8 +18,7 @@ from authz.predicate import And, Equal, Not, Order, Path, Predicate
 from authz.predicate.matching import Matcher
 from benchmarks.carriage import carriage
 from benchmarks.harness import at_least, at_most, best_of_each, main
-from bus.nats import Connection
-from bus.wire import subjects, unpack_member_status
+from benchmarks.measures.reauthorization import evolve, reauthorization
 from pubsub_core.trust import Credential, issue
 from pubsub_core.types import AttributeType, EventType, SignedType
 
@@ -34,6 +33,7 @@ PROMISES = {
     "fanout_cost": at_most(1.1),
     "idle_cpu_40": at_most(0.01),
     "idle_growth": at_most(1.5),
+    "reauthorize_ms_10000": at_most(50),
 }
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}, description: '%d'}"
 WHY_OPEN = "carriage is measured, not policies"
@@ -93,12 +93,16 @@ async def services() -> dict[str, float]:
         for _ in range(ROUNDS):
             plain.append(await _plain(domain.url, kind))
             ours.append(await _through_brokers(domain, kind))
-        evolution = sorted([await _evolve(domain, number) for number in range(1, PUSHES + 1)])
+        evolution = sorted(
+            [await evolve(domain, OPEN % number, len(BROKERS)) for number in range(1, PUSHES + 1)]
+        )
+        held = await reauthorization(domain, kind, writer(domain))
     return {
         "events_per_second": max(ours),
         "plain_per_second": max(plain),
         "publish_ratio": max(ours) / max(plain),
         "policy_evolution_ms": 1000 * evolution[int(0.99 * len(evolution))],
+        **held,
     }
 
 
@@ -162,28 +166,6 @@ async def _child(*words: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.processes.event_publisher", *words
     )
-
-
-async def _evolve(domain: Domain, number: int) -> float:
-    """Seconds from the beginning of a push until the last broker enforces it."""
-    async with Connection(domain.url) as bus:
-        reached: dict[str, int] = {}
-        news = asyncio.Event()
-
-        def hear(subject: str, reply: str, data: bytes, headers: bytes) -> None:
-            status = unpack_member_status(data)
-            if status.kind == "broker":
-                reached[status.member] = status.epoch
-                news.set()
-
-        await bus.listen(subjects.members(domain.name), hear)
-        await bus.flush()
-        start = perf_counter()
-        epoch = await domain.release(OPEN % number, force=WHY_OPEN)
-        while sum(each >= epoch for each in reached.values()) < len(BROKERS):
-            news.clear()
-            await news.wait()
-        return perf_counter() - start
 
 
 if __name__ == "__main__":

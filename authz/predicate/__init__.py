@@ -34,11 +34,12 @@ from authz.predicate.terms import (
     Suffix,
 )
 from authz.predicate.traversal import comparisons, conjuncts, depth, map_comparisons, map_paths, paths
+from authz.predicate.widening import Hidden, widen
 
 __all__ = [
     "EVENT", "FALSE", "REQUEST", "TRUE", "And", "AnyComparison", "Certificate", "Cidr", "Comparison",
-    "Contains", "Equal", "EqualDocument", "Exists", "Glob", "In", "Kind", "Layout", "Literal", "Names", "Not",
+    "Contains", "Equal", "EqualDocument", "Exists", "Glob", "Hidden", "In", "Kind", "Layout", "Literal", "Names", "Not",
     "Or", "Order", "Overlaps", "Path", "Predicate", "Prefix", "Regex", "Relate", "Scalar", "Subset", "Suffix",
     "comparisons", "compile_predicate", "conjunction", "conjuncts", "consistent", "covers", "depth",
-    "disjoint", "map_comparisons", "map_paths", "negation", "paths", "satisfiable", "strict",
+    "disjoint", "map_comparisons", "map_paths", "negation", "paths", "satisfiable", "strict", "widen",
 ]  # fmt: skip

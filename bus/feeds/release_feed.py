@@ -170,6 +170,13 @@ class Feed:
             self._looked = stored
         return self._entry
 
+    async def between(self, earlier: Released, later: Released) -> list[Released]:
+        """The releases that lead from one to another, the last included; empty if not all of them are known."""
+        found = [later] if later.succeeds(earlier) else await self.since(earlier)
+        steps = zip([earlier, *found], found, strict=False)
+        known = found and found[-1].hash == later.hash and all(after.succeeds(each) for each, after in steps)
+        return found if known else []
+
     async def since(self, released: Released) -> list[Released]:
         """The verified releases after one, oldest first."""
         found = [each.released for each in await self.history() if each.released is not None]

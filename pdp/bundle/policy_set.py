@@ -11,7 +11,8 @@ from authz import AuthFabricError
 from authz.change import ROLES
 from authz.decision import Effect
 from authz.errors import InvalidSyntax
-from authz.predicate import TRUE, In, Path, Predicate, paths
+from authz.predicate import TRUE, In, Path, Predicate, paths, widen
+from authz.predicate.widening import attributes
 from pdp.abac import ROOTS, AbacSource, Algorithm, PackedSource, Policy, read_path, read_policies
 from pdp.bundle.bundle import Bundle, File, FileKind
 from pdp.bundle.entities import Entities
@@ -19,7 +20,7 @@ from pdp.bundle.manifest import Manifest
 from pdp.bundle.packed import PackedPolicies, PolicyList, pack_policy
 from pdp.bundle.role_comparison import by_role_domain
 from pdp.documents import Document, Place
-from pdp.engine import Engine, PolicySource, attributes, pack_index, widen
+from pdp.engine import Engine, PolicySource, pack_index
 from pdp.labels import LabelPolicy, LabelSource, read_label_policy
 from pdp.oasis import Domains, InvalidTerm, RoleSource, Rulebook, RuleSet, Seniors, reach
 from pdp.oasis import parse as parse_rules

@@ -9,10 +9,8 @@ from pdp.engine.explain import explain_policy, is_about
 from pdp.engine.index import Index, pack_index
 from pdp.engine.refute import demands
 from pdp.engine.source import SILENT, PolicySource, Verdict, combine
-from pdp.engine.widening import Hidden, attributes, widen
 
 __all__ = [
-    "SILENT", "Certifier", "CoverIndex", "Dimension", "Engine", "Filing", "Hidden", "Index", "Plan",
-    "PolicySource", "Verdict", "attributes", "combine", "demands", "explain_policy", "guards", "is_about",
-    "pack_index", "widen",
+    "SILENT", "Certifier", "CoverIndex", "Dimension", "Engine", "Filing", "Index", "Plan", "PolicySource",
+    "Verdict", "combine", "demands", "explain_policy", "guards", "is_about", "pack_index",
 ]  # fmt: skip

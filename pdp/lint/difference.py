@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from authz.change import ROLES, Effect, Touched
+from authz.predicate import widen
+from authz.predicate.widening import attributes
 from pdp.abac import Policy
 from pdp.bundle import PolicySet
-from pdp.engine import attributes, widen
 from pdp.labels import label_effects, labels_restructured
 from pdp.oasis import Rulebook, hierarchy, role_effects, seniorities_differ
 

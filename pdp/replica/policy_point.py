@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from authz import Decision, Entity, Request
 from authz.explanation import Explanation
+from authz.predicate.widening import attributes
 from authz.scope import Scope, ScopeRefused
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
 from pdp.attributes import CachingProvider, Enricher, unavailable
 from pdp.bundle import Entities, PolicySet
-from pdp.engine import attributes
 from pdp.replica.scoping import Scoper
 from pdp.replica.search import Searcher
 

@@ -23,10 +23,10 @@ from authz.predicate import (
     paths,
 )
 from authz.predicate.residual import all_of, any_of, none_of, residual
+from authz.predicate.widening import Hidden
 from authz.scope import Scope, ScopePart, ScopeRefused
 from pdp.abac import Algorithm, Policy
 from pdp.bundle import PolicySet, places_of
-from pdp.engine import Hidden
 from pdp.oasis import ROLES, RoleSource, about
 
 OBJECT = Path("object")

@@ -18,11 +18,11 @@ from functools import cached_property
 from itertools import islice, takewhile
 
 from authz import AuthFabricError, Entity, Request
-from authz.predicate import Predicate
+from authz.predicate import Hidden, Predicate, widen
 from authz.predicate.values import LISTS, dig, key
 from bus.wire import SearchPage, SearchQuery
 from pdp.bundle import Entities
-from pdp.engine import Dimension, Hidden, Index, guards, widen
+from pdp.engine import Dimension, Index, guards
 from pdp.replica.service import Decider
 
 Wanted: typing.TypeAlias = typing.Literal["subject", "object", "action"]

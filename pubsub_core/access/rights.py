@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from authz import AuthFabricError, Decision, Entity, PublicKey, Reason, Request
 from authz.predicate import paths
@@ -37,6 +37,10 @@ CONTEXT = "/context"
 """Below it stand the fluents by which past events may be chosen."""
 TRANSFORM = "transform"
 """Asked for publishers besides: a permission says by which rules events are transformed as they are published."""
+ASKED = (*(action for actions in ACTIONS.values() for action in actions), REPLAY, TRANSFORM)
+"""Everything that PDPs are asked about a type."""
+Reach: TypeAlias = Callable[[Entity, str], bool]
+"""Whether a change of policies may be about an action on an object."""
 
 
 def type_object(catalogue: Catalogue, definition: EventType) -> Entity:
@@ -167,6 +171,16 @@ class Rights:
         answers = await self._pep.check_many(questions.values(), at_least=at_least)
         decided = dict(zip(questions, answers, strict=True))
         return [self._granted(ask, decided, now) for ask in asks]
+
+    def reached(self, types: Iterable[str], reaches: Reach) -> set[str]:
+        """The types among these, and related to them, on which a change of policies may leave other rights."""
+        related = {each.id: each for id_ in types for each in self._related(id_)}
+        found = (
+            id_
+            for id_, each in related.items()
+            if any(reaches(type_object(self._catalogue, each), action) for action in ASKED)
+        )
+        return {each.id for id_ in found for each in self._catalogue.family(id_)}
 
     def _related(self, id_: str) -> tuple[EventType, ...]:
         """The type, what it extends and what extends it, each after what it extends; nothing if it is gone."""

@@ -1,7 +1,8 @@
 """The broker: what becomes of events between a publisher and those who may see them. No I/O but `send`.
 
 Invariants: an event is delivered only as the restriction in force at the moment it is sent to the client allows; while
-the broker is held, because newer policies are known to exist, nothing is delivered or passed on, and nothing is lost.
+the broker is held, because newer policies are known to exist, nothing is delivered or passed on, and nothing is lost;
+while only some types are held, because newer policies may touch nothing else, that is so of these.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from authz import Identity
+from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
 from pubsub_core.carriage import Peer, Presence, Publish, Receiving, Sending
 from pubsub_core.delivery import (
@@ -104,12 +106,22 @@ class Broker:
         """The version of what is wanted here by which the stream is read."""
         self._settling: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits for a version to be applied."""
-        self._held = 0
+        self._holds = Holds()
         self._waiting = PauseQueue()
 
     @property
     def held(self) -> bool:
-        return self._held > 0
+        """Whether nothing at all is delivered."""
+        return self._holds.everything
+
+    @property
+    def held_types(self) -> Collection[str]:
+        """The types, by UUID, of which nothing is delivered although others are."""
+        return self._holds.types
+
+    def holds(self, types: Iterable[str]) -> bool:
+        """Whether nothing is delivered of one of these types."""
+        return self._holds.holds(types)
 
     @property
     def peers(self) -> Mapping[str, Peer]:
@@ -125,16 +137,17 @@ class Broker:
     @property
     def takes(self) -> bool:
         """Whether parcels of other brokers can be taken now: otherwise they stay in the stream."""
-        return not self.held and not self.acknowledging.behind
+        return not self.held and not self.acknowledging.behind and not self._holds.full
 
-    def hold(self) -> None:
-        """Deliver and pass on nothing, until `release` was called as often as this."""
-        self._held += 1
+    def hold(self, types: Collection[str] | None = None) -> None:
+        """Deliver and pass on nothing, or nothing of these types, until `release` was called as often as this."""
+        self._holds.hold(types)
 
-    def release(self) -> None:
-        self._held -= 1
+    def release(self, types: Collection[str] | None = None) -> None:
+        self._holds.release(types)
         if self.held:
             return
+        self._deliver(self._holds.unpark())
         for work in self._waiting.take():
             try:
                 work()
@@ -142,7 +155,8 @@ class Broker:
                 _log.exception("what came while nothing was delivered could not be handled")
         self.try_again()
         for session in tuple(self.sessions.values()):
-            self.flush(session)
+            if types is None or session.outbox.waiting or session.playbacks:
+                self.flush(session)
         self._read_on()
 
     def _read_on(self) -> None:
@@ -155,7 +169,7 @@ class Broker:
         session = self.sessions.get(bundle.session)
         if session is None:
             answer(Taken(bundle.number, problem="there is no such session"))
-        elif not self.held:
+        elif not self._holds.holds(session.publishes):
             self._publish(session, bundle, answer)
         else:  # what there is no room for is sent again
             size = sum(len(memoryview(raw)) for raw in bundle.events)
@@ -313,6 +327,7 @@ class Broker:
             now = self.setting.now()
             missed = Missed(GapReason.OWNER, OUT_OF_REACH, now - CLOCK_MARGIN, now + CLOCK_MARGIN)
             self._tell_missed(out_of_reach, missed)
+        events = self._holds.park(events)
         touched: dict[str, Session] = {}
         found = self.switchboard.local(event for _, event in events)
         for (raw, event), subscriptions in zip(events, found, strict=True):
@@ -327,7 +342,7 @@ class Broker:
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
         if not self.held:
-            self._send(session, self._mail.flush)
+            self._send(session, lambda session: self._mail.flush(session, self._holds.types))
             for playback in session.playbacks.values():
                 playback.go_on()
         if session.outbox.full:
@@ -345,7 +360,7 @@ class Broker:
 
     def resend(self, session: Session, received: int) -> None:
         """A client that lost its connection has everything up to this number: send what came after once more."""
-        if self.held:
+        if self._holds.holds(session.receives):
             self._waiting.keep(partial(self.resend, session, received))
         else:
             self._send(session, lambda session: self._mail.resend(session, received))

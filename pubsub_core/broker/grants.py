@@ -1,20 +1,34 @@
 """What clients have asked for, and what of it is granted: worked out when they ask, and anew when policies change.
 
-Invariants: what is in force was granted by policies of `epoch` or newer; what nobody answered is not granted, and asked
-again; what was granted for a time is asked again when that is over.
+Invariants: what is in force was granted by policies of `epoch` or newer, or by older ones that no change since touches;
+what nobody answered is not granted, and asked again; what was granted for a time is asked again when that is over.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from authz import Entity
 from authz.predicate import Predicate
 from authz.predicate.filter import parse_filter
 from authz.spki import Right
-from pubsub_core.access import Ask, Enforcement, Generic, Granted, Holder, Ledger, Restriction, Rights
+from pubsub_core.access import (
+    CONTEXT,
+    REPLAY,
+    Ask,
+    Enforcement,
+    Generic,
+    Granted,
+    Holder,
+    Ledger,
+    Reach,
+    Restriction,
+    Rights,
+)
 from pubsub_core.broker.core import Broker
 from pubsub_core.delivery import Playback, Session, Subscription
 from pubsub_core.errors import InvalidFilter
@@ -25,6 +39,8 @@ from pubsub_core.types import bind_filter
 
 _log = logging.getLogger("authfabric.events")
 
+BATCH = 64
+"""Maximum claims that are asked about at once: between two batches others have their turn."""
 RETRY_SECONDS = 1.0
 """How soon a question that nobody answered is asked again."""
 
@@ -80,22 +96,54 @@ class Claims:
         self._on_change = on_change
         self.epoch = 0
         """The policies by which everything here is granted, or newer ones."""
+        self._expected = 0
         self._due: dict[object, tuple[float, Claim]] = {}
         """What must be asked again, and when: it was not answered, or holds for so long only."""
         self._ledger = Ledger()
         self._ends: dict[object, float] = {}
         """Until when what was last granted of a claim holds, if not for ever."""
 
-    async def evolve(self, epoch: int, keep: bool = True) -> None:
+    async def evolve(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
         """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
 
         If they are the same as before, and nobody answers, what was granted goes on while it holds, unless `keep` is
-        false.
+        false. With `types`, newer policies leave the same rights on all others.
         """
         same, self.epoch = keep and epoch == self.epoch, epoch
-        claims = [claim for session in self._broker.sessions.values() for claim in self._of(session)]
-        await self._ask(claims, keep=same)
-        self._on_change({each.definition.id for each in self._broker.setting.catalogue})
+        catalogue = self._broker.setting.catalogue
+        claims = self._claims() if types is None else self._about(types)
+        for start in range(0, len(claims), BATCH):
+            await self._ask(claims[start : start + BATCH], keep=same)
+            await asyncio.sleep(0)
+        self._on_change({each.definition.id for each in catalogue} if types is None else set(types))
+
+    @property
+    def newest(self) -> int:
+        """The newest policies that are known to exist: whatever is new is granted by these, or newer ones."""
+        return max(self.epoch, self._expected)
+
+    def expect(self, epoch: int) -> None:
+        """There are policies of this epoch, and everything that they touch will be asked anew."""
+        self._expected = max(epoch, self._expected)
+
+    def reached(self, reaches: Reach) -> set[str] | None:
+        """The types of which a change of policies may leave other rights; None if more than that may be different."""
+        claims = self._claims()
+        fluents = {fluent for claim in claims for fluent in claim.ask.fluents}
+        if any(reaches(Entity(f"{CONTEXT}/{each}"), REPLAY) for each in fluents):
+            return None
+        found = self._rights.reached({each.ask.type for each in claims}, reaches)
+        return None if found & self._broker.triggers.involved() else found
+
+    def _claims(self) -> list[Claim]:
+        return [claim for session in self._broker.sessions.values() for claim in self._of(session)]
+
+    def _about(self, types: Collection[str]) -> list[Claim]:
+        """What was asked of these types, or of what they extend."""
+        claims = self._claims()
+        asked = {claim.ask.type: claim for claim in claims}
+        concerned = {id_ for id_, claim in asked.items() if not self._types_of(claim).isdisjoint(types)}
+        return [claim for claim in claims if claim.ask.type in concerned]
 
     async def review(self) -> None:
         """Ask again about what was not answered, and about what was granted for a time that is over."""
@@ -135,11 +183,11 @@ class Claims:
         ]
 
     async def granted(self, claim: Claim) -> Granted:
-        """What is granted now, by policies no older than those that everything else is granted by."""
+        """What is granted now, by policies no older than those that everything else will be granted by."""
         while True:
-            epoch = self.epoch
+            epoch = self.newest
             (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), epoch)
-            if self.epoch == epoch:
+            if self.newest == epoch:
                 return granted
 
     def settle(self, claim: Claim, granted: Granted, keep: bool = False) -> None:

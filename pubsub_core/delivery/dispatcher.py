@@ -6,7 +6,7 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
@@ -39,19 +39,24 @@ class Mail:
         self._setting = setting
         self._counts = counts
 
-    def flush(self, session: Session) -> None:
-        """Send a client what it has room for, past events and present ones in messages of their own."""
+    def flush(self, session: Session, held: Collection[str] = ()) -> None:
+        """Send a client what it has room for, past events and present ones in messages of their own.
+
+        What is of a type that is held waits, and whatever comes after it.
+        """
         outbox = session.outbox
         while taken := outbox.take(MAX_ITEMS):
             message = _Message(taken[0].subscription.tense)
             first = outbox.last + 1
             try:
-                self._fill(message, session, taken)
+                self._fill(message, session, taken, held)
             finally:
                 outbox.keep(message.sent)
                 outbox.put_back(taken[message.looked_at :])
             self._counts.delivered += len(message.items)
             self._deliver(session, first, message.items, message.tense)
+            if message.stopped:
+                break
 
     def resend(self, session: Session, received: int) -> None:
         """Send once more what came after this number. What may no longer be seen leaves a gap in its place."""
@@ -92,13 +97,18 @@ class Mail:
         if self._setting.disclosures is not None:
             self._setting.disclosures.tell()
 
-    def _fill(self, message: _Message, session: Session, taken: Sequence[Item]) -> None:
+    def _fill(
+        self, message: _Message, session: Session, taken: Sequence[Item], held: Collection[str]
+    ) -> None:
         """Put in what comes next, as far as it belongs there and may be seen."""
         counts, now, tense = self._counts, self._setting.now(), message.tense
         items, sent, look = message.items, message.sent, self._shown
         for item in taken:
             subscription = item.subscription
             if subscription.tense is not tense:
+                break
+            if held and item.event is not None and item.event.type in held:
+                message.stopped = True
                 break
             shown = look(session, item, now)
             message.looked_at += 1
@@ -173,6 +183,8 @@ class _Message:
     """What the client may have to be sent again."""
     looked_at: int = 0
     """How many of those that were to come next have been sent or withheld."""
+    stopped: bool = False
+    """Whether what comes next is held."""
 
 
 def _can_be_sent(item: _Sent) -> bool:

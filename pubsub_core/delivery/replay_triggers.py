@@ -150,6 +150,10 @@ class Triggers:
             if ready
         }
 
+    def involved(self) -> set[str]:
+        """The types, by UUID, whose events start replays, or are sent by them."""
+        return set(self._ready).union(*(each.granted for each in self._subscriptions))
+
     def again(self, subscription: Subscription, rule: str, query: Query) -> Due | None:
         """What a rule was sending a subscription, if it still would."""
         about = (

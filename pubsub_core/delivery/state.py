@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -80,6 +81,18 @@ class Session:
     """What was said of the last bundles of which something was not published."""
     channel: Channel | None = None
     """By which the client is told things that nobody else is to hear."""
+
+    @property
+    def publishes(self) -> Iterator[str]:
+        """The types, by UUID, that the client asked to publish, and those that it may."""
+        return chain(self.advertised, *self.adverts.values())
+
+    @property
+    def receives(self) -> Iterator[str]:
+        """The types, by UUID, of which something may have to be sent, for the first time or again."""
+        return chain.from_iterable(
+            each.granted for each in (*self.subscriptions.values(), *self.playbacks.values(), *self.played)
+        )
 
     def object_to(self, taken: Taken) -> None:
         """Remember what was said of a bundle: the answer may be lost, and the bundle sent again."""

@@ -201,7 +201,7 @@ class Replays:
 
     def _room(self, session: Session, playback: Playback, now: float) -> int:
         """How many events can be sent now: none while nobody knows whether they may be."""
-        if self._broker.held or not playback.granted:
+        if self._broker.holds(playback.granted) or not playback.granted:
             return 0
         if not all(map(self._broker.presence.within_reach, playback.granted)):
             return 0

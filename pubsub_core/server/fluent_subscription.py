@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from authz import Entity
-from pubsub_core.access import CONTEXT, Rights
+from pubsub_core.access import CONTEXT, Reach, Rights
 from pubsub_core.broker import Broker
 from pubsub_core.errors import InvalidObligation
 from pubsub_core.rules import read_fluents
@@ -47,6 +47,16 @@ class Observation:
             return
         broker.observer.define(rules)
         broker.switchboard.observe("fluents", broker.observer.shared(), set(broker.observer.causes))
+
+    def reached(self, reaches: Reach) -> bool:
+        """Whether after a change of policies other fluents may have to be followed."""
+        return reaches(Entity(CONTEXT), OBSERVE)
+
+    def keep(self, epoch: int) -> None:
+        """The policies of this epoch define the same fluents as those before."""
+        if self._answered == self._epoch:
+            self._answered = epoch
+        self._epoch = epoch
 
     async def review(self) -> None:
         """Ask again what nobody answered, and forget what is long past."""

@@ -1,8 +1,8 @@
 """A broker's place in the policy feed: it goes by each release before it says so, and by nothing once it is cut off.
 
-Invariants: those of `bus.feeds.release_follower`; from the moment the store announces a release until everything has
-been asked anew under it, the broker is held; a release that is announced and cannot be read keeps it held; and so does
-the end of the lease.
+Invariants: those of `bus.feeds.release_follower`; from the moment the store announces a release until everything that
+it may touch has been asked anew under it, that is held at the broker: types if it is known which, otherwise everything;
+a release that is announced and cannot be read keeps it held; and so does the end of the lease.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TypeAlias
 
 from authz import PublicKey
-from authz.release import Released
+from authz.change import PolicyChange
+from authz.release import Released, ReleaseRefused
 from bus.feeds import LOOK_SECONDS, Entry, Member, ReleaseFollower
 from bus.nats import Connection
 from bus.stores import SECONDS
@@ -21,12 +23,14 @@ from pubsub_core.broker import Broker
 
 OVERTIME = LOOK_SECONDS + 2 * SECONDS
 """Seconds after its lease within which a broker stops: it looks at the lease after each look at the store."""
+Types: TypeAlias = Collection[str] | None
+"""Types by UUID; None for everything."""
 
 _log = logging.getLogger("authfabric.events")
 
 
 class PolicyWatch(ReleaseFollower):
-    """`async with PolicyWatch(bus, broker, trusted, lease, evolve)`: calls `evolve` with each newer epoch."""
+    """`async with PolicyWatch(bus, broker, trusted, lease, evolve, touched)`: calls `evolve` with each newer epoch."""
 
     def __init__(
         self,
@@ -34,8 +38,10 @@ class PolicyWatch(ReleaseFollower):
         broker: Broker,
         trusted: Collection[PublicKey],
         lease: float,
-        evolve: Callable[[int], Awaitable[None]],
+        evolve: Callable[[int, bool, Types], Awaitable[None]],
+        touched: Callable[[Sequence[PolicyChange]], Types],
     ) -> None:
+        """`touched` says of which types changes may leave other rights; None if anything may be different."""
         setting = broker.setting
         name = f"{setting.name}-{secrets.token_hex(3)}"
         super().__init__(
@@ -43,7 +49,11 @@ class PolicyWatch(ReleaseFollower):
         )
         self._broker = broker
         self._evolve = evolve
-        self._announced = 0
+        self._touched = touched
+        self._announced: list[Types] = []
+        """What is held for each release that was announced, and is not in force yet."""
+        self._newest: Released | None = None
+        """The last release that was announced, if everything before it is known."""
         self._cut_off = False
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
@@ -52,22 +62,37 @@ class PolicyWatch(ReleaseFollower):
         await super().start(stack)
 
     def _hold(self, said: bytes) -> None:
-        """A release was stored: whatever it says, nothing is delivered by the one before it from now on."""
-        self._announced += 1
-        self._broker.hold()
+        """A release was stored: nothing that it may touch is delivered by the one before it from now on."""
+        types = self._types_of(said)
+        self._announced.append(types)
+        self._broker.hold(types)
+
+    def _types_of(self, said: bytes) -> Types:
+        """The types that a release touches which follows the last one; None if that is not certain."""
+        last, self._newest = self._newest if self._announced else self.applied, None
+        try:
+            released = Released.open(said, self.member.domain, self.member.trusted)
+        except ReleaseRefused:
+            return None
+        if last is None or not released.succeeds(last):
+            return None
+        self._newest = released
+        return self._touched([released.change])
 
     async def step(self) -> bool:
-        announced = self._announced
+        announced = len(self._announced)
         done = await super().step()
         if done:
-            self._announced -= announced
-            for _ in range(announced):
-                self._broker.release()
+            over, self._announced = self._announced[:announced], self._announced[announced:]
+            for types in over:
+                self._broker.release(types)
         self._watch_lease()
         return done
 
     async def apply(self, entry: Entry, released: Released, at: float) -> None:
-        await self._evolve(released.epoch)
+        between = [] if self.applied is None else await self.feed.between(self.applied, released)
+        types = self._touched([each.change for each in between]) if between else None
+        await self._evolve(released.epoch, True, types)
 
     def _watch_lease(self) -> None:
         """Whoever is cut off from the policy feed may go by policies that are no more."""

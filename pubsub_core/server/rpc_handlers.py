@@ -206,11 +206,11 @@ class Calls:
 
         The filter is compiled once that is known, and beside the loop, so that nobody else waits for it.
         """
-        granted, epoch = await self._claims.granted(claim), self._claims.epoch
+        granted, epoch = await self._claims.granted(claim), self._claims.newest
         if granted.restrictions:
             names = self._broker.setting.catalogue.names(definition.version)
             await asyncio.to_thread(check_filter, subscription.filter, names)
-            if self._claims.epoch != epoch:
+            if self._claims.newest != epoch:
                 granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused(action, definition.name, granted.detail)

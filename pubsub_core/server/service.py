@@ -8,10 +8,11 @@ import logging
 import random
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from math import inf
 from time import monotonic, time
 
+from authz.change import PolicyChange, compile_reach
 from authz.spki import Notice
 from bus.errors import BadMessage, BusError, NotConnected
 from bus.feeds import RevocationFeed
@@ -146,7 +147,12 @@ class BrokerService:
             self._types_news.set()  # for what is written meanwhile, or could not be read
         if self._serving.policies:
             watch = PolicyWatch(
-                self._home, self.broker, self._serving.policies, self._serving.lease, self.evolve
+                self._home,
+                self.broker,
+                self._serving.policies,
+                self._serving.lease,
+                self.evolve,
+                self._touched,
             )
             await stack.enter_async_context(watch)
         if self._serving.functions:
@@ -287,15 +293,28 @@ class BrokerService:
                 for _ in range(held):
                     self.broker.release()
 
-    async def evolve(self, epoch: int, keep: bool = True) -> None:
-        """Go by these policies from now on: nothing is delivered until everything has been asked anew."""
-        self.broker.hold()
+    async def evolve(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
+        """Go by these policies from now on: nothing is delivered until everything has been asked anew.
+
+        With `types`, that is so of these alone: the policies say of all else what they have said before.
+        """
+        self.broker.hold(types)
         try:
             async with self._evolving:
-                await self.observation.evolve(max(epoch, self.claims.epoch))
-                await self.claims.evolve(max(epoch, self.claims.epoch), keep)
+                epoch = max(epoch, self.claims.epoch)
+                if types is None:
+                    await self.observation.evolve(epoch)
+                else:
+                    self.observation.keep(epoch)
+                await self.claims.evolve(epoch, keep, types)
         finally:
-            self.broker.release()
+            self.broker.release(types)
+
+    def _touched(self, changes: Sequence[PolicyChange]) -> Collection[str] | None:
+        """The types on which changes of policies may leave other rights; None if anything may be different."""
+        self.claims.expect(changes[-1].epoch)
+        reaches = compile_reach(changes)
+        return None if self.observation.reached(reaches) else self.claims.reached(reaches)
 
     async def _follow_types(self) -> None:
         while self._kept:

@@ -1,9 +1,19 @@
 import msgspec
 import pytest
+from hypothesis import given
 
 from authz import Entity, Request
-from authz.change import Granted, PolicyChange, Relabelled, RelabelledBelow, Revoked, Touched
-from authz.predicate import Path, Prefix, compile_predicate
+from authz.change import (
+    Granted,
+    PolicyChange,
+    Relabelled,
+    RelabelledBelow,
+    Revoked,
+    Touched,
+    compile_reach,
+)
+from authz.predicate import Equal, Not, Path, Prefix, compile_predicate
+from tests.authz.predicates import predicates, requests
 
 
 def request(roles, object_="/x", action="read", subject="s"):
@@ -54,3 +64,24 @@ def test_a_change_survives_the_wire():
         juniors={"a": ("b",)},
     )
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(change), type=PolicyChange) == change
+
+
+def test_the_reach_of_changes_leaves_out_what_depends_on_who_asks():
+    permission = PolicyChange(2, 1, (Granted("r", "/x", "read", ("r",)),))
+    reaches = compile_reach([permission])
+    assert reaches(Entity("/x"), "read")
+    assert not reaches(Entity("/x"), "write")
+    assert not reaches(Entity("/y"), "read")
+    someone = Touched(Not(Equal(Path("subject"), "s")))
+    assert compile_reach([permission, PolicyChange(3, 2, (someone,))])(Entity("/y"), "read")
+    assert compile_reach([PolicyChange(2, 1, whole=True)])(Entity("/y"), "read")
+    assert not compile_reach([PolicyChange(2, 1)])(Entity("/x"), "read")
+
+
+@given(predicates, requests)
+def test_whatever_a_change_touches_lies_within_its_reach(predicate, request):
+    if compile_predicate(predicate)(request):
+        reaches = compile_reach([PolicyChange(2, 1, (Touched(predicate),))])
+        bare = Request(request.subject, request.object, Entity(request.action.id), request.context)
+        if compile_predicate(predicate)(bare):
+            assert reaches(request.object, request.action.id)

@@ -161,13 +161,17 @@ async def test_a_newly_forbidden_event_is_not_delivered_once_the_push_is_complet
 
             task = group.create_task(load())
             epoch = await place.release(forbidding)
-            await eventually(lambda epoch=epoch: south.claims.epoch >= epoch and not south.broker.held)
+            await eventually(
+                lambda epoch=epoch: south.claims.epoch >= epoch and not south.broker.holds([kind.id])
+            )
             busy.set()
             await task
         await publisher.publish(headline="after", score=round_)
         await publisher.flush()
         epoch = await place.release(OPEN)
-        await eventually(lambda epoch=epoch: south.claims.epoch >= epoch and not south.broker.held)
+        await eventually(
+            lambda epoch=epoch: south.claims.epoch >= epoch and not south.broker.holds([kind.id])
+        )
         await wanted(publisher)
         await publisher.publish(headline="again", score=round_)
         await publisher.flush()

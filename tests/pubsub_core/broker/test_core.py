@@ -338,14 +338,50 @@ def test_an_event_that_cannot_be_looked_at_is_withheld_and_in_the_way_of_no_othe
     assert not pair.missed(), "whether it could have been seen, nobody knows"
 
 
+def test_a_type_that_is_held_is_not_sent_again_either_and_nothing_of_it_is_taken_from_publishers(pair):
+    subscription = pair.subscribe()
+    assert pair.publish(pair.bundle(CAR)) == Taken(1)
+    pair.carry()
+    assert pair.seen() == [(1, CAR)]
+    pair.away.hold([KIND.id])
+    pair.home.hold([KIND.id])
+    session = pair.away.sessions["sub"]
+    pair.away.resend(session, 0)
+    answers: list[Taken] = []
+    pair.home.publish(pair.bundle(CAR), answers.append)
+    assert not answers
+    assert pair.seen() == [(1, CAR)]
+    pair.away.switchboard.connect(subscription, {})
+    pair.away.release([KIND.id])
+    pair.home.release([KIND.id])
+    pair.carry()
+    assert answers == [Taken(2)]
+    assert pair.seen() == [(1, CAR)], "it may no longer be seen"
+
+
+def test_what_waits_for_a_client_is_not_sent_while_its_type_is_held(pair):
+    subscription = pair.subscribe()
+    session = pair.away.sessions["sub"]
+    pair.away.hold()
+    pair.publish(pair.bundle(CAR))
+    pair.away.hold([KIND.id])
+    pair.away.release()
+    pair.carry()
+    pair.away.flush(session)
+    assert pair.seen() == []
+    pair.grant(subscription, Restriction(visible=frozenset({NAMES["numberplate"].id})))
+    pair.away.release([KIND.id])
+    assert pair.seen() == [(1, {"numberplate": CAR["numberplate"]})]
+
+
 def test_what_cannot_be_sent_to_one_client_is_in_the_way_of_no_other_and_of_no_publisher(pair, monkeypatch):
     pair.subscribe()
     flush = Mail.flush
 
-    def fail(self, session):
+    def fail(self, session, held=()):
         if session.token == "broken":
             raise BadMessage("", "the message is too large")
-        flush(self, session)
+        flush(self, session, held)
 
     broken = pair._session(pair.away, "broken")
     broken.subscriptions[1] = Subscription("broken", 1, KIND.id, "")

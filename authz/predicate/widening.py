@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from authz.predicate import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate
+from authz.predicate.terms import FALSE, TRUE, And, Not, Or, Path, Predicate, Relate
 
 Hidden: TypeAlias = Callable[[Path], bool]
 """Which paths cannot be looked at."""

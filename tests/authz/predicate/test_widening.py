@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from authz.predicate import FALSE, TRUE, Equal, Not, Or, Path, Relate, compile_predicate
-from pdp.engine.widening import attributes, widen
+from authz.predicate.widening import attributes, widen
 from tests.authz.predicates import predicates, requests
 
 ROLE = Path("subject", ("role",))
