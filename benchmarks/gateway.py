@@ -24,7 +24,8 @@ from bus.nats import Connection
 from bus.server import NatsServer
 from bus.wire import Scope
 from pdp.bundle import PolicySet
-from pdp.replica import AnswerAuthority, Publisher, Replica
+from pdp.releases import Publisher
+from pdp.replica import AnswerAuthority, Replica
 from pep import Enforcer
 from pep.gateway import GatewaySettings, gateway, serving
 

@@ -31,6 +31,7 @@ from pdp.attributes import (
     ServiceText,
 )
 from pdp.bundle import Entities, PolicySet, read_folder
+from pdp.releases import saying_so
 from pdp.replica import (
     Answering,
     DecisionSigner,
@@ -44,7 +45,6 @@ from pdp.replica import (
     ShadowMetrics,
     SignerMetrics,
     alarm_on,
-    saying_so,
     serve_explanations,
     serve_health,
     serve_scopes,

@@ -14,7 +14,7 @@ from bus.nats import connect
 from pdp.bundle import Bundle, PolicySet, read_bundle, read_cases, read_folder
 from pdp.lint import Outcome, run_cases
 from pdp.lint import read_cases as parse_cases
-from pdp.replica import NoSuchRelease
+from pdp.releases import NoSuchRelease
 
 CURRENT = "current"
 """What stands for the release in force."""

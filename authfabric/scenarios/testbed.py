@@ -27,7 +27,7 @@ from bus.server import NatsServer
 from bus.services import service_name
 from bus.wire import subjects
 from pdp.bundle import Bundle, File
-from pdp.replica import Publisher
+from pdp.releases import Publisher
 from pubsub_core.client import EventClient
 from pubsub_core.rules import Rows
 from pubsub_core.server import TableStore, TypeStore

@@ -17,7 +17,8 @@ from bus.server import NatsServer
 from bus.wire import Scope
 from pdp.bundle import Bundle, File, PolicySet
 from pdp.engine import Engine
-from pdp.replica import AnswerAuthority, Publisher, Replica
+from pdp.releases import Publisher
+from pdp.replica import AnswerAuthority, Replica
 from pep import Enforcer
 
 SDPS, PROCESSES, PUSHES = 100, 4, 10

@@ -22,8 +22,7 @@ from bus.feeds import DEFAULT_LEASE, Entry, HeldRelease, Member, MemberTracker, 
 from bus.nats import Connection
 from bus.wire import MemberKind, Prepared, ScopeQuery, SearchPage, SearchQuery, subjects
 from pdp.bundle import BundleCache, PackedStore, PolicySet
-from pdp.replica.compile_service import Compiler
-from pdp.replica.preparing_service import answer
+from pdp.releases import Compiler, report_prepared
 from pdp.replica.service import CannotDecide, Decider
 
 _log = logging.getLogger("authfabric.pdp")
@@ -183,7 +182,7 @@ class PolicyFollower(ReleaseFollower, Generic[T]):
     def _say_prepared(self, reply: str, task: asyncio.Task[None]) -> None:
         failure = task.exception() if task.done() and not task.cancelled() else None
         problem = "given up" if task.done() and task.cancelled() else str(failure or "")
-        answer(self._connection, reply, Prepared(self._following.member, task.done(), problem))
+        report_prepared(self._connection, reply, Prepared(self._following.member, task.done(), problem))
 
 
 class Follower(PolicyFollower[Answering]):

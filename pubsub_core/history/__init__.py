@@ -19,8 +19,7 @@ from pubsub_core.history.page_messages import (
 )
 from pubsub_core.history.pending_replays import Debt, Owed, Owing
 from pubsub_core.history.position import Position, Span, common
-from pubsub_core.history.retention import REPLACED, Keeping, Search
-from pubsub_core.history.setting import HistorySetting, KeepRule
+from pubsub_core.history.retention import REPLACED, HistorySetting, Keeping, KeepRule, Search
 
 if TYPE_CHECKING:
     from pubsub_core.history.database import MAPPED_BYTES

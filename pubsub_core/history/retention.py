@@ -1,16 +1,17 @@
-"""What is kept of a type, for how long, and by which attributes it can be searched."""
+"""What a broker keeps of which type, where, for how long, and by which attributes it can be searched."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 
 from msgspec import structs
 
 from pubsub_core.events import Event
-from pubsub_core.types import AttributeType
+from pubsub_core.types import Attribute, AttributeType, EventType
 
 REPLACED = " (replaced)"
 """Follows the name of a type where events stand that rules have replaced."""
@@ -49,6 +50,41 @@ class Keeping:
     def aside(self) -> Keeping:
         """The same for events that rules have replaced as they were published: kept, found by nobody, not replayed."""
         return replace(self, type=_aside(self.type), searched={}, name=f"{self.name}{REPLACED}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRule:
+    """What is kept of the types whose names match: everything, for ever, unless it says otherwise."""
+
+    type: str = "*"
+    """A name, or a pattern such as `nhs.*`."""
+    keep: bool = True
+    seconds: float | None = None
+    search: Mapping[str, Search] = field(default_factory=dict)
+    """By the attribute's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySetting:
+    """Where events are kept."""
+
+    url: str
+    """SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`."""
+    secret: bytes = field(repr=False)
+    """By which everything is sealed."""
+    rules: tuple[KeepRule, ...] = ()
+    """The first that matches a type counts; a type that none matches is kept for ever."""
+
+    def keeping(self, definition: EventType, attributes: Mapping[str, Attribute]) -> Keeping | None:
+        """What is kept of a type with these attributes, by UUID; None if nothing is. Raises ValueError."""
+        found = (each for each in self.rules if fnmatchcase(definition.name, each.type))
+        rule = next(found, KeepRule())
+        if not rule.keep:
+            return None
+        ids = {each.name: each.id for each in attributes.values()}
+        searched = {ids[name]: how for name, how in rule.search.items() if name in ids}
+        kinds = {id_: each.type for id_, each in attributes.items()}
+        return Keeping(definition.id, kinds, searched, rule.seconds, definition.name)
 
 
 def aside(event: Event) -> Event:

@@ -26,7 +26,7 @@ from bus.stores.release_store import ReleaseStore
 from bus.wire.messages import Prepared, unpack_prepared
 from bus.wire.subjects import prepare
 from pdp.bundle.bundle_store import read_folder
-from pdp.replica.compile_service import LARGE_BYTES
+from pdp.releases.compile_service import LARGE_BYTES
 from pep import Enforcer
 from tests.authfabric.pushing import authfabric, released, write
 from tests.waiting import PATIENCE, eventually
@@ -97,7 +97,7 @@ def packing(running: Fabric) -> list[int]:
         for replica in running.replicas.values()
         for child in Path(f"/proc/{replica.pid}/task/{replica.pid}/children").read_text().split()
     ]
-    return [each for each in children if "pdp.replica.packing_process" in command(each)]
+    return [each for each in children if "pdp.releases.packing_process" in command(each)]
 
 
 def command(pid: int) -> str:

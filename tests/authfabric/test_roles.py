@@ -21,7 +21,7 @@ from bus.identity.keystore import create_key
 from bus.services.role_client import RoleClient, service_name
 from bus.wire.address import URL_VARIABLE
 from pdp.bundle.bundle_store import read_folder
-from pdp.replica.publisher_service import Publisher
+from pdp.releases.publisher_service import Publisher
 from pep import Enforcer
 from tests.waiting import eventually
 

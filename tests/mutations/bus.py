@@ -19,7 +19,7 @@ _CLIENT_WAITS = Edit("bus/nats/dialing.py", '"tls_handshake_first": True', '"tls
 _ANY_TIME = Edit("authz/spki/use.py", "if not capability.validity.covers(use.at):", "if False:")
 
 _FULL_DISK = "tests/authfabric/test_full_disk.py::"
-_RESTORER = "tests/pdp/replica/test_restorer_service.py::"
+_RESTORER = "tests/pdp/releases/test_restorer_service.py::"
 
 MEMBERS = [
     without(
@@ -55,14 +55,14 @@ MEMBERS = [
     ),
     without(
         f"{_RESTORER}test_where_lines_have_parted_somebody_says_which_counts_and_both_go_on",
-        "pdp/replica/restorer_service.py",
+        "pdp/releases/restorer_service.py",
         "            raise HistoriesDiverged(found)",
         "            pass",
     ),
     without(
         "tests/authfabric/test_restored_store.py"
         "::test_nothing_is_pushed_into_a_store_that_has_gone_back_until_it_has_what_replicas_hold",
-        "pdp/replica/publisher_service.py",
+        "pdp/releases/publisher_service.py",
         "            known.check()",
         "            pass",
     ),

@@ -65,13 +65,13 @@ POLICIES = [
     ),
     without(
         f"{_PUSH}test_everything_to_everyone_is_released_for_a_reason_only_which_the_history_tells",
-        "pdp/replica/publisher_service.py",
+        "pdp/releases/publisher_service.py",
         "            raise ReasonNeeded(lavish)",
         "            pass",
     ),
     without(
         f"{_PUSH}test_a_folder_that_lost_its_policies_is_an_error_and_released_for_a_reason_only",
-        "pdp/replica/publisher_service.py",
+        "pdp/releases/publisher_service.py",
         "        forced = bool(lavish) or any(each.kind is Kind.NO_POLICIES for each in found)",
         "        forced = bool(lavish)",
     ),

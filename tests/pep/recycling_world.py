@@ -11,8 +11,8 @@ from authz.release import Released
 from bus import Connection, NatsServer, Scope
 from pdp.bundle.bundle import Bundle, File
 from pdp.bundle.bundle_store import BundleCache
+from pdp.releases.publisher_service import Publisher
 from pdp.replica.policy_follower import Follower, Following
-from pdp.replica.publisher_service import Publisher
 from pdp.replica.service import Replica
 from pep import Enforcer, LeaseRules
 from tests.waiting import eventually

@@ -10,7 +10,7 @@ from bus import Scope
 from bus.audit import AuditStore
 from bus.nats.access_client import ask_revocation
 from pdp.bundle.policy_set import PolicySet
-from pdp.replica.publisher_service import Publisher
+from pdp.releases.publisher_service import Publisher
 from pdp.replica.service import Replica
 from pdp.replica.signing_service import DecisionSigner
 from pep import Enforcer

@@ -13,8 +13,8 @@ from authz import Identity
 from bus import Connection, NatsServer, Scope
 from pdp.bundle.bundle import Bundle, File
 from pdp.bundle.bundle_store import BundleCache
+from pdp.releases.publisher_service import Publisher
 from pdp.replica.policy_follower import Follower, Following
-from pdp.replica.publisher_service import Publisher
 from pdp.replica.service import Replica
 from pubsub_core.client.client import EventClient
 from pubsub_core.client.subscriber import Delivered

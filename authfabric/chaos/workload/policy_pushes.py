@@ -21,8 +21,8 @@ from bus.feeds import Feed, StoreBehind, survey
 from bus.identity import read_credentials
 from bus.nats import Connection
 from pdp.bundle import Bundle, File
-from pdp.replica import Publisher, Restorer, Side
-from pdp.replica import plan as restoration
+from pdp.releases import Publisher, Restorer, Side
+from pdp.releases import plan as restoration
 
 WAIT_SECONDS = 40.0
 """How long a push waits for everybody: longer than any lease."""

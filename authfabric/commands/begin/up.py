@@ -30,7 +30,7 @@ from bus.nats import connect
 from bus.runtime import in_background
 from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE, configured_url
 from pdp.bundle import BundleRefused, InvalidPolicies, PolicySet, read_folder
-from pdp.replica import Publisher
+from pdp.releases import Publisher
 from pep.trust import TRUST_VARIABLE
 
 PORT = 4222

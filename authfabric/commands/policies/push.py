@@ -20,7 +20,7 @@ from authz.release import Released
 from bus.feeds import Entry, Feed
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
-from pdp.replica import Published, Publisher
+from pdp.releases import Published, Publisher
 
 Domain = Annotated[str, typer.Option(help="The domain whose policies these are.")]
 Key = Annotated[

@@ -16,7 +16,7 @@ from authfabric.terminal import Exit, Json, Url, out, print_json, run
 from bus.feeds import Feed, Survey
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
-from pdp.replica import Plan, Restorer, Side, plan
+from pdp.releases import Plan, Restorer, Side, plan
 
 
 def restore(

@@ -19,7 +19,7 @@ sys.modules["sqlalchemy"] = None
 import asyncio
 from pubsub_core.server.service import BrokerService
 from pubsub_core.history.errors import HistoryUnavailable
-from pubsub_core.history.setting import HistorySetting
+from pubsub_core.history.retention import HistorySetting
 try:
     asyncio.run(BrokerService._record(None, None, HistorySetting("sqlite://", b"")))
 except HistoryUnavailable as error:

@@ -21,7 +21,7 @@ from pdp.bundle.packed_store import PackedStore
 from pdp.bundle.policy_set import PolicySet
 from pdp.engine.engine import Engine
 from pdp.engine.index import Index, pack_index
-from pdp.replica.packing_process import pack
+from pdp.releases.packing_process import pack
 from pdp.replica.policy_point import PolicyPoint
 from pdp.replica.shadow import Judge
 from tests.authz import predicates as some

@@ -23,9 +23,9 @@ from bus.wire.subjects import members
 from pdp.bundle.bundle import Bundle, File
 from pdp.bundle.bundle_store import BundleCache
 from pdp.bundle.policy_set import PolicySet
-from pdp.replica import publisher_service
+from pdp.releases import publisher_service
+from pdp.releases.publisher_service import NoSuchRelease, Publisher, ReleaseOvertaken
 from pdp.replica.policy_follower import Follower, Following
-from pdp.replica.publisher_service import NoSuchRelease, Publisher, ReleaseOvertaken
 from pdp.replica.service import CannotDecide
 from tests.waiting import PATIENCE, eventually, once_it_works
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pubsub_core.history.retention import Search
-from pubsub_core.history.setting import HistorySetting, KeepRule
+from pubsub_core.history.retention import HistorySetting, KeepRule, Search
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.pubsub_core.town import rule

@@ -10,8 +10,7 @@ from sqlalchemy import create_engine, text
 
 from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import Refused, ReplayIncomplete
-from pubsub_core.history.retention import Search
-from pubsub_core.history.setting import HistorySetting, KeepRule
+from pubsub_core.history.retention import HistorySetting, KeepRule, Search
 from pubsub_core.replay.service import Replays
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url

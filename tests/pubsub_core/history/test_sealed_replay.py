@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubsub_core.history.setting import HistorySetting
+from pubsub_core.history.retention import HistorySetting
 from tests.pubsub_core.keys.police import NAME, police
 from tests.pubsub_core.town import town
 from tests.waiting import eventually

@@ -12,7 +12,7 @@ from bus.wire.envelope import pack
 from pubsub_core.carriage.records import Peer
 from pubsub_core.events.batch_signature import WINDOW
 from pubsub_core.history.page_messages import MarksFound, MarksWanted, Past
-from pubsub_core.history.setting import HistorySetting
+from pubsub_core.history.retention import HistorySetting
 from pubsub_core.replay.fluent_exchange_service import FluentExchange
 from pubsub_core.replay.fluent_uncertainty import Doubts
 from pubsub_core.replay.page_service import Pages

@@ -18,8 +18,8 @@ import msgspec
 
 from authz import AuthFabricError
 from pdp.bundle import Bundle, PackedStore, PolicySet
-from pdp.replica.packing_process import Result
-from pdp.replica.progress import saying_so
+from pdp.releases.packing_process import Result
+from pdp.releases.progress import saying_so
 
 LARGE_BYTES = 128 * 1024
 """A bundle with more text than this takes long enough to compile for others to feel it."""
@@ -94,7 +94,7 @@ class Compiler(Generic[T]):
 
     async def _pack(self, bundle: str, content: bytes) -> None:
         """Have another process pack the bundle. Raises CompilingFailed."""
-        command = [sys.executable, "-m", "pdp.replica.packing_process", str(self._store.beside), bundle]
+        command = [sys.executable, "-m", "pdp.releases.packing_process", str(self._store.beside), bundle]
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )

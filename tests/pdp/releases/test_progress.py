@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from pdp.replica.progress import saying_so
+from pdp.releases.progress import saying_so
 
 
 def test_work_that_takes_long_is_said_to_go_on_until_it_is_done(caplog):

@@ -17,8 +17,8 @@ from bus.stores import HISTORY, collect_content
 from pdp.bundle import Bundle, BundleRefused, InvalidPolicies, PolicySet
 from pdp.documents import Kind
 from pdp.lint import Difference, examine
-from pdp.replica.compile_service import is_large
-from pdp.replica.preparing_service import Preparing
+from pdp.releases.compile_service import is_large
+from pdp.releases.preparing_service import Preparing
 
 _log = logging.getLogger("authfabric.releases")
 

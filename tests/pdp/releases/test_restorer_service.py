@@ -21,9 +21,9 @@ from bus.stores.release_store import ReleaseStore, open_bucket
 from bus.wire import RELEASED, RELEASES, token
 from pdp.bundle.bundle import Bundle, File
 from pdp.bundle.bundle_store import BundleCache
+from pdp.releases.publisher_service import Published, Publisher
+from pdp.releases.restorer_service import HistoriesDiverged, Plan, Restorer, Side, plan
 from pdp.replica.policy_follower import Follower, Following
-from pdp.replica.publisher_service import Published, Publisher
-from pdp.replica.restorer_service import HistoriesDiverged, Plan, Restorer, Side, plan
 from tests.waiting import eventually, once_it_works
 
 ANN = Identity.generate()

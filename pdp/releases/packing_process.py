@@ -1,4 +1,4 @@
-"""The process that packs policies: `python -m pdp.replica.packing_process FILE HASH`, with the bundle as its input.
+"""The process that packs policies: `python -m pdp.releases.packing_process FILE HASH`, with the bundle as its input.
 
 It says in one line of JSON what came of it.
 """

@@ -84,7 +84,7 @@ class Preparing:
             self._changed.set()
 
 
-def answer(connection: Connection, reply: str, prepared: Prepared) -> None:
+def report_prepared(connection: Connection, reply: str, prepared: Prepared) -> None:
     """Tell whoever asked how far a member is."""
     with contextlib.suppress(NotConnected):
         connection.send(reply, pack(prepared))
