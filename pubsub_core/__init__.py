@@ -1,7 +1,16 @@
 """The secure event service: typed, owned, restricted events governed by the fabric."""
 
-from pubsub_core.client import Delivered, EventClient, Publisher, Replayed, Subscriber
+from pubsub_core.client import (
+    Delivered,
+    DurableEvent,
+    DurableSubscriber,
+    EventClient,
+    Publisher,
+    Replayed,
+    Subscriber,
+)
 from pubsub_core.errors import (
+    DurableRefused,
     EventsMissed,
     InvalidEvent,
     InvalidFilter,
@@ -17,7 +26,8 @@ from pubsub_core.events import Gap, GapReason
 from pubsub_core.types import AttributeType, EventType
 
 __all__ = [
-    "AttributeType", "Delivered", "EventClient", "EventType", "EventsMissed", "Gap", "GapReason",
-    "InvalidEvent", "InvalidFilter", "NoBroker", "NotKept", "Publisher", "Refused", "ReplayIncomplete",
-    "Replayed", "SessionLost", "Subscriber", "TypeRefused", "UnknownType",
+    "AttributeType", "Delivered", "DurableEvent", "DurableRefused", "DurableSubscriber", "EventClient",
+    "EventType", "EventsMissed", "Gap", "GapReason", "InvalidEvent", "InvalidFilter", "NoBroker", "NotKept",
+    "Publisher", "Refused", "ReplayIncomplete", "Replayed", "SessionLost", "Subscriber", "TypeRefused",
+    "UnknownType",
 ]  # fmt: skip

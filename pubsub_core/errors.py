@@ -128,6 +128,24 @@ class NoBroker(EventError):
         self.domain = domain
 
 
+class DurableRefused(EventError):
+    """A durable subscription that cannot be had so: `name` is its name, `problem` says why."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the durable subscription `{name}` {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class DurableElsewhere(EventError):
+    """A durable subscription that another broker delivers at the moment: `broker` is its name."""
+
+    def __init__(self, name: str, broker: str) -> None:
+        super().__init__(f"the durable subscription `{name}` is delivered by the broker `{broker}`")
+        self.name = name
+        self.broker = broker
+
+
 class SessionLost(EventError):
     """The broker has ended a client's session: `problem` says why."""
 

@@ -12,6 +12,9 @@ from bus.wire import Unpack
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.events import Event, Missed, Proof, decode
 
+PLACE_BITS = 20
+"""The bits of a place that say where in its parcel an event stands."""
+
 
 class Connect(msgspec.Struct, frozen=True, tag_field="verb", tag="connect"):
     """Begin a session, or take one up again where it was left."""
@@ -72,6 +75,12 @@ class Subscribe(msgspec.Struct, frozen=True, tag_field="verb", tag="subscribe"):
     """If past events are wanted too: from when on, in Unix seconds."""
     unfinished: tuple[Unfinished, ...] = ()
     """What rules were sending in an earlier session."""
+    durable: str = ""
+    """The name of a subscription that outlasts sessions, which begins where it was left."""
+    lost: str = ""
+    """The broker that the client has just lost: it has the durable subscription no longer."""
+    after: int | None = None
+    """To outlast its broker without a name: the number in the stream after which to go on, or -1 to begin now."""
 
 
 class Replay(msgspec.Struct, frozen=True, tag_field="verb", tag="replay"):
@@ -98,6 +107,16 @@ class Inspect(msgspec.Struct, frozen=True, tag_field="verb", tag="inspect"):
     type: str
 
 
+class ListDurables(msgspec.Struct, frozen=True, tag_field="verb", tag="list-durables"):
+    """Ask for the client's own durable subscriptions."""
+
+
+class DeleteDurable(msgspec.Struct, frozen=True, tag_field="verb", tag="delete-durable"):
+    """Delete a durable subscription, with its position."""
+
+    name: str
+
+
 Call: TypeAlias = (
     Connect
     | Disconnect
@@ -110,6 +129,8 @@ Call: TypeAlias = (
     | Replay
     | Unsubscribe
     | Inspect
+    | ListDurables
+    | DeleteDurable
 )
 
 
@@ -130,12 +151,29 @@ WELCOME = b"authfabric broker welcome 1\0"
 """Goes before the nonce that a broker signs to prove its key."""
 
 
+class Durable(msgspec.Struct, frozen=True):
+    """A durable subscription, as its record says."""
+
+    name: str
+    type: str
+    """By name."""
+    filter: str
+    broker: str
+    """The broker that delivers it at the moment; empty if nobody reads it."""
+    made: float
+    """When it was made, in Unix seconds."""
+    acknowledged: float
+    """When something of it was last acknowledged, in Unix seconds."""
+    position: int
+    """The number in the stream of the first parcel of which not everything is acknowledged."""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a broker says to a call. Without a problem, it was done."""
 
     problem: str = ""
     fault: str = ""
-    """What kind of problem: `refused`, `invalid`, `unknown`, `lost` or `failed`."""
+    """What kind of problem: `refused`, `invalid`, `unknown`, `lost`, `failed`, `durable` or `elsewhere`."""
     session: str = ""
     definitions: tuple[bytes, ...] = ()
     """Signed definitions, each after those it builds on; the one asked about comes last."""
@@ -147,6 +185,11 @@ class Answer(msgspec.Struct, frozen=True):
     """The broker's signature over the nonce of the call that began the session."""
     vouches: tuple[bytes, ...] = ()
     """Chains of vouches from the owner of the type asked about, and from the client's domain, to the broker."""
+    host: str = ""
+    """The broker that has the durable subscription asked for, if it is another."""
+    position: int = 0
+    """The number in the stream after which a subscription begins that outlasts its broker."""
+    durables: tuple[Durable, ...] = ()
 
 
 class BrokerKey(msgspec.Struct, frozen=True):
@@ -168,6 +211,8 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: int
     proof: Proof
     events: list[msgspec.Raw]
+    id: bytes = b""
+    """The same for the same events, to whichever broker they are sent, and random otherwise."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -195,6 +240,8 @@ class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: int
     past: dict[int, int] = {}
     """How many past events it has read, by the numbers of the subscriptions that they are for."""
+    acked: dict[int, list[int]] = {}
+    """The places of events that it acknowledges, by the numbers of the durable subscriptions that they are for."""
 
 
 class Tense(enum.IntEnum):
@@ -207,11 +254,31 @@ class Tense(enum.IntEnum):
     """Past ones that rules send: the client may have had them before."""
 
 
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event for a client, or a word about events."""
+
+    number: int
+    """The number of the subscription that it is for."""
+    raw: msgspec.Raw
+    place: int = 0
+    """Where it stands in the stream, for a subscription that outlasts its broker; see `place_of`."""
+
+
+def place_of(parcel: int, index: int) -> int:
+    """Where an event stands in the stream: in which parcel, by its number, and where in that."""
+    return parcel << PLACE_BITS | index
+
+
+def parcel_of(place: int) -> int:
+    """The number of the parcel that has the event at a place."""
+    return place >> PLACE_BITS
+
+
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field="post", tag="d"):
-    """Events for a client, with the number of the subscription each is for; None where one was withheld after all."""
+    """Events for a client; None where one was withheld after all."""
 
     first: int
-    items: list[tuple[int, msgspec.Raw] | None]
+    items: list[Entry | None]
     tense: Tense = Tense.PRESENT
     """Of past events, `Ended` comes after the last for each subscription."""
 
@@ -253,10 +320,14 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag_field="post", tag
     problem: str
 
 
+class Drained(msgspec.Struct, frozen=True, array_like=True, tag_field="post", tag="m"):
+    """The broker is about to end: the client goes on at another, if it knows one."""
+
+
 class Post(msgspec.Struct, frozen=True):
     """The box around what a broker sends a client."""
 
-    content: Delivery | Interest | Closed
+    content: Delivery | Interest | Closed | Drained
 
 
 Word: TypeAlias = Ended | Sent | Missed

@@ -16,9 +16,9 @@ SURFACE = {
     "bus": "BusError Connection NatsServer NoResponders NotConnected ReplyTimeout Scope cluster",
     "pdp": "Bundle BundleRefused Engine InvalidPolicies PolicyPoint PolicySet Replica read_folder",
     "pep": "UNVERIFIED AccessDenied Enforcer LeaseRules NobodyTrusted NotOnBus Recycling Strategy SyncEnforcer",
-    "pubsub_core": "AttributeType Delivered EventClient EventType EventsMissed Gap GapReason InvalidEvent"
-    " InvalidFilter NoBroker NotKept Publisher Refused ReplayIncomplete Replayed SessionLost"
-    " Subscriber TypeRefused UnknownType",
+    "pubsub_core": "AttributeType Delivered DurableEvent DurableRefused DurableSubscriber EventClient EventType"
+    " EventsMissed Gap GapReason InvalidEvent InvalidFilter NoBroker NotKept Publisher Refused"
+    " ReplayIncomplete Replayed SessionLost Subscriber TypeRefused UnknownType",
     "sdp_cache": "LeaseRules Recycler Recycling SecondaryPoint Snapshot SnapshotRefused Step",
     "spark_eval": "Diff EvaluationError Review SparkOptions compare_policies compare_seen open_session",
 }

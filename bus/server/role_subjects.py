@@ -5,7 +5,7 @@ A network is a domain's token, or `*` for all domains. Subjects are patterns her
 
 from __future__ import annotations
 
-from bus.stores import consumer_names, rights
+from bus.stores import consumer_names, reader_names, rights
 from bus.wire import subjects
 
 COMMON = frozenset({"$SYS.REQ.USER.INFO", "$JS.API.INFO", subjects.RENEW})
@@ -140,6 +140,8 @@ def carrying(network: str, owner: str) -> set[str]:
         *reading(f"KV_{subjects.CONTEXT}"),
         *rights(subjects.BROKERS, subjects.broker_record(None, "*", ">")),
         *consuming(owner),
+        *reading(f"KV_{subjects.DURABLES}"),
+        subjects.written(subjects.DURABLES, f"{network}.>"),
         _parcels(network),
         f"{_records(network, owner)}.>",
         f"{subjects.ROOT}.past.{network}.*",
@@ -151,6 +153,11 @@ def consuming(owner: str) -> set[str]:
     """Where a broker speaks to the stream of parcels: about consumers under its own names, and no others."""
     names = consumer_names(owner)
     api = {f"$JS.API.CONSUMER.{what}.{subjects.PARCELS}.{name}" for name in names for what in _CONSUMER_CALLS}
+    api |= {
+        f"$JS.API.CONSUMER.{what}.{subjects.PARCELS}.{name}"
+        for name in reader_names(owner)
+        for what in ("CREATE", "DELETE", "MSG.NEXT")
+    }
     acknowledged = {f"$JS.ACK.{subjects.PARCELS}.{name}.>" for name in names}
     return {*api, *acknowledged, f"$JS.API.STREAM.INFO.{subjects.PARCELS}"}
 
@@ -231,4 +238,5 @@ def within(network: str) -> set[str]:
         f"{subjects.recorded(subjects.CONTEXT)}.{network}.>",
         subjects.written(subjects.ROLES, f"{network}.>"),
         f"{subjects.recorded(subjects.ROLES)}.{network}.>",
+        subjects.written(subjects.DURABLES, f"{network}.>"),
     }

@@ -14,7 +14,14 @@ from bus.stores import HISTORY, open_bucket, open_carriage, within
 from bus.wire import subjects
 
 _BUCKETS = (subjects.CONTENT, subjects.NEWEST, subjects.KEYS)
-_REPEATED = (subjects.TYPES, subjects.CONTEXT, subjects.ROLES, subjects.ISSUED, subjects.REVOCATIONS)
+_REPEATED = (
+    subjects.TYPES,
+    subjects.CONTEXT,
+    subjects.ROLES,
+    subjects.ISSUED,
+    subjects.REVOCATIONS,
+    subjects.DURABLES,
+)
 """Those whose records the server repeats as they are stored."""
 
 

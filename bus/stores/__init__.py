@@ -3,6 +3,7 @@
 from bus.stores.content_collection import collect_content
 from bus.stores.parcel_consumer import Consumer, consumer_names
 from bus.stores.parcel_delivery import Arrived
+from bus.stores.parcel_reader import ParcelReader, PartDiscarded, reader_names
 from bus.stores.parcel_stream import ParcelPublisher, open_carriage, put_record, read_records
 from bus.stores.record_store import Record, RecordChanged, RecordStore, writer
 from bus.stores.release_store import (
@@ -19,8 +20,9 @@ from bus.stores.state_store import StateMoved, StateStore
 from bus.stores.stream_reader import read_stream, rights
 
 __all__ = [
-    "DIFFERENT_CONFIGURATION", "HISTORY", "SECONDS", "Arrived", "Consumer", "ParcelPublisher", "Record",
+    "DIFFERENT_CONFIGURATION", "HISTORY", "SECONDS", "Arrived", "Consumer", "ParcelPublisher", "ParcelReader",
+    "PartDiscarded", "Record",
     "RecordChanged", "RecordStore", "ReleaseStore", "StateMoved", "StateStore", "Stored", "chunk_hashes",
     "collect_content", "consumer_names", "open_bucket", "open_carriage", "put_record", "read_records", "read_stream",
-    "rights", "within", "writer",
+    "reader_names", "rights", "within", "writer",
 ]  # fmt: skip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+SENDER_HEADER = "Authfabric-Broker"
+"""Names the place of the broker that published a parcel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
@@ -14,7 +17,7 @@ class Arrived:
     time: float
     """When the stream took it in, in Unix seconds."""
     id: str
-    """Its `Nats-Msg-Id`."""
+    """The place of the broker that published it, and its `Nats-Msg-Id`, joined by a dot."""
     data: bytes = field(repr=False)
 
 
@@ -31,9 +34,12 @@ def read_delivery(
 
 
 def _id(headers: bytes) -> str:
-    """The `Nats-Msg-Id` of a message; nothing if it has none."""
+    """Who published a message, and its `Nats-Msg-Id`; nothing for what it does not say."""
+    sender = word = ""
     for line in headers.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"nats-msg-id":
-            return value.strip().decode("ascii", "replace")
-    return ""
+            word = value.strip().decode("ascii", "replace")
+        elif name == SENDER_HEADER.encode():
+            sender = value.strip().decode("ascii", "replace")
+    return f"{sender}.{word}" if sender else word

@@ -18,6 +18,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from bus.errors import BadMessage, BusError, StoreFull, StoreUnavailable
 from bus.nats import Connection
+from bus.stores.parcel_delivery import SENDER_HEADER
 from bus.stores.record_store import writer
 from bus.stores.release_store import DIFFERENT_CONFIGURATION, within
 from bus.stores.stream_reader import read_stream
@@ -112,13 +113,19 @@ async def read_records(connection: Connection) -> AsyncIterator[tuple[str, bytes
 
 async def put_record(connection: Connection, domain: str, what: str, data: bytes) -> None:
     """Publish a record below one's own place, and return when it is kept. Raises StoreUnavailable."""
-    subject = subjects.broker_record(domain, writer(connection), what)
+    await acknowledged_number(connection, subjects.broker_record(domain, writer(connection), what), data)
+
+
+async def acknowledged_number(connection: Connection, subject: str, data: bytes) -> int:
+    """Publish something, and return its number when a stream has it. Raises StoreUnavailable."""
     try:
-        problem, _ = _answer(await connection.ask(subject, data, ACK_SECONDS))
+        answer = await connection.ask(subject, data, ACK_SECONDS)
+        problem, _ = _answer(answer)
     except BusError as error:
-        problem = str(error)
+        raise StoreUnavailable(str(error)) from None
     if problem:
         raise StoreUnavailable(problem)
+    return _decode_ack(answer).seq
 
 
 class ParcelPublisher:
@@ -192,7 +199,12 @@ class ParcelPublisher:
 
 
 def _headers(id_: str) -> bytes:
-    return f"NATS/1.0\r\nNats-Expected-Stream: {subjects.PARCELS}\r\nNats-Msg-Id: {id_}\r\n\r\n".encode()
+    """An id is the sender's place and a word. By the word the stream knows what is published again, by whomever."""
+    sender, _, word = id_.rpartition(".")
+    return (
+        f"NATS/1.0\r\nNats-Expected-Stream: {subjects.PARCELS}\r\n"
+        f"Nats-Msg-Id: {word}\r\n{SENDER_HEADER}: {sender}\r\n\r\n"
+    ).encode()
 
 
 def _answer(data: bytes) -> tuple[str, bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
 
 from bus.errors import BusError
@@ -87,7 +88,10 @@ class RecordStore:
     async def count(self, names: str) -> int:
         """How many records there are whose names match a pattern, those taken out included."""
         stream, keys = f"KV_{self._bucket}", subjects.kept(self._bucket, names)
-        info = await within(self._connection.jetstream().stream_info(stream, subjects_filter=keys))
+        try:
+            info = await within(self._connection.jetstream().stream_info(stream, subjects_filter=keys))
+        except NotFoundError:
+            return 0
         return len(info.state.subjects or {})
 
     async def erase(self, name: str) -> None:

@@ -47,6 +47,8 @@ ISSUED = "authfabric-issued"
 """The bucket of records with the capabilities that were handed out for role sessions."""
 REVOCATIONS = "authfabric-revocations"
 """The bucket of records with everything that was taken back."""
+DURABLES = "authfabric-durables"
+"""The bucket of records with the positions of durable subscriptions."""
 AUDIT_HEADS = "authfabric-audit-heads"
 """The stream in which each who gives decisions says, again and again, how many it has given."""
 AUDITED_UP_TO = f"{ROOT}.audited-up-to"
@@ -73,6 +75,7 @@ _INBOX_BYTES = 16
 MANY = "=many"
 WHOLE = "_"
 """The route of events whose type names no routing attribute."""
+_MARK = "mark"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _MAILBOX = re.compile(r"\w+\.\w+", re.ASCII)
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
@@ -330,6 +333,11 @@ def parcel(domain: str | None, type_id: str, route: str = WHOLE) -> str:
 def parcels(domain: str | None) -> str:
     """Where a domain's brokers publish events of any type; with None, those of all domains."""
     return f"{_GUARDED}.ev.{_domain(domain)}.*.*"
+
+
+def mark(domain: str, owner: str) -> str:
+    """Where a broker, by its place, publishes what tells it how far it has read the stream."""
+    return parcel(domain, owner, _MARK)
 
 
 def of_all_domains(subject: str) -> str:

@@ -7,8 +7,6 @@ while only some types are held, because newer policies may touch nothing else, t
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -17,9 +15,11 @@ from typing import Protocol
 import msgspec
 
 from authz import Identity
+from pubsub_core.broker.applied_interest import AppliedInterest
+from pubsub_core.broker.cursors import Cursors
 from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
-from pubsub_core.carriage import Peer, Presence, Publish, Receiving, Sending
+from pubsub_core.carriage import Peer, Presence, Publish, Read, Receiving, Sending
 from pubsub_core.delivery import (
     Acknowledging,
     Admitted,
@@ -36,7 +36,7 @@ from pubsub_core.delivery import (
     Triggers,
 )
 from pubsub_core.events import CLOCK_MARGIN, Event, GapReason, Missed
-from pubsub_core.messages import Bundle, Closed, Interest, Taken
+from pubsub_core.messages import Bundle, Closed, Drained, Interest, Taken
 from pubsub_core.rules import Observer
 from pubsub_core.trust import Web
 
@@ -91,6 +91,7 @@ class Broker:
         )
         self.sending = Sending(setting, self.counts, self.presence.carries, publish)
         self.receiving = Receiving(setting, self.counts, self.presence.trusts, self._tell_missed)
+        self.cursors = Cursors(self.sessions, self.switchboard, self.receiving, self._stays, self.flush)
         self.acknowledging = Acknowledging(setting, self.sessions, self.publish)
         self._intake = Intake(setting, self.counts)
         self.gaps = GapNotices(self.sessions, self.counts)
@@ -102,10 +103,7 @@ class Broker:
         """Sends past events that are due by a rule; None if nothing does."""
         self.reading: Reading | None = None
         """Reads the stream for this broker; None if nothing does."""
-        self.applied: float = 0
-        """The version of what is wanted here by which the stream is read."""
-        self._settling: list[tuple[int, asyncio.Future[None]]] = []
-        """Who waits for a version to be applied."""
+        self.interest = AppliedInterest(self.switchboard, self.presence.announce)
         self._holds = Holds()
         self._waiting = PauseQueue()
 
@@ -154,6 +152,7 @@ class Broker:
             except Exception:  # what one has sent must not be in the way of what others have
                 _log.exception("what came while nothing was delivered could not be handled")
         self.try_again()
+        self.cursors.wake()
         for session in tuple(self.sessions.values()):
             if types is None or session.outbox.waiting or session.playbacks:
                 self.flush(session)
@@ -246,9 +245,12 @@ class Broker:
                 marked |= self._note(event, now, local=True)
         return marked, self._deliver([(raw, event) for _, raw, event in admitted.events])
 
-    def receive(self, number: int, subject: str, stored: float, data: bytes) -> None:
-        """Take a parcel that another broker has published, by its number in the stream; never while held."""
-        self._arrive(self.receiving.take(number, subject, stored, data))
+    def receive(self, number: int, subject: str, stored: float, data: bytes, own: bool = False) -> None:
+        """Take a parcel by its number in the stream; never while held. Its own are for cursors only."""
+        if not own:
+            self._arrive(self.receiving.take(number, subject, stored, data))
+        elif self.cursors.want(subject.split(".")[-2]):
+            self.cursors.deliver(list(self.receiving.take(number, subject, stored, data)))
 
     def miss_some(self, count: int) -> None:
         """Count messages that the stream discarded unread, and tell the subscribers they may concern."""
@@ -258,27 +260,6 @@ class Broker:
         missed = Missed(GapReason.CARRIAGE, DISCARDED.format(count), 0.0, now + CLOCK_MARGIN)
         self._tell_missed(self.switchboard.wants(), missed)
 
-    async def settled(self, seconds: float | None = None) -> None:
-        """Return when the stream is read by what is wanted now, so that what is published from then on comes here."""
-        self.switchboard.wants()
-        if self.applied < self.switchboard.version:
-            waiting = asyncio.get_running_loop().create_future()
-            self._settling.append((self.switchboard.version, waiting))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await waiting
-
-    def apply(self, version: float) -> None:
-        """The stream is read by what was wanted in this version: other brokers may know."""
-        self.applied = version
-        for wanted, waiting in self._settling:
-            if wanted <= version and not waiting.done():
-                waiting.set_result(None)
-        self._settling = [each for each in self._settling if not each[1].done()]
-        wants = self.switchboard.wants()
-        if version >= self.switchboard.version:
-            self.presence.announce(wants)
-
     def _tell_missed(self, types: Collection[str], missed: Missed) -> None:
         if self.held:
             self._waiting.keep(partial(self._tell_missed, types, missed))
@@ -287,13 +268,14 @@ class Broker:
         for session in tuple(self.sessions.values()):
             self.flush(session)
 
-    def _arrive(self, events: Iterable[tuple[msgspec.Raw, Event]]) -> None:
+    def _arrive(self, events: Iterable[Read]) -> None:
         arrived = list(events)
         if self.observer.causes or self.triggers:
             now = self.setting.now()
-            for _, event in arrived:
+            for _, event, _ in arrived:
                 self._note(event, now, local=False)
-        self._deliver(arrived)
+        self.cursors.deliver(arrived)
+        self._deliver([(raw, event) for raw, event, _ in arrived])
 
     def try_again(self) -> None:
         """Keys may have come: deliver and pass on what was waiting for them. While held, later."""
@@ -310,7 +292,12 @@ class Broker:
                 self.rule_replays.begin(due)
         return marked
 
+    def _stays(self, types: Iterable[str]) -> bool:
+        """Whether nothing is delivered of one of these types for the moment."""
+        return self._holds.holds(types) or not all(map(self.presence.within_reach, types))
+
     def _connected(self, subscription: Subscription) -> None:
+        self.cursors.regrant(subscription)
         if self.triggers.connect(subscription):
             wanted = self.triggers.wanted()
             self.switchboard.observe("triggers", wanted, set(wanted))
@@ -332,6 +319,8 @@ class Broker:
         found = self.switchboard.local(event for _, event in events)
         for (raw, event), subscriptions in zip(events, found, strict=True):
             for subscription in subscriptions:
+                if subscription.cursor is not None:
+                    continue
                 session = touched[subscription.session] = self.sessions[subscription.session]
                 item = Item(subscription, event, raw, subscription.granted[event.type])
                 (subscription.later or session.outbox).put(item)
@@ -342,6 +331,7 @@ class Broker:
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
         if not self.held:
+            self.cursors.fill(session)
             self._send(session, lambda session: self._mail.flush(session, self._holds.types))
             for playback in session.playbacks.values():
                 playback.go_on()
@@ -379,12 +369,18 @@ class Broker:
             return
         for subscription in session.subscriptions.values():
             self.switchboard.disconnect(subscription)
+            self.cursors.leave(subscription)
         for playback in session.playbacks.values():
             playback.go_on()
         self.acknowledging.end(session)
         self._read_on()
         if problem:
             self._mail.post(session, Closed(problem))
+
+    def drain(self) -> None:
+        """Have clients go on at another broker, those that know one."""
+        for session in self.sessions.values():
+            self._mail.post(session, Drained())
 
     def tell_interest(self, type_: str) -> None:
         """Tell those who publish a type whether anybody wants it."""

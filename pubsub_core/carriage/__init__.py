@@ -3,7 +3,7 @@
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
 from pubsub_core.carriage.presence import MAX_NAME_LENGTH, PEER_TTL, Presence
-from pubsub_core.carriage.receiving import Receiving
+from pubsub_core.carriage.receiving import Read, Receiving
 from pubsub_core.carriage.records import Hello, Peer, word_record
 from pubsub_core.carriage.sending import Publish, Sending
 
@@ -19,6 +19,7 @@ __all__ = [
     "Peer",
     "Presence",
     "Publish",
+    "Read",
     "Receiving",
     "Sending",
     "word_record",

@@ -35,9 +35,12 @@ from pubsub_core.events import (
     encode,
 )
 from pubsub_core.keys import CannotOpen, KeyAwaited
+from pubsub_core.messages import place_of
 
-Read: TypeAlias = tuple[msgspec.Raw, Event]
+Read: TypeAlias = tuple[msgspec.Raw, Event, int]
+"""An event with its place in the stream."""
 Opened: TypeAlias = Iterable[Read]
+_Found: TypeAlias = tuple[msgspec.Raw, Event]
 
 NO_KEYS = "the broker did not get the keys within {:g} s"
 TOO_MANY = "too many events waited for keys"
@@ -140,7 +143,7 @@ class Receiving:
 
     def _opened_in_turn(self, number: int, sender: str, type_: str, parcel: Parcel) -> Opened:
         """What can be read now; nothing, if it waits for keys, or behind something that does."""
-        thing = Sealed(partial(self._open, sender, type_, parcel), _size(parcel), number)
+        thing = Sealed(partial(self._open, number, sender, type_, parcel), _size(parcel), number)
         place = sender, type_
         if not self._late.waits(place):
             try:
@@ -152,11 +155,13 @@ class Receiving:
             self._miss((type_,), GapReason.KEYS, TOO_MANY)
         return ()
 
-    def _open(self, sender: str, type_: str, parcel: Parcel) -> list[Read]:
+    def _open(self, number: int, sender: str, type_: str, parcel: Parcel) -> list[Read]:
         """The events in a parcel. Raises KeyAwaited."""
-        found: list[Read] = []
+        found, base = list[Read](), place_of(number, 0)
         for contents in self._contents(sender, type_, parcel):
-            found += self._accept(sender, type_, parcel.time, contents)
+            events = self._events(sender, type_, contents)
+            found += self._accept(sender, type_, parcel.time, contents, events, base)
+            base += len(events)
         return found
 
     def _contents(self, sender: str, type_: str, parcel: Parcel) -> list[Contents]:
@@ -170,10 +175,11 @@ class Receiving:
             self._counts.forged += 1
             return []
 
-    def _accept(self, sender: str, type_: str, sent: float, contents: Contents) -> list[Read]:
-        """The events that can be delivered of what was sent together. Raises KeyAwaited."""
+    def _accept(
+        self, sender: str, type_: str, sent: float, contents: Contents, events: list[_Found], base: int
+    ) -> list[Read]:
+        """Those of the events sent together that can be delivered; the first of all has this place."""
         setting, proof = self._setting, contents.proof
-        events = self._events(sender, type_, contents)
         publisher: bytes | None = None
         # A bundle of several types comes in several parcels, so what is used up is the nonce with its first event.
         first = contents.columns or b"".join(map(bytes, contents.events[:1]))
@@ -192,11 +198,11 @@ class Receiving:
             self._counts.unverified += 1
         latest = sent + WINDOW
         published = [
-            each
-            for each in events
-            if each[1].type == type_
-            and (publisher is None or each[1].publisher == publisher)
-            and 0.0 <= each[1].time <= latest
+            (raw, event, place)
+            for place, (raw, event) in enumerate(events, base)
+            if event.type == type_
+            and (publisher is None or event.publisher == publisher)
+            and 0.0 <= event.time <= latest
         ]
         self._counts.forged += len(events) - len(published)
         if type_ in setting.vault.sealed and not setting.vault.reads(type_):
@@ -221,9 +227,9 @@ class Receiving:
         proof.verify(signer, digests)
         return key.raw
 
-    def _events(self, sender: str, type_: str, contents: Contents) -> list[Read]:
+    def _events(self, sender: str, type_: str, contents: Contents) -> list[_Found]:
         """Events with what can be read of them here. Raises KeyAwaited."""
-        vault, read = self._setting.vault, list[Read]()
+        vault, read = self._setting.vault, list[_Found]()
         if contents.columns:
             try:
                 return [_encoded(each) for each in vault.open_many(contents.columns, sender)]
@@ -249,7 +255,7 @@ class Receiving:
         self._missed(types, Missed(reason, detail, since, now + CLOCK_MARGIN))
 
 
-def _encoded(event: Event) -> Read:
+def _encoded(event: Event) -> _Found:
     return msgspec.Raw(encode(event)), event
 
 

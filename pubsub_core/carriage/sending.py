@@ -127,10 +127,13 @@ class Sending:
             self._go_on(type_)
 
     def _id(self, type_: str, number: int, admitted: Admitted) -> str:
-        """The same for the same events, whenever they are published; keyed, so that nobody can try values out."""
-        hashed = hashlib.blake2b(key=self._secret, digest_size=24)
+        """The same for the same events, whenever they are published; and whichever broker does, if they have an id.
+
+        It tells nothing of them: ids are random, and digests are keyed, so that nobody can try values out.
+        """
+        hashed = hashlib.blake2b(key=b"" if admitted.id else self._secret, digest_size=24)
         hashed.update(f"{type_} {number} ".encode())
-        hashed.update(admitted.digests or b"")
+        hashed.update(admitted.id or admitted.digests)
         return f"{self._own}.{hashed.hexdigest()}"
 
     def try_again(self) -> None:

@@ -1,39 +1,17 @@
-"""What a client needs to call a broker: the key by which it is spoken to, a place for mail, and errors for answers."""
+"""What a client needs to call a broker: a place for mail, and errors for answers."""
 
 from __future__ import annotations
 
 import secrets
-from typing import NamedTuple
 
-from authz import PublicKey
-from authz.errors import InvalidSignature
 from bus.nats import Connection
-from bus.wire import broker as broker_subject
 from bus.wire import subjects
-from pubsub_core.errors import CallRefused, SessionLost, UnknownType
-from pubsub_core.keys import CannotOpen, Channel, Offer
-from pubsub_core.messages import BROKER_KEY, Answer, Call
+from pubsub_core.errors import CallRefused, DurableElsewhere, DurableRefused, SessionLost, UnknownType
+from pubsub_core.keys import CannotOpen, Channel
+from pubsub_core.messages import Answer, Call
 
 CALL_SECONDS = 5.0
 """How long a broker may take to answer."""
-
-
-class Met(NamedTuple):
-    """A broker that has said by which key it is to be spoken to."""
-
-    key: PublicKey | None
-    channel: Channel
-    session: str
-
-
-async def meet(bus: Connection, domain: str, broker: str, session: str) -> Met:
-    """Draw a channel with a broker. Raises InvalidSignature, CannotOpen, NoResponders."""
-    offer = Offer()
-    answer = await bus.ask(broker_subject(domain, broker, "key"), offer.public, CALL_SECONDS)
-    word, key = BROKER_KEY.read(answer)
-    if (word.broker, word.client) != (broker, offer.public):
-        raise InvalidSignature
-    return Met(key, offer.accept(word.exchange), session)
 
 
 def opened(channel: Channel, payload: bytes) -> bytes:
@@ -58,4 +36,8 @@ def raise_fault(call: Call, answer: Answer) -> None:
         raise UnknownType(name)
     if answer.fault == "lost":
         raise SessionLost(answer.problem)
+    if answer.fault == "elsewhere":
+        raise DurableElsewhere(str(getattr(call, "durable", "")), answer.host)
+    if answer.fault == "durable":
+        raise DurableRefused(str(getattr(call, "durable", name)), answer.problem)
     raise CallRefused(type(call).__name__.lower(), name, answer.problem, answer.fault)

@@ -6,7 +6,7 @@ Invariant: everything up to `received` has come and been handed to its subscribe
 from __future__ import annotations
 
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pubsub_core.messages import Delivery, Received
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ACKNOWLEDGE = 512
 """After so many events read, the broker is told so at once."""
 
-_number = itemgetter(0)
+_number = attrgetter("number")
 
 
 class Inbox:
@@ -43,13 +43,13 @@ class Inbox:
         for number, some in groupby(filter(None, fresh), _number):
             subscriber = self.subscribers.get(number)
             if subscriber is not None:
-                subscriber.put([raw for _, raw in some], delivery.tense)
+                subscriber.put(list(some), delivery.tense)
         return True
 
-    def word(self, session: str) -> Received:
-        """What to tell the broker: up to which number everything was not only received, but read."""
+    def word(self, session: str, acked: dict[int, list[int]] | None = None) -> Received:
+        """What to tell the broker: up to which number everything was read, and what is acknowledged besides."""
         past = {n: each.past_read for n, each in self.subscribers.items() if each.past_read}
-        return Received(session, self._read(), past)
+        return Received(session, self._read(), past, acked or {})
 
     def acknowledge(self) -> bool:
         """Whether so much was read that the broker is to be told now. Then it is taken to be told."""

@@ -32,11 +32,12 @@ from pubsub_core.messages import Bundle, Taken, Unadvertise, unpack_taken
 from pubsub_core.types import EventType
 
 if TYPE_CHECKING:
-    from pubsub_core.client.client import EventClient
+    from pubsub_core.client.session import ClientSession
 
 RESEND_SECONDS = 1.0
 MAX_BUNDLE = 512
 MAX_BUNDLE_BYTES = 256 * 1024
+BUNDLE_ID_BYTES = 16
 MAX_IN_FLIGHT = 16
 """The publisher's window: how many bundles may be unacknowledged before it has to wait."""
 EAGER = 2
@@ -52,7 +53,7 @@ _log = logging.getLogger("authfabric.events")
 class Publisher:
     """Publishes events of a type that was advertised, and of its sub-types."""
 
-    def __init__(self, client: EventClient, outgoing: Outgoing, definition: EventType) -> None:
+    def __init__(self, client: ClientSession, outgoing: Outgoing, definition: EventType) -> None:
         self.type = definition
         self._client = client
         self._outgoing = outgoing
@@ -97,12 +98,13 @@ class _Flight:
     payload: bytes
     signed: float
     sent: float
+    id: bytes
 
 
 class Outgoing:
     """Events on their way to the broker: in bundles, signed, sent again until they are taken."""
 
-    def __init__(self, client: EventClient) -> None:
+    def __init__(self, client: ClientSession) -> None:
         self._client = client
         self._key = client.identity.public.raw
         self._filling: list[bytes] = []
@@ -188,7 +190,7 @@ class Outgoing:
         waiting = [self._in_flight.pop(each) for each in sorted(self._in_flight) if each >= number]
         self._number = number - 1
         for each in waiting:
-            self._bundle(each.events)
+            self._bundle(each.events, each.id)
 
     def _check(self) -> None:
         if self._ended:
@@ -199,22 +201,24 @@ class Outgoing:
         if len(self._in_flight) < EAGER:
             self.hurry()
 
-    def _bundle(self, events: list[bytes]) -> None:
+    def _bundle(self, events: list[bytes], id_: bytes = b"") -> None:
+        """Send events together, under the id that they have had before."""
         self._number += 1
-        self._in_flight[self._number] = self._sign(self._number, events)
+        id_ = id_ or secrets.token_bytes(BUNDLE_ID_BYTES)
+        self._in_flight[self._number] = self._sign(self._number, events, id_)
         self._transmit(self._number)
 
-    def _sign(self, number: int, events: list[bytes]) -> _Flight:
+    def _sign(self, number: int, events: list[bytes], id_: bytes) -> _Flight:
         client, now = self._client, time()
         proof = Proof(client.credential, now, secrets.token_bytes(NONCE_BYTES))
         signed = proof.sign(client.identity, all_digests(events))
-        bundle = Bundle(client.session, number, signed, [msgspec.Raw(each) for each in events])
-        return _Flight(events, pack(bundle), now, now)
+        bundle = Bundle(client.session, number, signed, [msgspec.Raw(each) for each in events], id_)
+        return _Flight(events, pack(bundle), now, now, id_)
 
     def _transmit(self, number: int) -> None:
         flight, now, client = self._in_flight[number], time(), self._client
         if not abs(now - flight.signed) <= SIGNED_SECONDS:
-            flight = self._in_flight[number] = self._sign(number, flight.events)
+            flight = self._in_flight[number] = self._sign(number, flight.events, flight.id)
         flight.sent = now
         subject = broker_subject(client.domain, client.broker, "publish")
         with contextlib.suppress(NotConnected):  # it is sent again when the connection is back

@@ -14,7 +14,7 @@ from pubsub_core.events import Event, Missed
 from pubsub_core.messages import Ended, Replay
 
 if TYPE_CHECKING:
-    from pubsub_core.client.client import EventClient
+    from pubsub_core.client.session import ClientSession
 
 
 class Replayed(Subscriber):
@@ -28,7 +28,7 @@ class Replayed(Subscriber):
         async def __anext__(self) -> Delivered:
             """The next past event: what is missing is said at the end."""
 
-    def __init__(self, client: EventClient, number: int, asked: Replay) -> None:
+    def __init__(self, client: ClientSession, number: int, asked: Replay) -> None:
         super().__init__(client, number, asked.type, asked.filter)
         self.caught_up = False
         self._asked = msgspec.structs.replace(asked, number=number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from time import time
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -18,11 +18,22 @@ from pubsub_core.client.calls import CALL_SECONDS
 from pubsub_core.client.replay_progress import RuleReplays
 from pubsub_core.errors import SessionLost, UnknownType
 from pubsub_core.events import CLOCK_MARGIN, Event, Gap, GapReason, Missed, Seen, after, encode
-from pubsub_core.messages import Ended, Replay, Sent, Subscribe, Tense, Unsubscribe, Word, decode_item
+from pubsub_core.messages import (
+    Ended,
+    Entry,
+    Replay,
+    Sent,
+    Subscribe,
+    Tense,
+    Unsubscribe,
+    Word,
+    decode_item,
+    parcel_of,
+)
 from pubsub_core.types import EventType, Reader, reader
 
 if TYPE_CHECKING:
-    from pubsub_core.client.client import EventClient
+    from pubsub_core.client.session import ClientSession
 
 MOST_VIEWS = 1024
 """Maximum cached ways of reading events, by version and publisher."""
@@ -64,8 +75,15 @@ class Subscriber:
     """
 
     def __init__(
-        self, client: EventClient, number: int, name: str, filter_: str, start: float | None = None
+        self,
+        client: ClientSession,
+        number: int,
+        name: str,
+        filter_: str,
+        start: float | None = None,
+        moves: bool = False,
     ) -> None:
+        """`start` is from when on past events are wanted; `moves` is whether another broker may take its place."""
         self._client = client
         self.number = number
         self.name = name
@@ -89,7 +107,9 @@ class Subscriber:
         self._wants_past = start is not None
         self._seen = Seen(self._asked_from)
         """What has come: a broker that was killed may be sent again what it has delivered."""
-        self._queue: deque[tuple[msgspec.Raw, Tense]] = deque()
+        self._after = -1 if moves and start is None else None
+        """The number in the stream after which to go on at another broker, -1 if none is known; None if never."""
+        self._queue: deque[tuple[Entry, Tense]] = deque()
         self._news = asyncio.Event()
         self._ended = ""
         self._word: Ended | None = None
@@ -105,7 +125,17 @@ class Subscriber:
     def call(self) -> Subscribe | Replay:
         """What to ask a broker for, or to go on with."""
         start = self._seen.resume if self._wants_past else None
-        return Subscribe(self.number, self.name, self.filter, start, self._rule_replays.unfinished)
+        unfinished = self._rule_replays.unfinished
+        return Subscribe(self.number, self.name, self.filter, start, unfinished, after=self._after)
+
+    def resuming(self, lost: str) -> Subscribe | Replay:
+        """What to ask a broker for in place of the one that was lost."""
+        return self.call
+
+    def go_on(self, position: int) -> None:
+        """The broker has begun after this number in the stream; 0 if it does not say."""
+        if self._after is not None:
+            self._after = position or -1
 
     def __aiter__(self) -> Self:
         return self
@@ -120,12 +150,12 @@ class Subscriber:
                     raise SessionLost(self._ended)
                 self._news.clear()
                 await self._news.wait()
-            raw, tense = self._queue.popleft()
+            entry, tense = self._queue.popleft()
             if tense:
                 self.past_read += 1
             if not len(self._queue) % LOOK:
                 self._client.note_read()
-            event = decode_item(raw)
+            event = decode_item(entry.raw)
             if not isinstance(event, Event):
                 if (gap := self._heed(event)) is not None:
                     return gap
@@ -137,11 +167,22 @@ class Subscriber:
                 except (UnknownType, InvalidKey, TypeError, ValueError) as error:
                     detail = f"an event does not fit its type: {error}"
                     unread = Missed(GapReason.UNREADABLE, detail, event.time, after(event.time), 1)
+                    self._pass_over(entry, tense)
                     if (gap := self._tell(unread)) is not None:
                         return gap
                     continue
                 self._latest = event.time
-                return Delivered(made, values, event.time, publisher, event.sequence, bool(tense))
+                delivered = Delivered(made, values, event.time, publisher, event.sequence, bool(tense))
+                return self._deliver(delivered, entry)
+            else:
+                self._pass_over(entry, tense)
+
+    def _deliver(self, event: Delivered, entry: Entry) -> Delivered:
+        """An event as it is handed to the reader."""
+        return event
+
+    def _pass_over(self, entry: Entry, tense: Tense) -> None:
+        """An event is not handed to the reader: it was before, or cannot be read."""
 
     def _heed(self, word: Word) -> Gap | None:
         match word:
@@ -209,8 +250,11 @@ class Subscriber:
         view = self._views[event.version, event.publisher] = made, read, PublicKey(event.publisher)
         return view
 
-    def put(self, raws: Iterable[msgspec.Raw], tense: Tense) -> None:
-        self._queue.extend(zip(raws, repeat(tense)))
+    def put(self, entries: Sequence[Entry], tense: Tense) -> None:
+        self._queue.extend(zip(entries, repeat(tense)))
+        if self._after is not None and not tense:
+            places = [each.place for each in entries if each.place]
+            self._after = parcel_of(places[-1]) - 1 if places else self._after
         self._news.set()
 
     def begin_again(self) -> None:
@@ -219,11 +263,11 @@ class Subscriber:
         What it had not delivered in the old one comes again only to those who asked for the past.
         """
         self.past_read = 0
-        sent = [raw for raw, tense in self._queue if tense is Tense.AGAIN]
+        sent = [entry.raw for entry, tense in self._queue if tense is Tense.AGAIN]
         self._rule_replays.expect(map(decode_item, sent))
         self._queue = deque(each for each in self._queue if each[1] is not Tense.AGAIN)
         self._resumed = True
-        if not self._wants_past:
+        if not self._wants_past and self._after in (None, -1):
             self._lose_session()
 
     def _lose_session(self) -> None:
@@ -231,13 +275,13 @@ class Subscriber:
         start, end = self._latest - CLOCK_MARGIN, time() + CALL_SECONDS + CLOCK_MARGIN
         missed = Missed(GapReason.SESSION, LOST, start, end)
         if self._queue:
-            last = decode_item(self._queue[-1][0])
+            last = decode_item(self._queue[-1][0].raw)
             if isinstance(last, Event):
                 missed = msgspec.structs.replace(missed, start=last.time - CLOCK_MARGIN)
             elif isinstance(last, Missed) and last.reason is GapReason.SESSION:
                 self._queue.pop()
                 missed = last.joined(missed)
-        self.put([msgspec.Raw(encode(missed))], Tense.PRESENT)
+        self.put([Entry(self.number, msgspec.Raw(encode(missed)))], Tense.PRESENT)
 
     def end(self, problem: str) -> None:
         self._ended = problem

@@ -2,6 +2,7 @@
 
 from pubsub_core.delivery.acknowledging import Acknowledging
 from pubsub_core.delivery.admission import Admitted, Intake
+from pubsub_core.delivery.cursor import Cursor
 from pubsub_core.delivery.dispatcher import Mail
 from pubsub_core.delivery.gap_notices import GapNotices
 from pubsub_core.delivery.replay_stream import WINDOW, Merge, Playback, Query, Source, Waiting
@@ -14,6 +15,7 @@ __all__ = [
     "Acknowledging",
     "Admitted",
     "Counts",
+    "Cursor",
     "Due",
     "GapNotices",
     "Intake",

@@ -50,6 +50,8 @@ class Admitted:
     """The events before rules transformed them, if there are such rules."""
     replaced: Sequence[tuple[Event, msgspec.Raw]] = ()
     """Those of them that became something else, or nothing: a history keeps them, and replays what they became."""
+    id: bytes = b""
+    """The same whenever and to whomever the bundle is sent; empty if its publisher did not say."""
 
     @property
     def published(self) -> list[tuple[Event, msgspec.Raw]]:
@@ -170,7 +172,8 @@ class Intake:
         taken = Taken(bundle.number, refused, keyless=keyless)
         if refused:
             session.object_to(taken)
-        return Admitted(taken, passed, proof, digests, published, replaced)
+        id_ = bundle.id and session.key.raw + bundle.id  # what others publish has other ids
+        return Admitted(taken, passed, proof, digests, published, replaced, id_)
 
     def _transform(
         self,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from bus.wire import pack
 from pubsub_core.delivery.state import Counts, Item, Session, Setting
 from pubsub_core.events import Event, GapReason, Missed, after, decode, encode
-from pubsub_core.messages import Closed, Delivery, Interest, Post, Tense
+from pubsub_core.messages import Closed, Delivery, Drained, Interest, Post, Tense
 
 MAX_ITEMS = 512
 """Maximum events in one message to a client."""
@@ -28,8 +28,8 @@ UNSENDABLE = "an event cannot be put into a message"
 
 _log = logging.getLogger("authfabric.events")
 
-_Sent: TypeAlias = "tuple[int, Event | msgspec.Raw] | None"
-"""An event with the number of its subscription, or the gap that it has left."""
+_Sent: TypeAlias = "tuple[int, Event | msgspec.Raw, int] | None"
+"""An event with the number of its subscription and its place, or the gap that it has left."""
 
 
 class Mail:
@@ -72,7 +72,8 @@ class Mail:
         shown = self._shown(session, item, self._setting.now())
         number = item.subscription.number
         if item.part < len(shown):
-            return number, shown[item.part]
+            return number, shown[item.part], item.place
+        _settle(item)
         if item.subscription.tense:  # of a gap, no reader says that it has read it
             session.past_sent[number] -= 1
         return None
@@ -91,7 +92,7 @@ class Mail:
             self._deliver(session, first, items[:half], tense)
             self._deliver(session, first + half, items[half:], tense)
 
-    def post(self, session: Session, content: Delivery | Interest | Closed) -> None:
+    def post(self, session: Session, content: Delivery | Interest | Closed | Drained) -> None:
         data, channel = pack(Post(content)), session.channel
         self._setting.send(session.inbox, data if channel is None else channel.seal(data))
         if self._setting.disclosures is not None:
@@ -114,16 +115,19 @@ class Mail:
             message.looked_at += 1
             if not shown:
                 counts.withheld += 1
+                _settle(item)
                 continue
             if shown[0] is not item.raw:
                 counts.restricted += 1
             number = subscription.number
             if len(shown) == 1:
                 sent.append(item)
-                items.append((number, shown[0]))
+                items.append((number, shown[0], item.place))
             else:
+                if subscription.cursor is not None:
+                    subscription.cursor.split(item.place, len(shown))
                 sent += [replace(item, part=part) for part in range(len(shown))]
-                items += [(number, each) for each in shown]
+                items += [(number, each, item.place) for each in shown]
         if tense:
             session.past_sent.update(each.subscription.number for each in sent)
 
@@ -164,8 +168,8 @@ class Mail:
         """A gap in place of something that was to be sent."""
         if item is None:
             return None
-        number, event = item
-        return number, self._gap(detail, event if isinstance(event, Event) else decode(event))
+        number, event, place = item
+        return number, self._gap(detail, event if isinstance(event, Event) else decode(event)), place
 
     def _gap(self, detail: str, event: Event) -> msgspec.Raw:
         self._counts.gaps[GapReason.UNREADABLE] += 1
@@ -185,6 +189,12 @@ class _Message:
     """How many of those that were to come next have been sent or withheld."""
     stopped: bool = False
     """Whether what comes next is held."""
+
+
+def _settle(item: Item) -> None:
+    """What may not be seen is not waited for."""
+    if item.subscription.cursor is not None and item.place:
+        item.subscription.cursor.settle((item.place,), whole=True)
 
 
 def _can_be_sent(item: _Sent) -> bool:

@@ -41,8 +41,9 @@ class GapNotices:
         """Tell everybody who subscribed to one of these types, by UUID, of events that did not come."""
         for session in self._sessions.values():
             for each in session.subscriptions.values():
-                if not each.granted.keys().isdisjoint(types):
-                    self._tell(session, each, missed)
+                stays = each.cursor is not None and missed.reason is GapReason.OWNER  # in the stream
+                if not stays and not each.granted.keys().isdisjoint(types):
+                    self.tell_one(session, each, missed)
 
     def overrun(self, session: Session) -> int:
         """Put notices in place of everything that waits for a client that does not keep up; says how much that was."""
@@ -57,10 +58,11 @@ class GapNotices:
             if subscription in told:
                 session.outbox.put(notice(subscription, word))
             else:
-                self._tell(session, subscription, word)
+                self.tell_one(session, subscription, word)
         return sum(item.event is not None for item in gone)
 
-    def _tell(self, session: Session, subscription: Subscription, missed: Missed) -> None:
+    def tell_one(self, session: Session, subscription: Subscription, missed: Missed) -> None:
+        """Tell one subscription."""
         if subscription.start is not None and self.recovery is not None:
             self.recovery.recover(subscription, missed.start)
             return

@@ -40,6 +40,8 @@ class Item(msgspec.Struct, frozen=True, eq=False):
     """Which of the events that rules make of it."""
     missed: Missed | None = None
     """The events in whose place it stands, if it is the notice of a gap."""
+    place: int = 0
+    """Where it stands in the stream, for a subscription that outlasts its broker."""
 
 
 @dataclass(slots=True, eq=False)

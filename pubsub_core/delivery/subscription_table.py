@@ -16,6 +16,7 @@ from authz.predicate import And, Predicate, conjuncts
 from authz.predicate.filter import parse_filter
 from authz.predicate.matching import Matcher
 from pubsub_core.access import Enforcement
+from pubsub_core.delivery.cursor import Cursor
 from pubsub_core.events import Event
 from pubsub_core.messages import Tense
 from pubsub_core.rules import fixed
@@ -47,6 +48,8 @@ class Subscription:
     """Where its events wait while past ones come first."""
     tense: Tense = Tense.PRESENT
     """Whether it is past events that are asked for."""
+    cursor: Cursor | None = None
+    """Where it stands in the stream, if it outlasts its broker: then that is where all its events come from."""
 
     @property
     def fixed(self) -> dict[str, object]:

@@ -95,7 +95,7 @@ class FluentExchange:
     async def _ask_pages(self, broker: str, name: str, shared: Common) -> None:
         holding: dict[Arguments, bool] = {}
         since, beyond = -inf, b""
-        await self._broker.settled()  # what happens from then on is heard by its event
+        await self._broker.interest.settled()  # what happens from then on is heard by its event
         while True:
             wanted = MarksWanted(b"", min(shared.types), name, shared.definition, since, beyond)
             found = await self._pages.ask_marks(broker, wanted)

@@ -133,7 +133,7 @@ class Replays:
             playback.news.clear()  # nobody has answered yet, or not to what was asked anew meanwhile
             await playback.news.wait()
         if playback.meets_present:
-            await self._broker.settled()
+            await self._broker.interest.settled()
         sources = self._sources(playback)
         while await self._play_all(session, playback, sources, missing):
             waiting = playback.joined.later if playback.joined is not None else None

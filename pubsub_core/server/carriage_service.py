@@ -105,13 +105,15 @@ class Carriage:
             return False
         self._last = arrived.number
         wanted = arrived.subject.split(".")[-2] in self._types
-        if wanted and not broker.sending.is_own(arrived.id):
+        if wanted:
+            own = broker.sending.is_own(arrived.id)
             try:
-                broker.receive(arrived.number, arrived.subject, arrived.time, arrived.data)
+                broker.receive(arrived.number, arrived.subject, arrived.time, arrived.data, own)
             except Exception:  # what one has sent must not be in the way of what others have
                 _log.exception("a parcel could not be handled")
             for type_ in broker.receiving.take_awaited():
                 self._doubt(type_)
+        broker.cursors.last = arrived.number
         self.settle()
         return True
 
@@ -119,4 +121,4 @@ class Carriage:
         self._broker.miss_some(count)
 
     def apply(self, version: int) -> None:
-        self._broker.apply(version)
+        self._broker.interest.apply(version)

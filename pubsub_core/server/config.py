@@ -66,6 +66,8 @@ class Serving:
     """Whether it believes whichever PDP answers: only where nobody else can speak."""
     names: Collection[tuple[str, PublicKey]] = ()
     """Who is trusted with which names of types, by patterns such as `uk.gov.pito.*`; see `trusted_names`."""
+    group: str = ""
+    """The name by which clients find this broker or any other of the same group; empty for none."""
 
     def trusted_names(self) -> Names:
         """Whose definitions a broker goes by.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from time import time
 
 from bus.errors import BadMessage, NotConnected
@@ -22,18 +23,26 @@ from pubsub_core.messages import (
     unpack_received,
 )
 from pubsub_core.replay import Pages
+from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.rpc_handlers import Calls
 
 
 class Door:
     """Hands on what comes in on the bus to the parts of a broker that it is for."""
 
-    def __init__(self, bus: Connection, broker: Broker, calls: Calls, pages: Pages) -> None:
+    def __init__(
+        self, bus: Connection, broker: Broker, calls: Calls, pages: Pages, durables: Durables, group: str
+    ) -> None:
+        """Whoever looks for any broker of the group finds this one too."""
         self._bus = bus
         self._broker = broker
         self._calls = calls
         self._pages = pages
+        self._durables = durables
+        self._group = group
         self._channels = Channels()
+        self.draining = False
+        """Whether clients are to go elsewhere: nobody begins a channel here any more."""
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
         """Listen, for as long as the stack is open."""
@@ -50,6 +59,8 @@ class Door:
             responding(bus, [call], self._on_call, busy=busy, at_once=16, waiting=1024)
         )
         await bus.listen(broker_subject(domain, own, "key"), self._on_key_wanted)
+        if self._group and self._group != own:
+            await bus.listen(broker_subject(domain, self._group, "key"), self._on_key_wanted)
 
     def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         if not subjects.is_inbox(reply):
@@ -80,7 +91,7 @@ class Door:
 
     def _on_key_wanted(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         """Begin a channel with a client that shows its half."""
-        if not subjects.is_inbox(reply):
+        if not subjects.is_inbox(reply) or self.draining:
             return
         with contextlib.suppress(CannotOpen):
             setting = self._broker.setting
@@ -103,11 +114,28 @@ class Door:
             return
         received = unpack_received(message)
         session = self._session(received.session, channel)
-        if session is not None:
-            session.heard = time()
-            session.outbox.acknowledge(received.number)
-            session.past_read = received.past
-            self._broker.flush(session)
-        if subjects.is_inbox(reply):
-            fault = "" if session is not None else "lost"
-            self._broker.setting.send(reply, channel.seal(pack(Answer(fault=fault))))
+
+        def answer() -> None:
+            if subjects.is_inbox(reply):
+                fault = "" if session is not None else "lost"
+                self._broker.setting.send(reply, channel.seal(pack(Answer(fault=fault))))
+
+        if session is None:
+            answer()
+            return
+        session.heard = time()
+        session.outbox.acknowledge(received.number)
+        session.past_read = received.past
+        if not self._acknowledge(session, received.acked, answer):
+            answer()
+        self._broker.flush(session)
+
+    def _acknowledge(self, session: Session, acked: dict[int, list[int]], then: Callable[[], None]) -> bool:
+        """Take what a client acknowledges of a durable subscription; whether `then` is called when that is stored."""
+        stored = False
+        for number, places in acked.items():
+            subscription = session.subscriptions.get(number)
+            if subscription is not None and subscription.cursor is not None:
+                subscription.cursor.settle(places)
+                stored = self._durables.saved(subscription.cursor, then)
+        return stored

@@ -6,16 +6,26 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
+
 from authz import AuthFabricError, Entity, PublicKey
 from authz.errors import InvalidSignature
 from authz.predicate import TRUE
 from authz.predicate.filter import parse_filter
 from authz.spki import Right
+from bus.errors import BusError
 from bus.wire import pack, subjects
 from pubsub_core.access import Ask, Granted, Holder, Restriction, Rights, type_object
 from pubsub_core.broker import Broker, Claim, Claims, replay_ask
-from pubsub_core.delivery import Playback, Query, Session, Subscription
-from pubsub_core.errors import Refused, SessionLost, TypeRefused, UnknownType
+from pubsub_core.delivery import Cursor, Playback, Query, Session, Subscription
+from pubsub_core.errors import (
+    DurableElsewhere,
+    DurableRefused,
+    Refused,
+    SessionLost,
+    TypeRefused,
+    UnknownType,
+)
 from pubsub_core.events import Nonces
 from pubsub_core.history import followed
 from pubsub_core.keys import Channel
@@ -26,18 +36,22 @@ from pubsub_core.messages import (
     Advertise,
     Answer,
     Connect,
+    DeleteDurable,
     Describe,
     Disconnect,
     Inspect,
+    ListDurables,
     RemoveType,
     Replay,
     SignedCall,
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    place_of,
 )
 from pubsub_core.replay import Replays, admit
 from pubsub_core.rules import described
+from pubsub_core.server.durable_service import Durables
 from pubsub_core.trust import Web, signer_of
 from pubsub_core.types import EventType, SignedType, check_filter, name_filter
 
@@ -66,6 +80,7 @@ class Calls:
         on_change: Callable[[set[str]], None],
         replays: Replays,
         web: Web,
+        durables: Durables,
     ) -> None:
         """`on_change` is told the types of which other events are wanted, or published, from now on."""
         self._broker = broker
@@ -76,6 +91,7 @@ class Calls:
         self._on_change = on_change
         self._replays = replays
         self._web = web
+        self._durables = durables
         self._nonces = Nonces()
 
     async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
@@ -88,6 +104,12 @@ class Calls:
             return pack(Answer(str(error), "unknown"))
         except SessionLost as error:
             return pack(Answer(error.problem, "lost"))
+        except DurableElsewhere as error:
+            return pack(Answer(str(error), "elsewhere", host=error.broker))
+        except DurableRefused as error:
+            return pack(Answer(error.problem, "durable"))
+        except BusError as error:
+            return pack(Answer(str(error), "failed"))
         except AuthFabricError as error:
             return pack(Answer(str(error), "invalid"))
 
@@ -125,6 +147,10 @@ class Calls:
                 return await self._add_type(session, SignedType.decode(data))
             case RemoveType(name, word):
                 return await self._remove_type(session, name, word)
+            case ListDurables():
+                return Answer(durables=await self._durables.list(session))
+            case DeleteDurable(name):
+                await self._durables.delete(session, name)
             case Disconnect():
                 types = {id_ for each in session.subscriptions.values() for id_ in each.granted}
                 self._broker.close(session)
@@ -185,19 +211,36 @@ class Calls:
         ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
         claim = Claim(session, ask, subscription)
         granted = await self._allowed("subscribe", definition, claim, subscription)
+        cursor, position = await self._cursor(session, definition, call)
         if session.token not in self._broker.sessions:
+            self._durables.left(cursor)
             raise SessionLost("it ended meanwhile")
         self._claims.settle(claim, granted)
         if not subscription.granted:  # then the filter is about what may not be read
+            self._durables.left(cursor)
             self._claims.bound(subscription, next(iter(granted.restrictions.values())))
         session.subscriptions[call.number] = subscription
+        if cursor is not None:
+            self._broker.cursors.join(cursor, subscription)
         self._on_change(set(granted.restrictions))
         if playback is not None:
             self._replays.begin(session, playback)
         else:
-            await self._broker.settled(SETTLED_SECONDS)
+            await self._broker.interest.settled(SETTLED_SECONDS)
         self._replays.rules.resume(session, subscription, call.unfinished)
-        return self._about(session, definition)
+        return msgspec.structs.replace(self._about(session, definition), position=position)
+
+    async def _cursor(
+        self, session: Session, definition: EventType, call: Subscribe
+    ) -> tuple[Cursor | None, int]:
+        """Where a subscription that outlasts its broker goes on; none for others. Also the number it begins after."""
+        if call.durable:
+            cursor = await self._durables.take_up(session, definition, call.filter, call.durable, call.lost)
+            return cursor, 0
+        if call.after is None or not self._durables.running_here:
+            return None, 0
+        after = await self._durables.rereading.now() if call.after < 0 else call.after
+        return Cursor(place_of(after + 1, 0)), after
 
     async def _allowed(
         self, action: str, definition: EventType, claim: Claim, subscription: Subscription
@@ -251,6 +294,7 @@ class Calls:
         if subscription is not None:
             types = set(subscription.granted)
             self._broker.switchboard.disconnect(subscription)
+            self._broker.cursors.leave(subscription)
             self._on_change(types)
         return Answer()
 

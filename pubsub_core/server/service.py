@@ -31,6 +31,7 @@ from pubsub_core.rules import Functions
 from pubsub_core.server.carriage_service import Carriage, place_of
 from pubsub_core.server.config import Serving
 from pubsub_core.server.context_service import ContextTables
+from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.endpoints_service import Door
 from pubsub_core.server.fluent_subscription import Observation
 from pubsub_core.server.key_service import Sealing
@@ -91,6 +92,7 @@ class BrokerService:
         doubts = Doubts(self.broker, self.web)
         self._exchange = FluentExchange(self.broker, self._pages, doubts)
         self._replays = Replays(self.broker, self._pages, self.claims)
+        self.durables = Durables(bus, self.broker, place, self.sealing.doubt)
         self._calls = Calls(
             self.broker,
             rights,
@@ -100,8 +102,9 @@ class BrokerService:
             self._changed,
             self._replays,
             self.web,
+            self.durables,
         )
-        self._door = Door(bus, self.broker, self._calls, self._pages)
+        self._door = Door(bus, self.broker, self._calls, self._pages, self.durables, serving.group)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
         asking = pep.asker.connection
@@ -167,9 +170,10 @@ class BrokerService:
         if self._carried:
             stack.callback(self._publisher.end)
             await self.carriage.start(stack)
+            await stack.enter_async_context(self.durables.running())
         else:
             self.broker.sending.publish = None
-            self.broker.apply(inf)
+            self.broker.interest.apply(inf)
             _log.warning("the server keeps no streams: events reach clients of this broker only")
         self.presence.start()
         await self.sealing.start(stack, self._on_keys)
@@ -177,7 +181,16 @@ class BrokerService:
         for work in (self._tick, self._keep_pace, self._follow_types, self._follow_revocations):
             in_background(stack, work)
         stack.callback(self.presence.leave)
+        stack.push_async_callback(self._drain)
         stack.callback(self.probes.end)
+
+    async def _drain(self) -> None:
+        """Let others take up what is delivered here, and have clients go there."""
+        self._door.draining = True
+        await self.durables.release()
+        self.broker.drain()
+        with contextlib.suppress(BusError):
+            await self._bus.flush()
 
     async def _record(self, stack: contextlib.AsyncExitStack, history: HistorySetting) -> None:
         """Keep what is published from now on."""

@@ -122,16 +122,16 @@ TRUST: list[Mutation] = [
     without(
         f"{_CLIENTS}"
         "test_what_a_client_publishes_does_not_go_to_a_false_broker_that_takes_the_place_of_its_own",
-        "pubsub_core/client/client.py",
-        "                await self._verify_again(self._trust.used, met._replace(session=answer.session))\n",
-        "                pass\n",
+        "pubsub_core/client/session.py",
+        "            await self._verify_again(self._trust.used, met._replace(session=answer.session))\n",
+        "            pass\n",
         Edit(
             "pubsub_core/trust/client_trust.py", "            if verified != key or not", "            if not"
         ),
     ),
     without(
         f"{_CLIENTS}test_a_vouch_that_runs_out_ends_the_session_unless_there_is_another",
-        "pubsub_core/client/client.py",
+        "pubsub_core/client/session.py",
         "                await self._verify_again(self._trust.lapsed(self._key, time()))\n",
         "",
     ),

@@ -140,7 +140,7 @@ class Net:
         granted = {KIND.id: (Enforcement(UNRESTRICTED), asked)}
         broker.switchboard.connect(subscription, granted)
         broker.switchboard.wants()
-        broker.apply(broker.switchboard.version)
+        broker.interest.apply(broker.switchboard.version)
 
     def unsubscribe(self, name: str) -> None:
         """The client of a broker wants nothing any more, and all others are told."""
@@ -148,7 +148,7 @@ class Net:
         for number in list(subscriptions):
             broker.switchboard.disconnect(subscriptions.pop(number))
         broker.switchboard.wants()
-        broker.apply(broker.switchboard.version)
+        broker.interest.apply(broker.switchboard.version)
 
     def publish(self, name: str, *speeds: float) -> None:
         """A client of a broker publishes sightings, together."""
@@ -182,7 +182,7 @@ class Net:
             unpack_post(data).content for at, to, data in self.log if at == name and to == f"inbox.{name}"
         ]
         items = [item for post in posts if isinstance(post, Delivery) for item in post.items if item]
-        return [(number, decode_item(raw)) for number, raw in items]
+        return [(item.number, decode_item(item.raw)) for item in items]
 
     def _session(self, name: str) -> Session:
         sessions = self.brokers[name].sessions

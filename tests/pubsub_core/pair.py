@@ -154,4 +154,4 @@ class Pair:
     def _got(self) -> list[tuple[int, object]]:
         posts = [unpack_post(data).content for subject, data in self.sent if subject == "inbox.sub"]
         items = [item for post in posts if isinstance(post, Delivery) for item in post.items]
-        return [(item[0], decode_item(item[1])) for item in items if item is not None]
+        return [(item.number, decode_item(item.raw)) for item in items if item is not None]

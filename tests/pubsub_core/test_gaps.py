@@ -57,7 +57,7 @@ async def test_a_client_that_does_not_read_gets_a_gap_and_keeps_its_session(plac
 
 
 async def test_a_session_that_begins_anew_tells_its_readers_before_anything_later(place, kind, monkeypatch):
-    monkeypatch.setattr("pubsub_core.client.client.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
     service = await place.broker("north")
     writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
     stream = Stream(await reader.subscriber(kind.name), "score")

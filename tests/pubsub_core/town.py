@@ -113,13 +113,18 @@ class Town:
         chains: tuple[bytes, ...] = (),
         lasts: float = 1000.0,
         trust=None,
+        among: tuple[str, ...] = (),
+        group: str = "",
         **attributes,
     ) -> AsyncIterator[EventClient]:
+        """A client of one broker; or of whichever is up, `among` several or of a group."""
         identity = identity or Identity.generate()
         credential = Credential(str(identity.public), name, self.domain, time() + lasts, attributes)
         async with EventClient.connect(
             self.server.url,
-            broker=f"{broker}-{self.domain}",
+            broker=f"{broker}-{self.domain}" if broker else "",
+            brokers=[f"{each}-{self.domain}" for each in among],
+            group=group,
             domain=self.domain,
             identity=identity,
             credential=issue(credential, self.key),

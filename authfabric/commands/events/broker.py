@@ -16,6 +16,7 @@ import typer
 
 from authfabric.commands.events.broker_options import (
     BrokerDomain,
+    BrokerGroup,
     BrokerKey,
     BrokerName,
     ClientDomains,
@@ -100,6 +101,7 @@ def serve(
     clients: ClientDomains,
     name: BrokerName = "",
     domain: BrokerDomain = DEFAULT_DOMAIN,
+    group: BrokerGroup = "",
     trust: TrustedKeys = None,
     insecure: Insecure = False,
     roots: VouchingRoots = None,
@@ -127,8 +129,8 @@ def serve(
 ) -> None:
     """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
     name = name or socket.gethostname()
-    if len(name) > MAX_NAME_LENGTH or len(domain) > MAX_NAME_LENGTH:
-        fail(f"--name and --domain must have at most {MAX_NAME_LENGTH} characters", Exit.USAGE)
+    if max(map(len, (name, domain, group))) > MAX_NAME_LENGTH:
+        fail(f"--name, --domain and --group must have at most {MAX_NAME_LENGTH} characters", Exit.USAGE)
     with _errors():
         identity, where = load_key(key, passphrase.known), find_url(url)
         known = known or own_state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known"
@@ -156,6 +158,7 @@ def serve(
             unverified=insecure,
             limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
             names=read_names(names),
+            group=group,
         )
     run(_serve(serving, health_port, json))
 

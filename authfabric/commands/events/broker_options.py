@@ -17,6 +17,13 @@ ClientDomains = Annotated[
     ),
 ]
 BrokerName = Annotated[str, typer.Option(help="Its name, which no other broker has. Default: the host's.")]
+BrokerGroup = Annotated[
+    str,
+    typer.Option(
+        "--group",
+        help="The group by which clients find it or any other broker of the group, one in place of the other.",
+    ),
+]
 BrokerDomain = Annotated[str, typer.Option(help="Its domain, whose PDPs it asks.")]
 TrustedKeys = Annotated[
     list[str] | None,

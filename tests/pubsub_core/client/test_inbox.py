@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pubsub_core.client.inbox import ACKNOWLEDGE, Inbox
-from pubsub_core.messages import Delivery, Tense
+from pubsub_core.messages import Delivery, Entry, Tense
 
 
 class Reader:
@@ -18,10 +18,10 @@ class Reader:
         self.got: list[bytes] = []
         self.unread = 0
 
-    def put(self, raws, tense) -> None:
+    def put(self, entries, tense) -> None:
         assert tense is Tense.PRESENT
-        self.got += map(bytes, raws)
-        self.unread += len(raws)
+        self.got += [bytes(each.raw) for each in entries]
+        self.unread += len(entries)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def inbox():
 
 
 def delivery(first: int, *items: tuple[int, bytes] | None) -> Delivery:
-    return Delivery(first, [item and (item[0], msgspec.Raw(item[1])) for item in items])
+    return Delivery(first, [item and Entry(item[0], msgspec.Raw(item[1])) for item in items])
 
 
 def test_each_subscriber_gets_its_own_in_order(inbox):

@@ -140,6 +140,6 @@ async def test_what_no_event_can_have_said_is_not_believed(monkeypatch, ahead):
 
     monkeypatch.setattr(pages, "ask_marks", answer)
     exchange = FluentExchange(pair.home, pages, Doubts(pair.home, Web()))
-    pair.home.applied = inf
+    pair.home.interest.version = inf
     await exchange._ask_pages("away", NAME, Common(frozenset("t"), b"d"))
     assert [arguments for _, _, arguments, _ in context.fluents.moments(NAME, -inf)] == [("n1",)]
