@@ -50,6 +50,9 @@ MASKS = pa.schema(
         pa.field("mask", pa.binary()),
         pa.field("keys", pa.binary()),  # what the joins of the plan compare: msgpack
         pa.field("present", pa.binary()),  # the attributes that any entity of the batch has
+        pa.field(
+            "mistyped", pa.binary()
+        ),  # the attributes that any of them has as another type than expected
         pa.field("problem", pa.string()),  # why a row is no entity; it has nothing else then
     ]
 )

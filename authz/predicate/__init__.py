@@ -18,6 +18,7 @@ from authz.predicate.terms import (
     Glob,
     In,
     Kind,
+    KindName,
     Literal,
     Names,
     Not,
@@ -38,8 +39,9 @@ from authz.predicate.widening import Hidden, widen
 
 __all__ = [
     "EVENT", "FALSE", "REQUEST", "TRUE", "And", "AnyComparison", "Certificate", "Cidr", "Comparison",
-    "Contains", "Equal", "EqualDocument", "Exists", "Glob", "Hidden", "In", "Kind", "Layout", "Literal", "Names", "Not",
-    "Or", "Order", "Overlaps", "Path", "Predicate", "Prefix", "Regex", "Relate", "Scalar", "Subset", "Suffix",
-    "comparisons", "compile_predicate", "conjunction", "conjuncts", "consistent", "covers", "depth",
-    "disjoint", "map_comparisons", "map_paths", "negation", "paths", "satisfiable", "strict", "widen",
+    "Contains", "Equal", "EqualDocument", "Exists", "Glob", "Hidden", "In", "Kind", "KindName", "Layout",
+    "Literal", "Names", "Not", "Or", "Order", "Overlaps", "Path", "Predicate", "Prefix", "Regex", "Relate",
+    "Scalar", "Subset", "Suffix", "comparisons", "compile_predicate", "conjunction", "conjuncts",
+    "consistent", "covers", "depth", "disjoint", "map_comparisons", "map_paths", "negation", "paths",
+    "satisfiable", "strict", "widen",
 ]  # fmt: skip

@@ -14,10 +14,10 @@ from pdp.bundle.manifest import Root, attribute_path
 from pdp.bundle.packed_store import PackedStore
 from pdp.bundle.policy_set import InvalidPolicies, PolicySet, places_of
 from pdp.bundle.role_comparison import as_texts
-from pdp.bundle.schema import Schema, misuses
+from pdp.bundle.schema import Schema, expected_kinds, misuses
 
 __all__ = [
     "Bundle", "BundleCache", "BundleRefused", "Entities", "File", "FileKind", "InvalidPolicies",
-    "PackedStore", "PolicySet", "Root", "Schema", "as_texts", "attribute_path", "keys_of", "misuses",
-    "places_of", "read_bundle", "read_cases", "read_entities", "read_folder", "write_whole",
+    "PackedStore", "PolicySet", "Root", "Schema", "as_texts", "attribute_path", "expected_kinds", "keys_of",
+    "misuses",    "places_of", "read_bundle", "read_cases", "read_entities", "read_folder", "write_whole",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from authz.predicate import (
     Glob,
     In,
     Kind,
+    KindName,
     Names,
     Order,
     Overlaps,
@@ -61,7 +62,7 @@ def _misuse(test: AnyComparison, path: Path, schema: Schema) -> Iterator[Misuse]
         hint = f"did you mean `{near[0]}`?" if near else "list it under `attributes` in bundle.yaml"
         yield Misuse(path, f"there is no attribute `{path.root}.{name}`: {hint}", True)
         return
-    kind, expected = known[name], _expected(test)
+    kind, expected = known[name], expected_kinds(test)
     if len(path.keys) > 1:
         if kind not in ("list", "object", "any"):
             yield Misuse(path, f"`{path.root}.{name}` is a {kind}, and has nothing below it", False)
@@ -69,7 +70,7 @@ def _misuse(test: AnyComparison, path: Path, schema: Schema) -> Iterator[Misuse]
         yield Misuse(path, f"`{test}` is never true: `{path}` is a {kind}", False)
 
 
-def _expected(test: AnyComparison) -> frozenset[str]:
+def expected_kinds(test: AnyComparison) -> frozenset[KindName]:
     """The kinds of values of which the comparison can be true; none if of any."""
     match test:
         case Equal():
@@ -89,7 +90,7 @@ def _expected(test: AnyComparison) -> frozenset[str]:
     return frozenset()
 
 
-def _kind(value: Scalar) -> str:
+def _kind(value: Scalar) -> KindName:
     if isinstance(value, bool):
         return "boolean"
     return "string" if isinstance(value, str) else "number"

@@ -88,7 +88,16 @@ class Conflict(msgspec.Struct, frozen=True):
 
     name: str
     subjects: int
+    """Subjects who have all the duties, whatever the context."""
     examples: tuple[str, ...] = ()
+    possible: int = 0
+    """Subjects besides, who have them all in some context, or may: that is for the PDP to say."""
+    possible_examples: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody has the duties at once, in any context."""
+        return not self.subjects and not self.possible
 
 
 class Review(msgspec.Struct, frozen=True):
@@ -213,29 +222,38 @@ class Reviewed:
         """Who has duties that should be separate."""
         found = []
         for each in separations:
-            rows = np.concatenate(
-                [self._in_conflict(each, start) for start in range(0, len(self.subjects), BLOCK)]
+            blocks = [self._in_conflict(each, start) for start in range(0, len(self.subjects), BLOCK)]
+            certain, possible = (np.concatenate(rows) for rows in zip(*blocks, strict=True))
+            found.append(
+                Conflict(each.name, len(certain), self._names(certain), len(possible), self._names(possible))
             )
-            examples = tuple(self.subjects[row] for row in rows[:MOST])
-            found.append(Conflict(each.name, len(rows), examples))
         return tuple(found)
 
-    def _in_conflict(self, separation: Separation, start: int) -> Codes:
-        """The rows of those subjects of a block who have all the duties."""
+    def _names(self, rows: Codes) -> tuple[str, ...]:
+        return tuple(self.subjects[row] for row in rows[:MOST])
+
+    def _in_conflict(self, separation: Separation, start: int) -> tuple[Codes, Codes]:
+        """The rows of those subjects of a block who have all the duties, and of those who may, by the context."""
         groups = self._duties(separation)
         needed = sorted({number for group in groups for duty in group for number in duty})
         places = {number: place for place, number in enumerate(needed)}
         block = self.decisions.subjects.block(start, min(start + BLOCK, len(self.subjects)))
         board = Board(self.decisions.plan, block, self.decisions.classes.take(np.array(needed, np.int64)))
-        allowed = [board.ruling(place).allowed for place in range(len(needed))]
+        rulings = [board.ruling(place) for place in range(len(needed))]
         nobody = np.zeros(block.words.shape[1], np.uint64)
-        found = nobody.copy()
-        for group in groups:
-            everyone = ~nobody
-            for duty in group:
-                everyone &= np.bitwise_or.reduce([nobody, *(allowed[places[number]] for number in duty)])
-            found |= everyone
-        return np.flatnonzero(bits_of(found)) + start
+
+        def with_all(held: Sequence[Words]) -> Words:
+            found = nobody.copy()
+            for group in groups:
+                everyone = ~nobody
+                for duty in group:
+                    everyone &= np.bitwise_or.reduce([nobody, *(held[places[number]] for number in duty)])
+                found |= everyone
+            return found
+
+        certain = with_all([each.allowed for each in rulings])
+        possible = with_all([each.allowed | each.asking for each in rulings]) & ~certain
+        return np.flatnonzero(bits_of(certain)) + start, np.flatnonzero(bits_of(possible)) + start
 
     def _duties(self, separation: Separation) -> list[list[set[int]]]:
         """For all objects together, or for each by itself: the classes that each duty needs one of."""

@@ -31,9 +31,11 @@ def _lead(review: Review) -> str:
         said += f" {review.used / review.allowed:.2%} of what is allowed was used."
         if review.strangers:
             said += f" {review.strangers:,} different requests in the log are about nobody and nothing known here."
-    conflicts = sum(each.subjects > 0 for each in review.conflicts)
     if review.conflicts:
-        said += f" Of {len(review.conflicts)} separations of duties {conflicts} are violated."
+        violated = sum(each.subjects > 0 for each in review.conflicts)
+        possible = sum(each.subjects == 0 and each.possible > 0 for each in review.conflicts)
+        said += f" Separations of duties: {len(review.conflicts)}, violated: {violated}"
+        said += f", violated in some contexts: {possible}." if possible else "."
     return said
 
 
@@ -51,8 +53,13 @@ def _sections(review: Review) -> Iterator[Section]:
 
 
 def _conflicts(review: Review) -> Table:
-    rows = [[each.name, each.subjects, ", ".join(each.examples[:5])] for each in review.conflicts]
-    return Table(["separation", "subjects who have all of it", "for example"], rows)
+    rows = [
+        [each.name, each.subjects, each.possible, ", ".join((*each.examples, *each.possible_examples)[:5])]
+        for each in review.conflicts
+    ]
+    return Table(
+        ["separation", "subjects who have all of it", "who may have, by the context", "for example"], rows
+    )
 
 
 def _roles(review: Review, has_log: bool) -> Iterator[Part]:

@@ -1,6 +1,6 @@
 """Columns of JSON values in Arrow, tables of them, and predicates evaluated over whole columns."""
 
-from spark_eval.columns.column import Codes, Outcomes
+from spark_eval.columns.column import Codes, Column, Outcomes
 from spark_eval.columns.evaluator import Evaluator
 from spark_eval.columns.table import (
     ID,
@@ -14,6 +14,6 @@ from spark_eval.columns.table import (
 )
 
 __all__ = [
-    "ID", "ArrowSource", "Codes", "Derivation", "DerivedSource", "Evaluator", "JsonSource", "Outcomes",
+    "ID", "ArrowSource", "Codes", "Column", "Derivation", "DerivedSource", "Evaluator", "JsonSource", "Outcomes",
     "Source", "Table", "UnreadableColumn",
 ]  # fmt: skip

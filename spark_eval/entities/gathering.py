@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from authz.predicate import Path, paths
+from spark_eval.columns import Outcomes
 from spark_eval.entities.mask_encoding import decode
 from spark_eval.entities.mask_tasks import MaskWork
+from spark_eval.entities.reader import CSV_KINDS
 from spark_eval.errors import EvaluationError
 from spark_eval.plans import Side
 
@@ -52,6 +54,7 @@ def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str]
     if not rows:
         raise InvalidEntities(source, 0, "there is nobody and nothing in it")
     _check_present(found, work, source, rows, frozenset(may_lack))
+    _check_kinds(found, work, source, rows, frozenset(may_lack))
     found = found.take(pc.sort_indices(found, [("id", "ascending"), ("action", "ascending")]))
     names: list[str] = found.column("id").combine_chunks()[::each].to_pylist()
     if len(set(names)) < len(names):
@@ -65,14 +68,29 @@ def gather(found: pa.Table, work: MaskWork, source: str, may_lack: Sequence[str]
 
 
 def _check_present(found: pa.Table, work: MaskWork, source: str, rows: int, may_lack: frozenset[str]) -> None:
-    present = np.bitwise_or.reduce(
-        [np.frombuffer(each, np.uint8) for each in pc.drop_null(found.column("present")).to_pylist()]
-    )
-    held = np.unpackbits(present, bitorder="little")
-    for number, path in enumerate(work.paths()):
-        if not held[number] and str(path) not in may_lack:
+    for path, held in zip(work.paths(), _flags(found, "present"), strict=False):
+        if not held and str(path) not in may_lack:
             problem = f"no row has this attribute, which {_users(work, path)} looks at"
             raise InvalidEntities(source, rows, problem, column_of(path))
+
+
+def _check_kinds(found: pa.Table, work: MaskWork, source: str, rows: int, may_lack: frozenset[str]) -> None:
+    for path, mistyped in zip(work.paths(), _flags(found, "mistyped"), strict=False):
+        if mistyped and str(path) not in may_lack:
+            (kind, *_) = sorted(work.expected()[path])
+            if path in work.types:
+                problem = f"some values are no {kind}, which `{path}` is in bundle.yaml"
+            else:
+                problem = f"some values are text, and {_users(work, path)} compares it with a {kind}"
+            column = column_of(path)
+            heading = f"{column}:{kind if kind in CSV_KINDS else 'json'}"
+            raise InvalidEntities(source, rows, f"{problem}; in CSV its heading would be `{heading}`", column)
+
+
+def _flags(found: pa.Table, column: str) -> Outcomes:
+    """For each attribute whether any batch says so."""
+    batches = [np.frombuffer(each, np.uint8) for each in pc.drop_null(found.column(column)).to_pylist()]
+    return np.unpackbits(np.bitwise_or.reduce(batches), bitorder="little").astype(np.bool_)
 
 
 def column_of(path: Path) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from authz import Entity
-from authz.predicate import Path
-from spark_eval.columns import ArrowSource, Derivation, DerivedSource, JsonSource, Table
+from authz.predicate import Kind, KindName, Path, comparisons
+from pdp.bundle import expected_kinds
+from spark_eval.columns import ArrowSource, Column, Derivation, DerivedSource, JsonSource, Table
 from spark_eval.entities.mask_encoding import encode_keys, encode_masks
 from spark_eval.entities.reader import Entry, Form, read_batch
 from spark_eval.plans import Part, Plan, Side, evaluate
@@ -28,6 +29,8 @@ class MaskWork:
     derivations: Mapping[str, Derivation] = field(default_factory=dict)
     actions: Sequence[Entity] = ()
     """With objects: the actions that each of them is crossed with."""
+    types: Mapping[Path, KindName] = field(default_factory=dict)
+    """The types that a manifest gives to attributes."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -54,17 +57,38 @@ class MaskWork:
         paths = dict.fromkeys((*self.plan.paths(*roots), *derived))
         return tuple(path for path in paths if path.keys and path.root in roots)
 
+    def expected(self) -> dict[Path, frozenset[KindName]]:
+        """The types that attributes have by the manifest, or that policies compare them with."""
+        found: dict[Path, frozenset[KindName]] = {}
+        for bit in self.plan.bits:
+            for test in (*comparisons(bit.clause.subject), *comparisons(bit.clause.permission)):
+                found[test.path] = found.get(test.path, frozenset()) | expected_kinds(test)
+        return {**found, **{path: frozenset({kind}) for path, kind in self.types.items()}}
+
+    def mistyped(self, path: Path, column: Column, expected: frozenset[KindName]) -> bool:
+        """Whether any value has another type than the manifest says, or is text that no policy compares it with."""
+        if path in self.types:
+            fits = column.test(Kind(path, self.types[path]))
+            return bool(((column.codes >= 0) & ~fits).any())
+        return bool(expected) and "string" not in expected and bool(column.test(Kind(path, "string")).any())
+
     def _masks(self, entry: Entry) -> pa.RecordBatch:
         root = "subject" if self.part is Part.SUBJECT else "object"
         table = self._table(root, entry)
-        present = [bool((table.column(path).codes >= 0).any()) for path in self.paths()]
+        columns = [table.column(path) for path in self.paths()]
+        present = [bool((column.codes >= 0).any()) for column in columns]
+        expected = self.expected()
+        mistyped = [
+            self.mistyped(path, column, expected.get(path, frozenset()))
+            for path, column in zip(self.paths(), columns, strict=True)
+        ]
         each = 1
         if self.part is Part.PERMISSION:
             attributes, names = [each.attributes for each in self.actions], [each.id for each in self.actions]
             table = table.cross(Table(len(names), {"action": JsonSource(attributes, names)}))
             each = len(names)
         side = evaluate(self.plan, table, self.part)
-        return _batch(entry.names, each, side, present)
+        return _batch(entry.names, each, side, present, mistyped)
 
     def _table(self, root: str, entry: Entry) -> Table:
         derived = {
@@ -111,17 +135,21 @@ class AttributeWork:
             )
 
 
-def _batch(names: Sequence[str], each: int, side: Side, present: Sequence[bool]) -> pa.RecordBatch:
-    """A row for each mask; what is present in any of them is said in the first."""
+def _batch(
+    names: Sequence[str], each: int, side: Side, present: Sequence[bool], mistyped: Sequence[bool]
+) -> pa.RecordBatch:
+    """A row for each mask; what is present in any of them, and mistyped, is said in the first."""
     rows = side.rows
-    found = np.packbits(np.array(present, np.bool_), bitorder="little").tobytes()
+    first = [
+        np.packbits(np.array(flags, np.bool_), bitorder="little").tobytes() for flags in (present, mistyped)
+    ]
     return pa.RecordBatch.from_arrays(
         [
             pa.array(names, pa.string()).take(pa.array(np.arange(rows) // each)),
             pa.array(np.arange(rows) % each, pa.int32()),
             encode_masks(side),
             encode_keys(side),
-            pa.array([found, *[None] * (rows - 1)], pa.binary()),
+            *(pa.array([flags, *[None] * (rows - 1)], pa.binary()) for flags in first),
             pa.nulls(rows, pa.string()),
         ],
         schema=MASKS,

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from authz import Entity
-from authz.predicate import TRUE, Relate
+from authz.predicate import TRUE, KindName, Path, Relate
 from pdp.bundle import PolicySet
 from spark_eval.entities.gathering import Gathered, InvalidEntities, column_of
 from spark_eval.entities.mask_tasks import MaskWork
@@ -109,6 +109,17 @@ def populate(inputs: Inputs, before: Before | None = None) -> Population:
     return population
 
 
+def attribute_types(policies: PolicySet) -> dict[Path, KindName]:
+    """The types that the manifest gives to attributes."""
+    listed = policies.manifest.attributes or {}
+    return {
+        Path(root, (name,)): kind
+        for root, names in listed.items()
+        for name, kind in names.items()
+        if kind != "any"
+    }
+
+
 def _fingerprints(inputs: Inputs) -> tuple[str, str]:
     """Those of the subjects, and of the objects with the actions."""
     things = inputs.objects.fingerprint()
@@ -135,9 +146,9 @@ def _marks(people: str, things: str, roles: tuple[str, ...] | None, plan: Plan) 
 
 def _readings(inputs: Inputs, plan: Plan, marks: Marks) -> tuple[_Reading, _Reading]:
     """How subjects and permissions are evaluated."""
-    derived = derivations(inputs.policies)
-    subjects = MaskWork(plan, Part.SUBJECT, derivations=derived)
-    objects = MaskWork(plan, Part.PERMISSION, derivations=derived, actions=inputs.actions)
+    derived, types = derivations(inputs.policies), attribute_types(inputs.policies)
+    subjects = MaskWork(plan, Part.SUBJECT, derivations=derived, types=types)
+    objects = MaskWork(plan, Part.PERMISSION, derivations=derived, actions=inputs.actions, types=types)
     return (
         _Reading(subjects, inputs.subjects, inputs.may_lack, marks.subject_bits),
         _Reading(objects, inputs.objects, inputs.may_lack, marks.permission_bits),

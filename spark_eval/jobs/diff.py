@@ -9,7 +9,15 @@ import pyarrow as pa
 
 from pdp.bundle import Bundle, PolicySet
 from spark_eval.analysis import Diff, Example, Seen, SeenWork, Summary, prepare, seen_diff
-from spark_eval.entities import SPARK_ERRORS, Entities, Inputs, MaskWork, check_joins, first_line
+from spark_eval.entities import (
+    SPARK_ERRORS,
+    Entities,
+    Inputs,
+    MaskWork,
+    attribute_types,
+    check_joins,
+    first_line,
+)
 from spark_eval.evaluation import Joint, count_tiles, workers_of
 from spark_eval.plans import Part, derivations, make_plan, rules_of
 from spark_eval.runtime import Sessions, Steps, map_rows
@@ -73,11 +81,12 @@ def compare_policies(before: PolicySet, inputs: Inputs, session: Sessions, steps
         old, new = (make_plan(rules_of(each, roles)) for each in both)
         joint = Joint.of(old, new, roles)
         derived = {**derivations(before), **derivations(inputs.policies)}
+        types = attribute_types(inputs.policies)
         subjects = inputs.subjects.masks(
-            MaskWork(joint.plan, Part.SUBJECT, derivations=derived), inputs.may_lack
+            MaskWork(joint.plan, Part.SUBJECT, derivations=derived, types=types), inputs.may_lack
         )
         advance(1)
-        work = MaskWork(joint.plan, Part.PERMISSION, derivations=derived, actions=inputs.actions)
+        work = MaskWork(joint.plan, Part.PERMISSION, derivations=derived, actions=inputs.actions, types=types)
         objects = inputs.objects.masks(work, inputs.may_lack)
         advance(1)
     check_joins(inputs, joint.plan, subjects, objects)

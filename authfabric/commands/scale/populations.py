@@ -26,7 +26,7 @@ Actions = Annotated[
 MayLack = Annotated[
     list[str] | None,
     typer.Option(
-        help="An attribute, such as subject.dept, that policies may look at in vain. Repeat it for several."
+        help="An attribute, such as subject.dept, that may be missing, or of another type. Repeat it for several."
     ),
 ]
 Master = Annotated[

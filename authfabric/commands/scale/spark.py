@@ -143,7 +143,7 @@ def review(
 ) -> None:
     """Review who can do what: roles and policies that grant more than is used, and duties that should be separate.
 
-    Exit code 1 if somebody has duties at once that --duties separates.
+    Exit code 1 if somebody has duties at once that --duties separates, in whatever context.
     """
     try:
         require_spark()
@@ -166,7 +166,7 @@ def review(
         print_json(found)
     else:
         _show(found, report)
-    if any(each.subjects for each in found.conflicts):
+    if not all(each.holds for each in found.conflicts):
         raise typer.Exit(Exit.DENIED)
 
 
@@ -230,9 +230,16 @@ def _show(found: Review, report: Path | None) -> None:
     if found.used is not None:
         say(f"{found.used:,} of those that allow were used; {found.strangers:,} requests are about strangers")
     for each in found.conflicts:
-        state = f"[red]{each.subjects:,} subjects have all of it[/]" if each.subjects else "[green]holds[/]"
-        examples = f": {escape(', '.join(each.examples[:SHOWN]))}" if each.examples else ""
-        say(f"separation `{escape(each.name)}`: {state}{examples}")
+        say(
+            f"separation `{escape(each.name)}`: {'[green]holds[/]' if each.holds else '[red]does not hold[/]'}"
+        )
+        for number, examples, word in (
+            (each.subjects, each.examples, "all of it"),
+            (each.possible, each.possible_examples, "all of it in some contexts"),
+        ):
+            if number:
+                shown = escape(", ".join(examples[:SHOWN]))
+                say(f"  {counted(number, 'subject')} can have {word}: {shown}")
     for role in found.roles[:SHOWN]:
         used = "" if role.used is None else f", {role.granted - role.used:,} of them never used"
         say(

@@ -31,6 +31,7 @@ SEPARATIONS = (
     Separation(
         "everywhere", (Duty("/wards/*", "write"), Duty("/files/*", "read"), Duty("/public/*", "read"))
     ),
+    Separation("by context", (Duty("/wards/*", "write"), Duty("/public/*", "read"))),
     Separation("nobody", (Duty("/public/*", "delete"), Duty("/wards/*", "read"))),
 )
 
@@ -118,6 +119,23 @@ def test_who_has_separate_duties_is_found(granted, reviewed):
     ]
     assert conflicts["everywhere"].subjects == len(wide)
     assert conflicts["nobody"].subjects == 0
+
+
+def test_who_may_have_separate_duties_in_some_context_is_found_too(clinic, granted, reviewed):
+    _, found = reviewed
+    conflict = next(each for each in found.conflicts if each.name == "by context")
+    possible = granted | {case for case, effect in clinic.decisions() if effect == "ask"}
+
+    def with_both(cases):
+        writers = {s for s, o, a in cases if o.startswith("/wards") and a == "write"}
+        return writers & {s for s, o, a in cases if o.startswith("/public") and a == "read"}
+
+    certain, by_context = with_both(granted), with_both(possible) - with_both(granted)
+    assert certain
+    assert by_context
+    assert (conflict.subjects, conflict.possible) == (len(certain), len(by_context))
+    assert set(conflict.possible_examples) <= by_context
+    assert [each.name for each in found.conflicts if each.holds] == ["nobody"]
 
 
 def test_without_a_log_nothing_is_said_about_use(clinic):

@@ -104,7 +104,7 @@ def test_values_of_several_types_in_one_json_file_stay_what_they_are(spark, tmp_
         {"id": "c", "level": [3], "roles": 1, "dept": 1},
     ]
     (tmp_path / "people.json").write_text("\n".join(map(json.dumps, people)))
-    found = masks(stored(spark, tmp_path / "people.json"))
+    found = masks(stored(spark, tmp_path / "people.json"), ["subject.level"])
     assert (found.side.masks[:, 0] & 1).tolist() == [1, 0, 0]
 
 
@@ -114,6 +114,19 @@ def test_objects_have_a_mask_for_each_action(spark, tmp_path):
     found = stored(spark, tmp_path / "things.csv").masks(work)
     assert found.names == ["/a", "/b"]
     assert found.side.masks.tolist() == [[7], [6], [7], [6]]
+
+
+def test_values_are_of_the_types_that_the_manifest_gives(spark, files):
+    for kind, column, heading in (("string", "level", "level:string"), ("number", "dept", "dept:number")):
+        work = MaskWork(PLAN, Part.SUBJECT, types={Path("subject", (column,)): kind})
+        expected = (
+            f"column `{column}`: some values are no {kind}, which `subject.{column}` is in bundle.yaml;"
+        )
+        with pytest.raises(InvalidEntities, match=re.escape(expected)) as error:
+            stored(spark, files / "people.csv").masks(work)
+        assert f"in CSV its heading would be `{heading}` (3 rows read)" in str(error.value)
+    fitting = MaskWork(PLAN, Part.SUBJECT, types={LEVEL: "number", ROLES: "list", DEPT: "string"})
+    check(stored(spark, files / "people.csv").masks(fitting))
 
 
 HEAD = "id,level:number,roles:json,dept"
@@ -127,6 +140,18 @@ BAD = [
         "p.jsonl",
         '{"id": "a", "level": 3, "dept": 1}\n',
         "p.jsonl`, column `roles`: no row has this attribute, which the policy `clerks` looks at (1 row read)",
+    ),
+    (
+        "p.csv",
+        "id,level,roles:json,dept\nann,3,[],x\n",
+        "p.csv`, column `level`: some values are text, and the policy `high` compares it with a number; in CSV its"
+        " heading would be `level:number` (1 row read)",
+    ),
+    (
+        "p.jsonl",
+        '{"id": "a", "level": 3, "dept": 1, "roles": "clerk"}\n',
+        "p.jsonl`, column `roles`: some values are text, and the policy `clerks` compares it with a list; in CSV its"
+        " heading would be `roles:json` (1 row read)",
     ),
     ("p.csv", "", "p.csv`: there is nobody and nothing in it (0 rows read)"),
     ("p.jsonl", "", "p.jsonl`: there is nobody and nothing in it (0 rows read)"),
