@@ -13,7 +13,7 @@ from authz.release import sign_release
 from bus import Connection, NatsServer
 from bus.stores import ReleaseStore
 from bus.wire import CONTENT, RELEASES
-from tests.pdp.replica.test_restorer_service import ANN, World
+from tests.pdp.releases.test_restorer_service import ANN, World
 
 
 @pytest.fixture
