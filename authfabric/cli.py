@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -32,6 +33,7 @@ SECTIONS = {
     },
     "Trust": {"domain": "trust.domain", "cap": "trust.cap"},
     "Events": {
+        "event": "events.event",
         "type": "events.event_type",
         "broker": "events.broker",
         "rules": "events.rules",
@@ -110,7 +112,11 @@ def authfabric(
     """An authorization fabric: services ask, any policy decision point that can answer does."""
 
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
 def main() -> None:
+    logging.basicConfig(format=LOG_FORMAT)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end a command
             stream.reconfigure(errors="backslashreplace")

@@ -91,6 +91,14 @@ class Refused(EventError):
         self.problem = problem
 
 
+class CredentialRefused(Refused):
+    """A credential by which nobody can connect: `problem` says why, and what to do."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__("connect", "credential", problem)
+        self.args = (f"the credential {problem}",)
+
+
 class NotKept(EventError):
     """The broker keeps what it passes on, and cannot at the moment: nothing of it was published. `problem` says why."""
 
@@ -122,7 +130,7 @@ class NoBroker(EventError):
 
     def __init__(self, broker: str, domain: str) -> None:
         super().__init__(
-            f"no broker `{broker}` is up in the domain `{domain}`: give both as `broker serve` has them"
+            f"no broker `{broker}` is up in the domain `{domain}`: start it, or give both as `broker serve` has them"
         )
         self.broker = broker
         self.domain = domain

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from authfabric.files.settings import data_folder
 from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
-from bus.identity import create_key, load_key
+from bus.identity import create_key, data_folder, load_key
 from pep.trust import read_keys
 
 Trust = Annotated[

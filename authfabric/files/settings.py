@@ -64,22 +64,17 @@ def fabric_folder(insecure: bool) -> Path:
     return own / ("insecure" if insecure else "secured")
 
 
-def data_folder() -> Path:
-    """Where keys are kept."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "authfabric"
-
-
 def cache_folder() -> Path:
     """Where copies of what is stored elsewhere are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "authfabric"
 
 
-def note_running(url: str, root: PublicKey) -> None:
+def note_running(url: str, root: PublicKey, events: bool = False) -> None:
     """Tell the other commands where the fabric is, and whom to believe there. Raises FolderRefused."""
     own_state_folder()
-    write_private(running_file(), msgspec.json.encode(Running(url, os.getpid(), str(root))), replace=True)
+    note = Running(url, os.getpid(), str(root), events)
+    write_private(running_file(), msgspec.json.encode(note), replace=True)
 
 
 def forget_running() -> None:

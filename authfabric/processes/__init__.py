@@ -6,6 +6,17 @@ from authz.lazy import lazily
 
 if TYPE_CHECKING:
     from authfabric.processes.domain_process import DomainProcess, role_rules, serve_domain, tell
+    from authfabric.processes.event_processes import (
+        EventProcesses,
+        Hosted,
+        HostedApplication,
+        HostedKind,
+        all_hosted,
+        forget_hosted,
+        hosted_status,
+        note_hosted,
+        read_hosted,
+    )
     from authfabric.processes.launcher import Fabric, ReplicaProcess, environment_of, fabric
     from authfabric.processes.local_domain import OPERATOR, REPLICA, SERVICE, LocalDomain
     from authfabric.processes.memory import collect_garbage_rarely, keep_freed_memory
@@ -13,15 +24,18 @@ if TYPE_CHECKING:
     from authfabric.processes.role_process import RoleProcess, serve_roles
 
 __all__ = [
-    "OPERATOR", "REPLICA", "SERVICE", "DomainProcess", "Fabric", "LocalDomain", "PdpProcess",
-    "ReplicaProcess", "RoleProcess", "collect_garbage_rarely", "environment_of", "fabric",
-    "keep_freed_memory", "role_rules", "serve_domain", "serve_pdp", "serve_roles", "tell",
+    "OPERATOR", "REPLICA", "SERVICE", "DomainProcess", "EventProcesses", "Fabric", "Hosted",
+    "HostedApplication", "HostedKind", "LocalDomain", "PdpProcess", "ReplicaProcess", "RoleProcess", "all_hosted",
+    "collect_garbage_rarely", "environment_of", "fabric", "forget_hosted", "hosted_status", "keep_freed_memory",
+    "note_hosted", "read_hosted", "role_rules", "serve_domain", "serve_pdp", "serve_roles", "tell",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
         ".domain_process": "DomainProcess role_rules serve_domain tell",
+        ".event_processes": "EventProcesses Hosted HostedApplication HostedKind all_hosted forget_hosted hosted_status"
+        " note_hosted read_hosted",
         ".launcher": "Fabric ReplicaProcess environment_of fabric",
         ".local_domain": "OPERATOR REPLICA SERVICE LocalDomain",
         ".memory": "collect_garbage_rarely keep_freed_memory",

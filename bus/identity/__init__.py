@@ -20,6 +20,7 @@ from bus.identity.credentials_store import (
     default_file,
     find_credentials,
     keep_renewed,
+    parse_credentials,
     read_credentials,
     with_certificate,
     write_credentials,
@@ -34,15 +35,24 @@ from bus.identity.keystore import (
     lock,
     read_private,
     read_trusted,
+    unlock,
     write_private,
 )
-from bus.identity.running_fabric import Running, find_running, others_may_write, running_file, state_folder
+from bus.identity.running_fabric import (
+    Running,
+    data_folder,
+    find_running,
+    others_may_write,
+    running_file,
+    state_folder,
+)
 
 __all__ = [
     "PASSPHRASE_VARIABLE", "VARIABLE", "Credentials", "CredentialsFile", "CredentialsRefused", "Found",
     "KeyFileRefused", "Lifetime", "Purpose", "Running", "Subject", "certificate_end", "certified_hosts",
-    "certified_key", "certify", "chain_end", "client_context", "configured_passphrase", "connection_key", "create_key",
-    "default_file", "find_credentials", "find_running", "keep_renewed", "load_key", "load_public_key", "lock",
-    "others_may_write", "read_credentials", "read_private", "read_token", "read_trusted", "running_file",
-    "state_folder", "with_certificate", "write_credentials", "write_private",
+    "certified_key", "certify", "chain_end", "client_context", "configured_passphrase", "connection_key",
+    "create_key", "data_folder", "default_file", "find_credentials", "find_running", "keep_renewed", "load_key",
+    "load_public_key", "lock", "others_may_write", "parse_credentials", "read_credentials", "read_private",
+    "read_token", "read_trusted", "running_file", "state_folder", "unlock", "with_certificate", "write_credentials",
+    "write_private",
 ]  # fmt: skip

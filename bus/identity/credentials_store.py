@@ -93,6 +93,17 @@ def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) ->
     """Read a file of credentials. Raises CredentialsRefused."""
     try:
         file = msgspec.json.decode(read_private(path), type=CredentialsFile)
+    except (msgspec.DecodeError, AuthFabricError) as error:
+        raise CredentialsRefused(path, str(error)) from None
+    found = parse_credentials(path, file, passphrase)
+    return replace(found, credentials=replace(found.credentials, file=path))
+
+
+def parse_credentials(
+    path: Path, file: CredentialsFile, passphrase: Callable[[], str] | None = None
+) -> Found:
+    """The credentials that a file holds, on their own or among other things. Raises CredentialsRefused."""
+    try:
         identity = unlock(path, file.key.encode(), passphrase or _configured_passphrase)
         chain, holding = (
             encode_chain(parse_chain(each, str(path))) if each else b""
@@ -101,9 +112,9 @@ def read_credentials(path: Path, passphrase: Callable[[], str] | None = None) ->
         tls = client_context(identity, file.certificate, file.authorities) if file.authorities else None
         until = certificate_end(file.certificate) if tls is not None else None
         trust = frozenset(map(PublicKey.parse, file.trust))
-    except (msgspec.DecodeError, ssl.SSLError, AuthFabricError, MalformedCertificate) as error:
+    except (ssl.SSLError, AuthFabricError, MalformedCertificate) as error:
         raise CredentialsRefused(path, str(error)) from None
-    return Found(file.url, Credentials(identity, chain, tls, until, path, trust, holding))
+    return Found(file.url, Credentials(identity, chain, tls, until, None, trust, holding))
 
 
 def keep_renewed(credentials: Credentials, certificate: str) -> None:

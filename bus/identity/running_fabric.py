@@ -16,11 +16,19 @@ class Running(msgspec.Struct, frozen=True):
     pid: int
     root: str = ""
     """The public key whose word counts there."""
+    events: bool = False
+    """Whether it runs the brokers and key managers of event applications too."""
 
 
 def state_folder() -> Path:
     """Where state goes that outlives a command."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "authfabric"
+
+
+def data_folder() -> Path:
+    """Where keys are kept."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(base) / "authfabric"
 
 

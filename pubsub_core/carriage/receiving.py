@@ -213,7 +213,7 @@ class Receiving:
         return published
 
     def _verify(self, sender: str, contents: Contents, sent: float) -> bytes:
-        """The publisher's key, if the proof holds. Raises InvalidSignature, UntrustedSigner or Refused."""
+        """The publisher's key, if the proof holds. Raises InvalidSignature or CredentialRefused."""
         proof = contents.proof
         _, key = self._setting.credentials.open(proof.credential, sent)
         signer = PublicKey(proof.by) if proof.by else key

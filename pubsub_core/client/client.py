@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection
 from datetime import datetime
+from pathlib import Path
 from time import time
 from typing import TypeVar, overload
 
@@ -25,6 +26,7 @@ from bus.wire import DEFAULT_DOMAIN
 from pep.trust import Keys, Unverified
 from pubsub_core.client.brokers import Brokers
 from pubsub_core.client.durable import DurableSubscriber
+from pubsub_core.client.profile import Profile, read_profile
 from pubsub_core.client.publisher import Publisher
 from pubsub_core.client.replay_reader import Replayed, unix_time
 from pubsub_core.client.session import ClientSession
@@ -41,6 +43,7 @@ from pubsub_core.messages import (
     RemoveType,
     Replay,
 )
+from pubsub_core.trust import check_own
 from pubsub_core.types import SignedType, removal
 
 __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "Subscriber"]
@@ -72,17 +75,21 @@ class EventClient(ClientSession):
         cls,
         url: str | None = None,
         *,
+        profile: str | Path | Profile | None = None,
         broker: str = "",
         brokers: Collection[str] = (),
         group: str = "",
-        identity: Identity,
-        credential: bytes,
-        domain: str = DEFAULT_DOMAIN,
+        identity: Identity | None = None,
+        credential: bytes = b"",
+        domain: str = "",
         chains: tuple[bytes, ...] = (),
         trust: Keys | Unverified | None = None,
         access: BusCredentials | None = None,
     ) -> AsyncIterator[EventClient]:
-        """Begin a session for the length of a block. Raises Refused, NoBroker, InvalidKey.
+        """Begin a session for the length of a block. Raises Refused, NoBroker, InvalidKey, ProfileRefused.
+
+        A `profile`, by its name or path, says all that is not given. Without one, and without an `identity`, it is the
+        profile that AUTHFABRIC_PROFILE names.
 
         With `brokers`, by name, or with a `group`, as `broker serve --group` has it, the client goes on at another
         broker within a second when its own is lost: nothing is lost, and nothing comes twice.
@@ -93,7 +100,14 @@ class EventClient(ClientSession):
         `access` lets the client connect to a bus that refuses strangers; without it, credentials are found as an
         Enforcer finds them, and so is the server if none is given.
         """
-        known = Brokers.of(broker, brokers, group)
+        if profile is not None or identity is None:
+            mine = profile if isinstance(profile, Profile) else read_profile(profile)
+            url, access, domain = url or mine.url, access or mine.access, domain or mine.domain
+            brokers = brokers or (() if broker or group else mine.brokers)
+            identity, credential = identity or mine.identity, credential or mine.credential
+            chains, trust = chains or mine.chains, mine.trust if trust is None else trust
+        known, domain = Brokers.of(broker, brokers, group), domain or DEFAULT_DOMAIN
+        check_own(credential, identity.public, time())
         async with connect(url, name="event-client", credentials=access) as bus:
             client = cls(bus, known, domain, identity, credential, chains, trust)
             async with client.running(), client._durables:

@@ -31,6 +31,10 @@ from pubsub_core.messages import Bundle, Taken
 
 MAX_MADE_BYTES = 192 * 1024
 """Maximum bytes of what rules make of an event as it is published: it has to fit a message by itself."""
+KEYLESS = (
+    "cannot be published here: this broker holds no key for it; see that the type's key manager runs"
+    " (`authfabric keys serve`), and that the broker's capability grants the attribute (its log says what it lacks)"
+)
 MADE_TOO_LARGE = f"is made into one of {{}} bytes by a rule, more than the {MAX_MADE_BYTES} that can be sent"
 EXCLUDED = "may not be published: a restriction excludes it"
 """What is said of an event that its publisher's own restriction keeps back."""
@@ -224,7 +228,7 @@ class Intake:
         if lacking is not None or event.sealed is not None:
             attribute = shape.attributes.get(lacking or "")
             name = attribute.name if attribute is not None else "event"
-            raise KeysAwaited(name, "cannot be published here: this broker holds no key for it")
+            raise KeysAwaited(name, KEYLESS)
         return values
 
     def _set_free(

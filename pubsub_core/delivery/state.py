@@ -144,6 +144,8 @@ class Counts:
         self.refused = self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
         self.gaps: Counter[GapReason] = Counter()
         """Gaps that subscribers were told of, by reason."""
+        self.calls_refused: Counter[str] = Counter()
+        """Calls of clients that were refused, by why."""
         self.skewed = self.restricted = self.unreadable = self.verified = self.unverified = 0
         self.lost = 0
         """Parcels of other brokers that were discarded before they were read here."""

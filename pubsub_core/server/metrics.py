@@ -23,6 +23,7 @@ _EVENTS = {
     "unreadable": "Events kept back because this broker has no keys for anything of them.",
     "restricted": "Events that were changed, or shown in part, because a restriction says so.",
 }
+_CALLS_REFUSED = ("credential", "permission", "request", "session", "signature", "type")
 _DROPPED = ("forged", "replayed", "untrusted", "overflowed", "skewed")
 
 
@@ -60,6 +61,8 @@ class BrokerMetrics(Collector):
         yield _labelled("dropped", "Events and messages dropped, by why.", "reason", dropped)
         gaps = {str(reason): counts.gaps[reason] for reason in GapReason}
         yield _labelled("gaps", "Gaps that subscribers were told of, by why.", "reason", gaps)
+        calls = {reason: counts.calls_refused[reason] for reason in _CALLS_REFUSED}
+        yield _labelled("calls_refused", "Calls of clients that were refused, by why.", "reason", calls)
         proofs = {"yes": counts.verified, "no": counts.unverified}
         yield _labelled("proofs", "Proofs of other brokers' events, by whether verified.", "verified", proofs)
         judged = self._service.broker.setting.rules.counts

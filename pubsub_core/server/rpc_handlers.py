@@ -19,6 +19,7 @@ from pubsub_core.access import Ask, Granted, Holder, Restriction, Rights, type_o
 from pubsub_core.broker import Broker, Claim, Claims, replay_ask
 from pubsub_core.delivery import Cursor, Playback, Query, Session, Subscription
 from pubsub_core.errors import (
+    CredentialRefused,
     DurableElsewhere,
     DurableRefused,
     Refused,
@@ -58,6 +59,8 @@ from pubsub_core.types import EventType, SignedType, check_filter, name_filter
 SETTLED_SECONDS = 1.0
 """How long a subscription waits until the stream is read for it: after that it begins a little later than it says."""
 
+UNKNOWN_SESSION = "the broker does not know it: it has started anew, or did not hear the client for long; connect again"
+
 
 class Types(Protocol):
     """Where definitions are kept."""
@@ -93,16 +96,23 @@ class Calls:
         self._web = web
         self._durables = durables
         self._nonces = Nonces()
+        self._refused = broker.counts.calls_refused
 
     async def answer(self, payload: bytes, channel: Channel | None = None) -> bytes:
         """Answer a call; `channel` is the one by which it came, if it came sealed."""
         try:
             return pack(await self._answer(payload, channel))
+        except CredentialRefused as error:
+            self._refused["credential"] += 1
+            return pack(Answer(str(error), "refused"))
         except (Refused, InvalidSignature) as error:
+            self._refused["signature" if isinstance(error, InvalidSignature) else "permission"] += 1
             return pack(Answer(str(error), "refused"))
         except UnknownType as error:
+            self._refused["type"] += 1
             return pack(Answer(str(error), "unknown"))
         except SessionLost as error:
+            self._refused["session"] += 1
             return pack(Answer(error.problem, "lost"))
         except DurableElsewhere as error:
             return pack(Answer(str(error), "elsewhere", host=error.broker))
@@ -111,6 +121,7 @@ class Calls:
         except BusError as error:
             return pack(Answer(str(error), "failed"))
         except AuthFabricError as error:
+            self._refused["request"] += 1
             return pack(Answer(str(error), "invalid"))
 
     async def _answer(self, payload: bytes, channel: Channel | None) -> Answer:
@@ -123,7 +134,7 @@ class Calls:
             return await self._connect(signed.call, opened.signer, signed.nonce, channel)
         session = self._broker.sessions.get(signed.session)
         if session is None or session.key != opened.signer or session.channel is not channel:
-            raise SessionLost("the broker does not know it: connect again")
+            raise SessionLost(UNKNOWN_SESSION)
         session.heard = now
         return await self._do(session, signed)
 
@@ -163,7 +174,7 @@ class Calls:
         setting = self._broker.setting
         credential, key = setting.credentials.open(call.credential, setting.now())
         if key != signer:
-            raise InvalidSignature
+            raise CredentialRefused(f"of `{credential.name}` is for another key than the caller's")
         if not subjects.is_mailbox(call.inbox, setting.domain):
             raise Refused("connect", setting.name, f"`{call.inbox}` is no place for a client's mail here")
         session = self._broker.sessions.get(call.resume)

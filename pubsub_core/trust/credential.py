@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 from cachetools import LRUCache
 
 from authz import Entity, Identity, PublicKey
-from authz.crypto import Seal, UntrustedSigner
+from authz.crypto import Opened, Seal
 from authz.errors import InvalidKey, InvalidSignature
 from authz.request import Attributes
-from pubsub_core.errors import Refused
+from pubsub_core.errors import CredentialRefused
 
 
 class Credential(msgspec.Struct, frozen=True):
@@ -47,6 +48,30 @@ def signer_of(data: bytes) -> PublicKey:
     return _SEAL.read(data).signer
 
 
+def read_credential(data: bytes) -> Opened[Credential]:
+    """A credential and whoever signed it, which may be anybody. Raises InvalidSignature."""
+    return _SEAL.read(data)
+
+
+def check_own(data: bytes, key: PublicKey, now: float) -> None:
+    """Look at one's own credential before it is shown to anybody. Raises CredentialRefused."""
+    renew = "have your domain issue another, by `authfabric broker credential`"
+    if not data:
+        raise CredentialRefused(f"is empty: {renew}")
+    try:
+        credential = _SEAL.read(data).value
+    except InvalidSignature:
+        raise CredentialRefused(f"is none, or was altered: {renew}") from None
+    if credential.key != str(key):
+        raise CredentialRefused(
+            f"of `{credential.name}` is for the key `{credential.key}`, and yours is `{key}`:"
+            " use the key that it was issued for"
+        )
+    if now >= credential.until:
+        ended = datetime.fromtimestamp(credential.until, UTC).isoformat(" ", "seconds")
+        raise CredentialRefused(f"of `{credential.name}` has run out at {ended}: {renew}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Opened:
     credential: Credential
@@ -62,17 +87,23 @@ class Credentials:
         self._opened: LRUCache[bytes, _Opened] = LRUCache(size)
 
     def open(self, data: bytes, now: float) -> tuple[Credential, PublicKey]:
-        """The credential and its holder's key. Raises Refused if it has run out, InvalidSignature, UntrustedSigner."""
+        """The credential and its holder's key. Raises CredentialRefused."""
         opened = self._opened.get(data)
         if opened is None:
-            credential, signer = _SEAL.read(data)
+            try:
+                credential, signer = _SEAL.read(data)
+            except InvalidSignature:
+                raise CredentialRefused("is none, or was altered") from None
             if signer not in self._trusted.get(credential.domain, ()):
-                raise UntrustedSigner(f"credential of the domain `{credential.domain}`", str(signer))
+                raise CredentialRefused(
+                    f"of `{credential.name}` is signed by `{signer}`, who does not sign for the domain"
+                    f" `{credential.domain}` here: `broker serve --clients {credential.domain}=KEY` says who does"
+                )
             try:
                 opened = _Opened(credential, credential.public_key)
             except InvalidKey:
-                raise InvalidSignature from None
+                raise CredentialRefused("is none, or was altered") from None
             self._opened[data] = opened
         if now >= opened.credential.until:
-            raise Refused("use", opened.credential.name, "the credential has run out: have it renewed")
+            raise CredentialRefused(f"of `{opened.credential.name}` has run out: have it renewed")
         return opened.credential, opened.key

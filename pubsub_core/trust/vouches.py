@@ -84,6 +84,11 @@ def withdraw(broker: PublicKey, types: Iterable[str], made: float, by: Identity)
     return _sign(Vouch(str(broker), tuple(types), made + WITHDRAWN_SECONDS, made, True), by)
 
 
+def read_vouch(data: bytes) -> Vouch:
+    """What a word says, whoever signed it. Raises InvalidSignature."""
+    return _VOUCH.read(data).value
+
+
 def vouchers(words: Iterable[bytes], broker: PublicKey) -> frozenset[PublicKey]:
     """Those who vouch for a broker, by their words. Raises InvalidSignature."""
     read = [_VOUCH.read(each) for each in words]

@@ -17,10 +17,10 @@ CONCEPTS = Path(__file__).parents[2] / "docs/concepts"
 
 
 @contextlib.asynccontextmanager
-async def up() -> AsyncIterator[None]:
+async def up(*options: str) -> AsyncIterator[None]:
     """`authfabric up`, for the length of a block."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "authfabric", "up", "--port", "-1", "--json",
+        sys.executable, "-m", "authfabric", "up", "--port", "-1", "--json", *options,
         stdout=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:

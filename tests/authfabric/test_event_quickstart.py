@@ -1,4 +1,4 @@
-"""The event quickstart: what a newcomer types works, from nothing to an audited investigation."""
+"""The event quickstart: what a newcomer types works, from an empty folder to a sealed event and an investigation."""
 
 from __future__ import annotations
 
@@ -8,37 +8,43 @@ import shlex
 import sys
 from pathlib import Path
 
-from authfabric.processes.launcher import ReplicaProcess
 from tests.authfabric.test_documents import up
-from tests.documents import run_examples
+from tests.documents import matches, turns, write_files
 from tests.waiting import once_it_works
 
 PAGE = (Path(__file__).parents[2] / "docs" / "event-quickstart.md").read_text()
-SERVE = re.search(r"^authfabric (broker serve .*)$", PAGE, re.MULTILINE)[1]
+FIRST, SECOND, THIRD = re.split(r"^## [123]\. .*$", PAGE, flags=re.MULTILINE)[1:]
 SHOWN = re.search(r"^\$ python surgery.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]
+UP = re.search(r"^authfabric (up .*)$", PAGE, re.MULTILINE)[1]
+
+
+async def run(*words: str) -> str:
+    """What a command prints, in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, (words, printed)
+    return printed.decode()
 
 
 async def run_part(text: str, folder: Path) -> int:
-    page = folder / "page.md"
-    page.write_text(text)
-    return await asyncio.to_thread(run_examples, page, folder)
+    """Write the files of a part of the page and run its commands; returns how many."""
+    write_files(text, folder)
+    commands = turns(text)
+    for command, expected in commands:
+        printed = await run("-m", "authfabric", *shlex.split(command))
+        assert matches(expected, printed), f"`{command}` printed\n{printed}\nnot\n{expected}"
+    return len(commands)
 
 
 async def test_what_the_page_shows_is_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    before, _, rest = PAGE.partition("## 4.")
-    seen, _, audited = rest.partition("## 5.")
-    async with up():
-        assert await run_part(before, tmp_path) == 18
-        broker = await ReplicaProcess.launch("east", shlex.split(SERVE))
-        try:
-            assert await run_part(seen, tmp_path) == 0
-            script = await asyncio.create_subprocess_exec(
-                sys.executable, "surgery.py", stdout=asyncio.subprocess.PIPE
-            )
-            printed, _ = await script.communicate()
-            assert printed.decode() == SHOWN
-            # what was shown is in the stream a moment after it was shown
-            assert await once_it_works(lambda: run_part(audited, tmp_path), AssertionError) == 4
-        finally:
-            assert await broker.stop() == 0
+    async with up(*shlex.split(UP)[1:], "--replicas", "1"):
+        assert await run_part(FIRST, tmp_path) == 4  # and `up` itself: five commands, one file
+        before, _, audited = SECOND.partition("The past is shown")
+        assert await run_part(before, tmp_path) == 6
+        # what was shown is in the stream a moment after it was shown
+        assert await once_it_works(lambda: run_part(audited, tmp_path), AssertionError) == 2
+        write_files(THIRD, tmp_path)
+        assert await run("surgery.py") == SHOWN

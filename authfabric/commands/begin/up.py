@@ -14,11 +14,12 @@ from time import time
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.panel import Panel
 
 from authfabric.commands.policies.push import Force, reason_of
 from authfabric.files import DEFAULT_POLICIES, fabric_folder, forget_running, note_running, own_identity
-from authfabric.processes import OPERATOR, Fabric, fabric
+from authfabric.processes import OPERATOR, EventProcesses, Fabric, all_hosted, fabric, forget_hosted
 from authfabric.releases import deciding, read_tested
 from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
@@ -27,7 +28,7 @@ from bus.audit import AuditStore
 from bus.errors import ContentMissing
 from bus.identity import default_file, find_running
 from bus.nats import connect
-from bus.runtime import in_background
+from bus.runtime import end_task, in_background
 from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE, configured_url
 from pdp.bundle import BundleRefused, InvalidPolicies, PolicySet, read_folder
 from pdp.releases import Publisher
@@ -55,6 +56,13 @@ def up(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let anybody on this machine connect, and encrypt nothing.")
     ] = False,
+    events: Annotated[
+        bool,
+        typer.Option(
+            "--events",
+            help="Run the brokers and key managers of event applications too (`authfabric event apply`).",
+        ),
+    ] = False,
     fresh: Annotated[
         bool,
         typer.Option(
@@ -75,7 +83,7 @@ def up(
     if fresh:
         _start_over(insecure, yes)
     extra = ["--attributes", str(attributes)] if attributes is not None else []
-    run(_up(replicas, policies, port, extra, insecure, reason_of(force), json))
+    run(_up(replicas, policies, port, extra, insecure, events, reason_of(force), json))
 
 
 def _start_over(insecure: bool, yes: bool) -> None:
@@ -93,6 +101,7 @@ def _start_over(insecure: bool, yes: bool) -> None:
         if not yes:
             typer.confirm(f"Delete `{folder}`, with every release and the audit?", abort=True, err=True)
         shutil.rmtree(folder)
+    forget_hosted()
 
 
 async def _up(
@@ -101,6 +110,7 @@ async def _up(
     port: int,
     extra: list[str],
     insecure: bool,
+    events: bool,
     reason: str,
     json: bool,
 ) -> None:
@@ -131,15 +141,23 @@ async def _up(
             released = None if in_force is None else in_force.released
             async with deciding(running.url, names, released, root.public):
                 await asyncio.gather(*(running.add(name, extra=extra) for name in names))
-            note_running(running.url, root.public)
-        in_background(stack, partial(running.keep_running, extra, partial(err.print, highlight=False)))
+            note_running(running.url, root.public, events)
+        in_background(stack, partial(running.keep_running, extra, _say))
         try:
-            _say_ready(running, in_force, json)
+            _say_ready(running, in_force, json, events)
+            if events:
+                hosting = asyncio.create_task(EventProcesses(running, _say).keep())
+                stack.push_async_callback(end_task, hosting)
             await stop.wait()
             err.print("stopping: replicas answer what they have taken", highlight=False)
         finally:
             forget_running()
             default_file().unlink(missing_ok=True)
+
+
+def _say(text: str) -> None:
+    """Tell what has become of a process, and when."""
+    err.print(f"{datetime.now():%H:%M:%S} {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def _leave_credentials(running: Fabric) -> None:
@@ -211,7 +229,16 @@ def questions(examples: bool) -> list[str]:
     return ["ask alice /sales/q1 read", "ask bob /sales/q1 approve -s role=clerk --explain"]
 
 
-def _say_ready(running: Fabric, in_force: InForce | None, json: bool) -> None:
+def _events() -> str:
+    """What is said of event applications."""
+    names = list(all_hosted())
+    shown = (
+        ", ".join(names) if names else f"no application yet: [bold]{program()} event apply FILE[/] makes one"
+    )
+    return f"events        {shown}\n"
+
+
+def _say_ready(running: Fabric, in_force: InForce | None, json: bool, events: bool) -> None:
     decided_by = str(in_force or running.policies)
     if json:
         names = {name: replica.ready.health for name, replica in running.replicas.items()}
@@ -226,7 +253,8 @@ def _say_ready(running: Fabric, in_force: InForce | None, json: bool) -> None:
             f"NATS server   [bold]{running.url}[/]{_security(running)}\n"
             f"PDP replicas  {', '.join(f'{n} (pid {r.pid})' for n, r in sorted(running.replicas.items()))}\n"
             f"policies      {decided_by}\n"
-            f"kept in       {running.folder.parent}\n\n"
+            f"kept in       {running.folder.parent}\n"
+            f"{_events() if events else ''}\n"
             "Ask from another terminal:\n"
             f"{asking}\n"
             "Change the policies:\n"

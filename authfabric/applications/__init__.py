@@ -1,0 +1,18 @@
+"""Event applications: one file made into keys, definitions, policies, profiles and the processes that serve them."""
+
+from authfabric.applications.document import (
+    Application,
+    InvalidApplication,
+    application_schema,
+    read_application,
+)
+from authfabric.applications.folder import ApplicationFolder, usual_folder
+from authfabric.applications.hosting import hosted_application
+from authfabric.applications.readiness import NotReady, until_ready
+from authfabric.applications.steps import Step, Steps
+from authfabric.applications.store import ApplicationStore
+
+__all__ = [
+    "Application", "ApplicationFolder", "ApplicationStore", "InvalidApplication", "NotReady", "Step", "Steps",
+    "application_schema", "hosted_application", "read_application", "until_ready", "usual_folder",
+]  # fmt: skip

@@ -1,0 +1,395 @@
+"""An event application as people write it: one YAML file, read and checked before anything is made of it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+from authfabric.files import FileRefused, read_file
+from authz import AuthFabricError
+from authz.predicate import paths
+from authz.predicate.filter import parse_filter
+from bus.wire import DEFAULT_DOMAIN
+from pubsub_core.types import AttributeType
+
+SENSITIVITIES = ("clear", "sealed")
+"""Readable by whoever carries an event, or by those alone who hold the key."""
+_TYPES = "|".join(AttributeType)
+_NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
+
+Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
+Attribute = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^({_TYPES})(, *({'|'.join(SENSITIVITIES)}))?$",
+        description="The attribute's type, and how sensitive it is: `string`, or `string, sealed`.",
+    ),
+]
+Keep = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(for ever|nothing|[1-9][0-9]{0,8}[smhd])$",
+        description="How long past events are kept: `for ever`, `nothing`, or a length such as 90d.",
+    ),
+]
+
+
+class TypeText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A type of event."""
+
+    attributes: dict[str, Attribute]
+    owner: Name = ""
+    """Whose key signs it. Default: the application's owner."""
+    keep: Keep = "for ever"
+    together: list[list[str]] = []
+    """Sealed attributes that share a key, since the same may read them."""
+
+
+class BrokerText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A broker, which hosts clients."""
+
+    history: str = ""
+    """Where events are kept that its clients publish: `default` for a file, or a database's URL. None by default."""
+    reads: dict[str, Literal["all"] | list[str]] = {}
+    """Sealed attributes whose keys it gets besides those that its clients need."""
+
+
+class SubscriptionText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client may receive of a type."""
+
+    sees: Literal["all"] | list[str] = "all"
+    where: str = ""
+    """A filter that every event must pass; `$name` stands for an attribute of the client."""
+    replay: bool = True
+    """Whether it may have past events too."""
+
+
+class ClientText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A client: what it publishes, and what it sees."""
+
+    broker: str = ""
+    """The broker that hosts it. Default: the only one there is."""
+    publishes: list[str] = []
+    subscribes: dict[str, Literal["all"] | list[str] | SubscriptionText] = {}
+    """By type: `all`, the attributes that it sees, or these and a condition."""
+    roles: list[str] = []
+    """Its roles, for which rules ask."""
+    attributes: dict[str, Any] = {}
+    """What policies, rules and filters know of it."""
+
+
+class ApplicationText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event application."""
+
+    types: dict[str, TypeText]
+    clients: dict[Name, ClientText]
+    application: Name = ""
+    """Its name. Default: the file's."""
+    owner: Name = "owner"
+    """The owner of its types, unless they name another; it also issues the clients' credentials."""
+    brokers: dict[Name, BrokerText] = {}
+    """Default: one, with the application's name."""
+    rules: str | list[str] = ""
+    """Rules of interaction control: the text itself, or the names of files beside this one."""
+    domain: str = DEFAULT_DOMAIN
+
+
+class InvalidApplication(AuthFabricError):
+    """A file that says something that cannot be meant: `place` says where, `problem` what would be right."""
+
+    def __init__(self, source: str, place: str, problem: str) -> None:
+        super().__init__(f"`{source}`, {place}: {problem}")
+        self.source = source
+        self.place = place
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """One attribute: its type and its sensitivity."""
+
+    type: AttributeType
+    sensitivity: str = "clear"
+
+    @property
+    def sealed(self) -> bool:
+        return self.sensitivity != "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """A type to be defined."""
+
+    name: str
+    owner: str
+    attributes: Mapping[str, AttributeSpec]
+    keep: str
+    together: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The attributes that are sealed."""
+        return tuple(name for name, each in self.attributes.items() if each.sealed)
+
+    @property
+    def clear(self) -> tuple[str, ...]:
+        return tuple(name for name, each in self.attributes.items() if not each.sealed)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a client may receive of a type; all attributes if `sees` is None."""
+
+    sees: tuple[str, ...] | None
+    where: str = ""
+    replay: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpec:
+    """A client and what it may."""
+
+    name: str
+    broker: str
+    publishes: tuple[str, ...]
+    subscribes: Mapping[str, Subscription]
+    attributes: Mapping[str, Any]
+    """Its roles among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSpec:
+    """A broker, and the sealed attributes of each type whose keys it needs: no more than its clients do."""
+
+    name: str
+    history: str
+    reads: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An event application that makes sense."""
+
+    name: str
+    domain: str
+    owner: str
+    types: Mapping[str, TypeSpec]
+    brokers: Mapping[str, BrokerSpec]
+    clients: Mapping[str, ClientSpec]
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """The text of files of rules, by name."""
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([self.owner, *(each.owner for each in self.types.values())]))
+
+
+def application_schema() -> dict[str, Any]:
+    """The JSON Schema of application files, for editors."""
+    schema = msgspec.json.schema(ApplicationText)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "An event application of authfabric",
+        **schema,
+    }
+
+
+def read_application(path: Path) -> Application:
+    """The application that a file describes. Raises FileRefused, InvalidApplication."""
+    text = read_file(path, lambda text, source: text)
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise FileRefused(path, f"is not YAML: {' '.join(str(error).split())}") from None
+    try:
+        read = msgspec.convert(document, ApplicationText)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `")
+        where = _place(document, place.strip("`")) if "[...]" in place else place.strip("$.`")
+        raise InvalidApplication(str(path), where or "at the top", _plainly(problem)) from None
+    return _Checker(path, read).application()
+
+
+def _place(document: Any, place: str) -> str:
+    """Where something is wrong: msgspec leaves out the names under which it stands, so each is tried by itself."""
+    kinds: dict[str, Any] = {"types": TypeText, "brokers": BrokerText, "clients": ClientText}
+    section = place.removeprefix("$.").partition("[")[0]
+    for name, each in document[section].items() if section in kinds else ():
+        try:
+            msgspec.convert(each, kinds[section])
+        except msgspec.ValidationError:
+            own = each.get("attributes") if section == "types" and isinstance(each, dict) else None
+            bad = next((key for key, said in (own or {}).items() if not _fits(said)), None)
+            return f"{section}.{name}" + (f".attributes.{bad}" if bad is not None else "")
+    return place.strip("$.")
+
+
+def _fits(said: object) -> bool:
+    try:
+        msgspec.convert(said, Attribute)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _plainly(problem: str) -> str:
+    """What msgspec says, in words for people."""
+    if "matching regex" in problem and "clear" in problem:
+        return f"must be one of {', '.join(AttributeType)}, and then perhaps `, sealed`"
+    if "matching regex" in problem and "for ever" in problem:
+        return "must be `for ever`, `nothing`, or a length such as 90d"
+    if "matching regex" in problem:
+        return "must be a word of letters, digits, `_` and `-`"
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
+    if unknown:
+        return f"there is no `{unknown[1]}` here{_near(unknown[1], _FIELDS)}"
+    return problem[0].lower() + problem[1:]
+
+
+_FIELDS = sorted(
+    {
+        each
+        for kind in (ApplicationText, TypeText, BrokerText, ClientText, SubscriptionText)
+        for each in kind.__struct_fields__
+    }
+)
+
+
+def _near(word: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f": did you mean `{near[0]}`?" if near else ""
+
+
+class _Checker:
+    """Looks whether everything that is named is there."""
+
+    def __init__(self, path: Path, text: ApplicationText) -> None:
+        self._path = path
+        self._text = text
+        self._name = text.application or path.stem
+
+    def application(self) -> Application:
+        text = self._text
+        if not re.fullmatch(_NAME, self._name):
+            raise self._wrong("application", f"`{self._name}` must be a word of letters, digits, `_` and `-`")
+        if not text.types or not text.clients:
+            raise self._wrong("types" if not text.types else "clients", "must name at least one")
+        types = {name: self._type(name, each) for name, each in text.types.items()}
+        brokers = text.brokers or {self._name: BrokerText()}
+        clients = {name: self._client(name, each, types, brokers) for name, each in text.clients.items()}
+        hosted = {name: self._broker(name, each, types, clients) for name, each in brokers.items()}
+        return Application(self._name, text.domain, text.owner, types, hosted, clients, self._rules())
+
+    def _wrong(self, place: str, problem: str) -> InvalidApplication:
+        return InvalidApplication(str(self._path), place, problem)
+
+    def _type(self, name: str, text: TypeText) -> TypeSpec:
+        attributes = {each: _attribute(said) for each, said in text.attributes.items()}
+        if not attributes:
+            raise self._wrong(f"types.{name}.attributes", "must name at least one")
+        sealed = [each for each, spec in attributes.items() if spec.sealed]
+        for group in text.together:
+            self._all_known(f"types.{name}.together", group, sealed, "sealed attribute")
+        return TypeSpec(
+            name, text.owner or self._text.owner, attributes, text.keep, tuple(map(tuple, text.together))
+        )
+
+    def _client(
+        self,
+        name: str,
+        text: ClientText,
+        types: Mapping[str, TypeSpec],
+        brokers: Mapping[str, BrokerText],
+    ) -> ClientSpec:
+        place = f"clients.{name}"
+        if not text.broker and len(brokers) > 1:
+            raise self._wrong(f"{place}.broker", f"must say which: {', '.join(brokers)}")
+        broker = text.broker or next(iter(brokers))
+        self._all_known(f"{place}.broker", [broker], brokers, "broker")
+        self._all_known(f"{place}.publishes", text.publishes, types, "type")
+        self._all_known(f"{place}.subscribes", list(text.subscribes), types, "type")
+        said = {each: _subscription(what) for each, what in text.subscribes.items()}
+        for each, subscription in said.items():
+            where = f"{place}.subscribes.{each}"
+            self._all_known(where, subscription.sees or (), types[each].attributes, "attribute")
+            self._all_known(where, self._filtered(where, subscription), types[each].attributes, "attribute")
+        attributes = {**text.attributes, **({"roles": text.roles} if text.roles else {})}
+        return ClientSpec(name, broker, tuple(text.publishes), said, attributes)
+
+    def _filtered(self, place: str, subscription: Subscription) -> list[str]:
+        try:
+            return filtered(subscription.where)
+        except AuthFabricError as error:
+            raise self._wrong(place, f"`where` cannot be read: {error}") from None
+
+    def _broker(
+        self,
+        name: str,
+        text: BrokerText,
+        types: Mapping[str, TypeSpec],
+        clients: Mapping[str, ClientSpec],
+    ) -> BrokerSpec:
+        self._all_known(f"brokers.{name}.reads", list(text.reads), types, "type")
+        reads: dict[str, set[str]] = {each: set() for each in types}
+        for type_, said in text.reads.items():
+            self._all_known(
+                f"brokers.{name}.reads.{type_}",
+                [] if said == "all" else said,
+                types[type_].attributes,
+                "attribute",
+            )
+            reads[type_].update(types[type_].attributes if said == "all" else said)
+        for client in clients.values():
+            if client.broker != name:
+                continue
+            for type_ in client.publishes:
+                reads[type_].update(types[type_].attributes)
+            for type_, each in client.subscribes.items():
+                seen = types[type_].attributes if each.sees is None else each.sees
+                reads[type_].update([*seen, *filtered(each.where)])
+        needed = {
+            type_: tuple(each for each in types[type_].sealed if each in names)
+            for type_, names in reads.items()
+        }
+        return BrokerSpec(name, text.history, {type_: names for type_, names in needed.items() if names})
+
+    def _rules(self) -> dict[str, str]:
+        rules = self._text.rules
+        if isinstance(rules, str):
+            return {"rules": rules} if rules.strip() else {}
+        found: dict[str, str] = {}
+        for each in rules:
+            name = Path(each).stem
+            if name in ("clients", *found):
+                raise self._wrong("rules", f"`{each}` must be called otherwise: `{name}.rules` is taken")
+            found[name] = read_file(self._path.parent / each, lambda text, source: text)
+        return found
+
+    def _all_known(self, place: str, names: Sequence[str], known: Collection[str], what: str) -> None:
+        for each in names:
+            if each not in known:
+                near = _near(each, known) or f": there is {', '.join(known) or 'none'}"
+                raise self._wrong(place, f"there is no {what} `{each}`{near}")
+
+
+def filtered(where: str) -> list[str]:
+    """The attributes that a filter speaks of. Raises InvalidSyntax."""
+    return sorted({str(path.keys[0]) for path in paths(parse_filter(where)) if path.root == "event"})
+
+
+def _attribute(text: str) -> AttributeSpec:
+    type_, _, sensitivity = text.partition(",")
+    return AttributeSpec(AttributeType(type_), sensitivity.strip() or "clear")
+
+
+def _subscription(said: object) -> Subscription:
+    if isinstance(said, SubscriptionText):
+        return Subscription(None if said.sees == "all" else tuple(said.sees), said.where.strip(), said.replay)
+    return Subscription(None if said == "all" else tuple(msgspec.convert(said, list[str])))

@@ -1,0 +1,251 @@
+"""`authfabric event publish|subscribe|replay|tail`: events from and to the terminal, under a client's profile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from authfabric.commands.events.event_values import (
+    event_document,
+    event_text,
+    gap_document,
+    parse_line,
+    parse_pairs,
+    parse_time,
+)
+from authfabric.terminal import Exit, Url, counted, err, fail, print_json, printable, run, say
+from authz import AuthFabricError
+from pubsub_core import Delivered, EventClient, Gap, InvalidEvent, Refused, Subscriber, UnknownType
+from pubsub_core.client import ProfileRefused, Publisher, read_profile
+from pubsub_core.errors import KeysAwaited
+
+KEYS_SECONDS = 10.0
+"""How long to wait for a broker that has only just started to get the keys of a sealed type."""
+KEYS_PAUSE = 0.2
+
+Type = Annotated[str, typer.Argument(metavar="TYPE", help="The name of the type.")]
+As = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="PROFILE",
+        help="Who asks: the name of a profile, or its file. Default: AUTHFABRIC_PROFILE, or the only one there is.",
+    ),
+]
+Filter = Annotated[str, typer.Argument(metavar="[FILTER]", help="Which events: \"drug = 'morphine'\".")]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="TIME", help="Past events first, from then on: `1h` ago, `beginning`, or a time."
+    ),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="Up to then; `1h` ago, or a time. Default: now.")
+]
+Count = Annotated[int, typer.Option("-n", "--count", min=0, help="End after so many events; 0 for never.")]
+Lines = Annotated[bool, typer.Option("--json", help="Print one JSON object for each event.")]
+
+
+def publish(
+    type_: Type,
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUE]...",
+            help="The event's attributes. Without any: JSON objects on stdin, one a line.",
+        ),
+    ] = None,
+    profile: As = None,
+    url: Url = None,
+) -> None:
+    """Publish an event, or one for each line of standard input. Exit code 0: the broker has taken all of them."""
+    if not values and sys.stdin.isatty():
+        fail("say what to publish: NAME=VALUE, or JSON objects on standard input", Exit.USAGE)
+    with _errors():
+        count = run(_publish(type_, values or [], profile, url))
+    say(f"published {counted(count, 'event')} of {printable(type_)}")
+
+
+def subscribe(
+    type_: Type,
+    filter_: Filter = "",
+    profile: As = None,
+    from_: From = None,
+    count: Count = 0,
+    url: Url = None,
+    json: Lines = False,
+) -> None:
+    """Print events as they come, until Ctrl-C; those that policies do not withhold."""
+    start = _time("--from", from_)
+
+    async def work() -> None:
+        known = read_profile(profile)
+        async with EventClient.connect(url, profile=known) as client:
+            reader = await client.subscriber(type_, filter_, from_=start)
+            if not json and not count:
+                err.print(f"listening to {type_} as {known.name}; Ctrl-C ends it", highlight=False)
+            await _print(reader, count, json, show_type=False)
+
+    with _errors():
+        run(work())
+
+
+def replay(
+    type_: Type,
+    filter_: Filter = "",
+    profile: As = None,
+    from_: From = None,
+    to: To = None,
+    during: Annotated[
+        str,
+        typer.Option("--during", metavar="FLUENT", help="Those while this held: \"investigation('n1')\"."),
+    ] = "",
+    count: Count = 0,
+    url: Url = None,
+    json: Lines = False,
+) -> None:
+    """Print past events in order of time, and end."""
+    start, end = _time("--from", from_), _time("--to", to)
+
+    async def work() -> None:
+        async with EventClient.connect(url, profile=profile) as client:
+            past = await client.replay(type_, filter_, from_=start, to=end, during=during)
+            await _print(past, count, json, show_type=False)
+
+    with _errors():
+        run(work())
+
+
+def tail(
+    types: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TYPE]...", help="Default: all types that the profile subscribes to."),
+    ] = None,
+    profile: As = None,
+    from_: From = None,
+    count: Count = 0,
+    url: Url = None,
+    json: Lines = False,
+) -> None:
+    """Print events of several types as they come, for whoever operates them: no more than policy lets them see."""
+    start = _time("--from", from_)
+
+    async def work() -> None:
+        known = read_profile(profile)
+        wanted = types or list(known.types)
+        if not wanted:
+            raise ProfileRefused(known.name, "subscribes to no type: name one")
+        async with EventClient.connect(url, profile=known) as client:
+            readers = []
+            for each in wanted:
+                try:
+                    readers.append(await client.subscriber(each, from_=start))
+                except (Refused, UnknownType) as error:
+                    err.print(f"without {each}: {error}", highlight=False, soft_wrap=True)
+            if readers:
+                await _print(_merged(readers), count, json, show_type=True)
+
+    with _errors():
+        run(work())
+
+
+async def _publish(type_: str, values: Sequence[str], profile: str | None, url: str | None) -> int:
+    async with EventClient.connect(url, profile=profile) as client:
+        publisher = await client.publisher(type_)
+        attributes = {
+            each.name: each for each in client.catalogue.attributes(publisher.type.version).values()
+        }
+        if values:
+            await _publish_one(publisher, parse_pairs(values, attributes))
+            return 1
+        count = 0
+        async for line in _lines():
+            if line.strip():
+                try:
+                    await publisher.publish(**parse_line(line, attributes))
+                except InvalidEvent as error:
+                    await publisher.flush()
+                    raise InvalidEvent(
+                        error.attribute,
+                        f"{error.problem} (line {count + 1}; {count} before it were published)",
+                    ) from None
+                count += 1
+        await publisher.flush()
+        return count
+
+
+async def _publish_one(publisher: Publisher, values: dict[str, object]) -> None:
+    """Publish one event; a broker that has only just started may be without keys for a moment."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + KEYS_SECONDS
+    while True:
+        try:
+            await publisher.publish(**values)
+            await publisher.flush()
+            return
+        except KeysAwaited:
+            if loop.time() > deadline:
+                raise
+            await asyncio.sleep(KEYS_PAUSE)
+
+
+async def _lines() -> AsyncIterator[str]:
+    """The lines of standard input, read aside so that the session is kept up meanwhile."""
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield line
+
+
+async def _print(reader: AsyncIterator[Delivered | Gap], count: int, json: bool, show_type: bool) -> None:
+    seen = 0
+    async for event in reader:
+        if isinstance(event, Gap):
+            if json:
+                print_json(gap_document(event), line=True)
+            else:
+                err.print(f"gap: {event}", highlight=False, markup=False, soft_wrap=True)
+            continue
+        seen += 1
+        if json:
+            print_json(event_document(event), line=True)
+        else:
+            say(event_text(event, show_type or bool(event.type.name != getattr(reader, "name", ""))))
+        if seen == count:
+            return
+
+
+async def _merged(readers: Sequence[Subscriber]) -> AsyncIterator[Delivered | Gap]:
+    """What comes from several subscriptions, as it comes."""
+    waiting = {asyncio.ensure_future(anext(each)): each for each in readers}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                reader = waiting.pop(each)
+                yield each.result()
+                waiting[asyncio.ensure_future(anext(reader))] = reader
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _time(option: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError:
+        fail(f"{option}: `{text}` must be like 1h, `beginning` or 2030-01-31T08:00:00Z", Exit.USAGE)
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """End with one line and the exit code that says whose fault it is."""
+    try:
+        yield
+    except AuthFabricError as error:
+        fail(error)

@@ -1,0 +1,77 @@
+"""Failures as users meet them: each says what to do, and the broker counts what it refuses, by why."""
+
+from __future__ import annotations
+
+from time import time
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from authz import Identity
+from pubsub_core.client import CallRefused, EventClient
+from pubsub_core.errors import CredentialRefused, NoBroker, UnknownType
+from pubsub_core.server.metrics import BrokerMetrics
+from pubsub_core.trust.credential import Credential, issue
+from tests.pubsub_core.town import NEWS
+
+
+def credential(place, key: Identity, by: Identity | None = None, lasts: float = 1000.0) -> bytes:
+    given = Credential(str(key.public), "ann", place.domain, time() + lasts)
+    return issue(given, by or place.key)
+
+
+def connecting(place, identity: Identity, shown: bytes, broker: str = "north"):
+    name = f"{broker}-{place.domain}"
+    return EventClient.connect(
+        place.server.url, broker=name, domain=place.domain, identity=identity, credential=shown
+    )
+
+
+def refused(service, reason: str) -> float:
+    registry = CollectorRegistry()
+    registry.register(BrokerMetrics(service))
+    return registry.get_sample_value("authfabric_broker_calls_refused_total", {"reason": reason})
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda place, me: b"", "is empty: have your domain issue another"),
+        (lambda place, me: credential(place, me)[:-1] + b"\0", "is none, or was altered: have your domain"),
+        (lambda place, me: credential(place, Identity.generate()), "use the key that it was issued for"),
+        (lambda place, me: credential(place, me, lasts=-5.0), "has run out at .*: have your domain issue"),
+    ],
+)
+async def test_a_credential_that_cannot_do_is_told_apart_before_anybody_is_asked(place, made, said):
+    me = Identity.generate()
+    with pytest.raises(CredentialRefused, match=said):
+        async with connecting(place, me, made(place, me)):
+            pass
+
+
+async def test_a_credential_of_a_stranger_is_refused_with_the_option_that_names_signers(place):
+    north, me = await place.broker("north"), Identity.generate()
+    shown = credential(place, me, by=Identity.generate())
+    with pytest.raises(CallRefused, match=f"broker serve --clients {place.domain}=KEY"):
+        async with connecting(place, me, shown):
+            pass
+    assert refused(north, "credential") == 1
+
+
+async def test_what_a_broker_refuses_is_counted_by_why(place):
+    await place.define("News", *NEWS)
+    north, me = await place.broker("north"), Identity.generate()
+    async with connecting(place, me, credential(place, me)) as client:
+        with pytest.raises(UnknownType, match=r"there is no event type `Nowse` here"):
+            await client.subscriber("Nowse")
+        with pytest.raises(CallRefused):
+            await client.subscriber(f"{place.domain}.News", "headline = 1")
+        assert refused(north, "type") == 1
+        assert refused(north, "request") == 1
+
+
+async def test_a_broker_that_is_not_there_is_named_with_what_to_do(place):
+    me = Identity.generate()
+    with pytest.raises(NoBroker, match=r"no broker `south-.*` is up .*: start it"):
+        async with connecting(place, me, credential(place, me), "south"):
+            pass
