@@ -74,8 +74,8 @@ class SubscriptionText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ClientText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client: what it publishes, and what it sees."""
 
-    broker: str = ""
-    """The broker that hosts it. Default: the only one there is."""
+    broker: str | list[str] = ""
+    """The broker that hosts it, or several: then it goes on at another when one is lost. Default: the only one."""
     publishes: list[str] = []
     subscribes: dict[str, Literal["all"] | list[str] | SubscriptionText] = {}
     """By type: `all`, the attributes that it sees, or these and a condition."""
@@ -157,7 +157,7 @@ class ClientSpec:
     """A client and what it may."""
 
     name: str
-    broker: str
+    brokers: tuple[str, ...]
     publishes: tuple[str, ...]
     subscribes: Mapping[str, Subscription]
     attributes: Mapping[str, Any]
@@ -311,17 +311,18 @@ class _Checker:
         place = f"clients.{name}"
         if not text.broker and len(brokers) > 1:
             raise self._wrong(f"{place}.broker", f"must say which: {', '.join(brokers)}")
-        broker = text.broker or next(iter(brokers))
-        self._all_known(f"{place}.broker", [broker], brokers, "broker")
+        said = text.broker or next(iter(brokers))
+        hosts = (said,) if isinstance(said, str) else tuple(said)
+        self._all_known(f"{place}.broker", hosts, brokers, "broker")
         self._all_known(f"{place}.publishes", text.publishes, types, "type")
         self._all_known(f"{place}.subscribes", list(text.subscribes), types, "type")
-        said = {each: _subscription(what) for each, what in text.subscribes.items()}
-        for each, subscription in said.items():
+        wanted = {each: _subscription(what) for each, what in text.subscribes.items()}
+        for each, subscription in wanted.items():
             where = f"{place}.subscribes.{each}"
             self._all_known(where, subscription.sees or (), types[each].attributes, "attribute")
             self._all_known(where, self._filtered(where, subscription), types[each].attributes, "attribute")
         attributes = {**text.attributes, **({"roles": text.roles} if text.roles else {})}
-        return ClientSpec(name, broker, tuple(text.publishes), said, attributes)
+        return ClientSpec(name, hosts, tuple(text.publishes), wanted, attributes)
 
     def _filtered(self, place: str, subscription: Subscription) -> list[str]:
         try:
@@ -347,7 +348,7 @@ class _Checker:
             )
             reads[type_].update(types[type_].attributes if said == "all" else said)
         for client in clients.values():
-            if client.broker != name:
+            if name not in client.brokers:
                 continue
             for type_ in client.publishes:
                 reads[type_].update(types[type_].attributes)

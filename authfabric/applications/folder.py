@@ -136,7 +136,7 @@ class ApplicationFolder:
             and given.value.attributes == dict(client.attributes)
             and given.value.until > time() + RENEWED
             and (file.brokers, file.types, file.trust)
-            == ((client.broker,), tuple(client.subscribes), self.owner_keys())
+            == (client.brokers, tuple(client.subscribes), self.owner_keys())
         )
 
     def owner_keys(self) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ class ApplicationFolder:
         given = Credential(str(key), client.name, domain, time() + LASTS, dict(client.attributes))
         return ProfileFile(
             client.name,
-            (client.broker,),
+            client.brokers,
             pem,
             base64.b64encode(issue(given, self.issuer)).decode(),
             domain,

@@ -51,7 +51,8 @@ def _allowed(application: Application) -> Iterator[str]:
 
 def _client(application: Application, client: ClientSpec) -> list[dict[str, Any]]:
     own = f"{application.name}-{client.name}"
-    policies = [_allow(f"{own}-connects", client, f"/brokers/{client.broker}", ["connect"])]
+    hosts = [f"/brokers/{each}" for each in client.brokers]
+    policies = [_allow(f"{own}-connects", client, hosts, ["connect"])]
     if client.publishes:
         things = [f"/types/{each}" for each in client.publishes]
         policies.append(_allow(f"{own}-publishes", client, things, ["advertise", "publish"]))

@@ -251,4 +251,4 @@ def _client_text(client: ClientSpec) -> str:
     for type_, each in client.subscribes.items():
         seen = "all" if each.sees is None else ", ".join(each.sees)
         does.append(f"sees {seen} of {type_}" + (f" where {each.where}" if each.where else ""))
-    return f"the client {client.name} at {client.broker}: {'; '.join(does) or 'as rules say'}"
+    return f"the client {client.name} at {', '.join(client.brokers)}: {'; '.join(does) or 'as rules say'}"

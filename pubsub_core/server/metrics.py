@@ -23,7 +23,7 @@ _EVENTS = {
     "unreadable": "Events kept back because this broker has no keys for anything of them.",
     "restricted": "Events that were changed, or shown in part, because a restriction says so.",
 }
-_CALLS_REFUSED = ("credential", "permission", "request", "session", "signature", "type")
+_CALLS_REFUSED = ("bus", "credential", "durable", "permission", "request", "session", "signature", "type")
 _DROPPED = ("forged", "replayed", "untrusted", "overflowed", "skewed")
 
 

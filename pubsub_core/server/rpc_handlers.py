@@ -13,15 +13,12 @@ from authz.errors import InvalidSignature
 from authz.predicate import TRUE
 from authz.predicate.filter import parse_filter
 from authz.spki import Right
-from bus.errors import BusError
 from bus.wire import pack, subjects
 from pubsub_core.access import Ask, Granted, Holder, Restriction, Rights, type_object
 from pubsub_core.broker import Broker, Claim, Claims, replay_ask
 from pubsub_core.delivery import Cursor, Playback, Query, Session, Subscription
 from pubsub_core.errors import (
     CredentialRefused,
-    DurableElsewhere,
-    DurableRefused,
     Refused,
     SessionLost,
     TypeRefused,
@@ -53,13 +50,16 @@ from pubsub_core.messages import (
 from pubsub_core.replay import Replays, admit
 from pubsub_core.rules import described
 from pubsub_core.server.durable_service import Durables
+from pubsub_core.server.refusals import refusal
 from pubsub_core.trust import Web, signer_of
 from pubsub_core.types import EventType, SignedType, check_filter, name_filter
 
 SETTLED_SECONDS = 1.0
 """How long a subscription waits until the stream is read for it: after that it begins a little later than it says."""
 
-UNKNOWN_SESSION = "the broker does not know it: it has started anew, or did not hear the client for long; connect again"
+UNKNOWN_SESSION = (
+    "the broker does not know it: it has started anew, or did not hear the client for long; connect again"
+)
 
 
 class Types(Protocol):
@@ -102,27 +102,10 @@ class Calls:
         """Answer a call; `channel` is the one by which it came, if it came sealed."""
         try:
             return pack(await self._answer(payload, channel))
-        except CredentialRefused as error:
-            self._refused["credential"] += 1
-            return pack(Answer(str(error), "refused"))
-        except (Refused, InvalidSignature) as error:
-            self._refused["signature" if isinstance(error, InvalidSignature) else "permission"] += 1
-            return pack(Answer(str(error), "refused"))
-        except UnknownType as error:
-            self._refused["type"] += 1
-            return pack(Answer(str(error), "unknown"))
-        except SessionLost as error:
-            self._refused["session"] += 1
-            return pack(Answer(error.problem, "lost"))
-        except DurableElsewhere as error:
-            return pack(Answer(str(error), "elsewhere", host=error.broker))
-        except DurableRefused as error:
-            return pack(Answer(error.problem, "durable"))
-        except BusError as error:
-            return pack(Answer(str(error), "failed"))
         except AuthFabricError as error:
-            self._refused["request"] += 1
-            return pack(Answer(str(error), "invalid"))
+            reason, answer = refusal(error)
+            self._refused[reason] += 1
+            return pack(answer)
 
     async def _answer(self, payload: bytes, channel: Channel | None) -> Answer:
         opened = CALL.read(payload)

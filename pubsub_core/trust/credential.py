@@ -96,8 +96,8 @@ class Credentials:
                 raise CredentialRefused("is none, or was altered") from None
             if signer not in self._trusted.get(credential.domain, ()):
                 raise CredentialRefused(
-                    f"of `{credential.name}` is signed by `{signer}`, who does not sign for the domain"
-                    f" `{credential.domain}` here: `broker serve --clients {credential.domain}=KEY` says who does"
+                    f"of the domain `{credential.domain}` is signed by `{signer}`, which is not trusted here:"
+                    f" `broker serve --clients {credential.domain}=KEY` names who signs for it"
                 )
             try:
                 opened = _Opened(credential, credential.public_key)

@@ -21,7 +21,7 @@ from authfabric.commands.events.event_values import (
 from authfabric.terminal import Exit, Url, counted, err, fail, print_json, printable, run, say
 from authz import AuthFabricError
 from pubsub_core import Delivered, EventClient, Gap, InvalidEvent, Refused, Subscriber, UnknownType
-from pubsub_core.client import ProfileRefused, Publisher, read_profile
+from pubsub_core.client import DurableEvent, ProfileRefused, Publisher, read_profile
 from pubsub_core.errors import KeysAwaited
 
 KEYS_SECONDS = 10.0
@@ -76,17 +76,31 @@ def subscribe(
     filter_: Filter = "",
     profile: As = None,
     from_: From = None,
+    durable: Annotated[
+        str,
+        typer.Option(
+            "--durable",
+            metavar="NAME",
+            help="Go on where the last subscriber of this name ended; nothing is lost.",
+        ),
+    ] = "",
     count: Count = 0,
     url: Url = None,
     json: Lines = False,
 ) -> None:
     """Print events as they come, until Ctrl-C; those that policies do not withhold."""
     start = _time("--from", from_)
+    if durable and start is not None:
+        fail("--durable goes on where it was, and begins now at first: it takes no --from", Exit.USAGE)
 
     async def work() -> None:
         known = read_profile(profile)
         async with EventClient.connect(url, profile=known) as client:
-            reader = await client.subscriber(type_, filter_, from_=start)
+            reader = (
+                await client.subscriber(type_, filter_, durable=durable, manual_ack=True)
+                if durable
+                else await client.subscriber(type_, filter_, from_=start)
+            )
             if not json and not count:
                 err.print(f"listening to {type_} as {known.name}; Ctrl-C ends it", highlight=False)
             await _print(reader, count, json, show_type=False)
@@ -214,6 +228,8 @@ async def _print(reader: AsyncIterator[Delivered | Gap], count: int, json: bool,
             print_json(event_document(event), line=True)
         else:
             say(event_text(event, show_type or bool(event.type.name != getattr(reader, "name", ""))))
+        if isinstance(event, DurableEvent):
+            await event.ack()  # it was printed
         if seen == count:
             return
 
