@@ -15,7 +15,9 @@ from bus import Connection, NatsServer
 from bus.identity.credentials_store import VARIABLE
 from bus.wire.address import URL_VARIABLE
 
-settings.register_profile("fabric", deadline=None)  # how long an example takes says nothing about its promise
+settings.register_profile(
+    "fabric", deadline=None, max_examples=40
+)  # an example's time says nothing about its promise
 settings.load_profile("fabric")
 
 TOGETHER = ("tests/spark_eval/", "tests/pubsub_core/history/")
@@ -58,8 +60,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """Twice as many as there are cores: tests wait for processes and servers more than they compute."""
-    return 2 * (os.cpu_count() or 1)
+    """Three times as many as there are cores: tests wait for processes and servers more than they compute."""
+    return 3 * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -38,7 +38,7 @@ def shell(tmp_path, monkeypatch) -> Shell:
 @contextlib.contextmanager
 def up(shell: Shell, *words: str) -> Iterator[dict[str, object]]:
     """Runs `authfabric up` until Ctrl-C."""
-    process = shell.start("up", "--port", "-1", "--replicas", "2", "--json", *words)
+    process = shell.start("up", "--port", "-1", "--replicas", "1", "--json", *words)
     try:
         yield read_document(process)
     finally:
@@ -46,11 +46,8 @@ def up(shell: Shell, *words: str) -> Iterator[dict[str, object]]:
         process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [([], ["--insecure"]), (["--insecure"], [])], ids=["secured first", "insecure first"]
-)
-def test_what_a_secured_fabric_kept_does_not_stand_in_the_way_of_an_open_one(shell, first, second):
-    for words in (first, second):
+def test_what_a_secured_fabric_kept_does_not_stand_in_the_way_of_an_open_one_nor_the_reverse(shell):
+    for words in ([], ["--insecure"], []):
         with up(shell, *words):
             code, out, error = shell.run(*ASK)
             assert (code, out[:5]) == (0, "allow"), out + error

@@ -59,7 +59,7 @@ engines = st.sampled_from([[ROLES], [PERMITS], [RESTRICTS], [ROLES, PERMITS], [R
 
 
 @given(engines, st.lists(requests, max_size=40))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_no_inferred_answer_differs_from_what_the_engine_decides(engine, asked):
     log = ChangeLog()
     caches = [SaamRbac(log), SaamBlp(log)]

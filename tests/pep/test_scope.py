@@ -161,7 +161,7 @@ def engines(postgresql) -> Iterator[dict[str, Engine]]:  # noqa: F811
         engine.dispose()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(policies, attributes, rows, st.sampled_from(list(Algorithm)), st.booleans())
 def test_a_scope_equals_asking_row_by_row(engines, drawn, known, listed, algorithm, wrong):
     made = tuple(Policy(f"p{n}", effect, where, order) for n, (effect, where, order) in enumerate(drawn))

@@ -9,7 +9,7 @@ from tests.sdp_cache.difftest import WrongInference, compare
 
 
 def test_no_inferred_answer_ever_differs_from_what_the_reference_says_under_the_epoch_it_names():
-    tally = compare(20_000)
+    tally = compare(8_000)
     methods = ("precise", "saam-rbac", "saam-blp", "certificate")
     assert set(tally.inferred) == {f"{method} {effect}" for method in methods for effect in ("allow", "deny")}
     kinds = (change.Touched, change.Granted, change.Revoked, change.Relabelled, change.RelabelledBelow)

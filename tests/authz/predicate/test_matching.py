@@ -14,7 +14,7 @@ def expected(kept, event):
     return sorted(item for item, predicate in kept.items() if compile_predicate(predicate, EVENT)(event))
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     first=st.lists(filters, max_size=12),
     second=st.lists(filters, max_size=6),
@@ -36,7 +36,7 @@ def test_an_event_is_matched_as_if_every_filter_had_been_tried(first, second, se
     assert matcher.match_each(seen) == [matcher.match(event) for event in seen]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(filter_=filters, seen=st.lists(events, max_size=6))
 def test_many_events_are_matched_with_one_filter_as_each_would_be(filter_, seen):
     matcher = Matcher[int]()

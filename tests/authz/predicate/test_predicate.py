@@ -46,7 +46,7 @@ ASKED = Request.of(Entity("ann", {"a": 1}), "/docs/1", "read", {"a": "x"})
 
 
 @given(some.predicates, some.requests)
-@settings(max_examples=600)
+@settings(max_examples=150)
 def test_the_compiled_function_means_what_the_predicate_says(predicate, request):
     assert compile_predicate(predicate)(request) is holds(predicate, request)
 
@@ -129,7 +129,7 @@ def test_a_predicate_reads_as_text(predicate, text):
 
 
 @given(some.predicates, some.predicates, st.lists(some.requests, min_size=12, max_size=12))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_covers_and_disjoint_are_never_wrong(one, other, requests):
     covered, apart = covers(one, other), disjoint(one, other)
     for request in requests:
@@ -163,19 +163,19 @@ def some_value_satisfies(literals: tuple[Literal, ...], witnesses: list[Request]
 
 
 @given(st.lists(st.builds(Literal, some.ordered_on(ONE_PATH), st.booleans()), max_size=6).map(tuple))
-@settings(max_examples=600)
+@settings(max_examples=150)
 def test_order_equality_membership_and_prefixes_are_decided_exactly(literals):
     assert consistent(literals) is some_value_satisfies(literals, WITNESSES)
 
 
 @given(st.lists(st.builds(Literal, some.networks_on(ONE_PATH), st.booleans()), max_size=6).map(tuple))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_networks_are_decided_exactly(literals):
     assert consistent(literals) is some_value_satisfies(literals, ADDRESSES)
 
 
 @given(st.lists(st.builds(Literal, some.comparisons_on(ONE_PATH), st.booleans()), max_size=5).map(tuple))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_literals_called_inconsistent_never_hold_together(literals):
     assert consistent(literals) or not some_value_satisfies(literals, WITNESSES + ADDRESSES)
 
@@ -227,7 +227,7 @@ def test_covers_does_not_invent(wide, narrow):
 
 
 @given(some.predicates, some.predicates, some.requests)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_conjunction_holds_exactly_when_both_do(one, other, request):
     assert holds(conjunction(one, other), request) is (holds(one, request) and holds(other, request))
 

@@ -22,7 +22,7 @@ WORDS = [*LANGUAGE.split(), "'1 hour'", "\n"]
 words = st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(words | st.text(max_size=60))
 def test_any_text_is_rules_or_wrong_syntax(text):
     for read in (parse_rules, format_rules, parse_term):
@@ -30,7 +30,7 @@ def test_any_text_is_rules_or_wrong_syntax(text):
             read(text)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_rules_with_a_piece_changed_are_rules_or_wrong_syntax(data):
     text = (

@@ -28,7 +28,7 @@ def test_the_intersection_does_not_depend_on_the_order(a, b):
 
 
 @given(authorities, authorities, authorities)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_the_intersection_does_not_depend_on_the_grouping(a, b, c):
     ab, bc = a.intersect(b), b.intersect(c)
     assert (ab and ab.intersect(c)) == (bc and a.intersect(bc))
@@ -40,7 +40,7 @@ def test_an_authority_intersected_with_itself_is_itself(a):
 
 
 @given(authorities, authorities, uses)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_the_intersection_permits_what_both_permit_and_nothing_else(a, b, use):
     both = permits(a, use) and permits(b, use)
     if lists_attributes(a) and lists_attributes(b):  # which may have none in common, and then nothing is left

@@ -119,7 +119,7 @@ def test_the_first_link_that_does_not_pass_on_a_right_is_named():
 
 
 @given(st.lists(authorities, min_size=1, max_size=4), uses)
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_reduction_never_widens_authority(chain, use):
     owners = Owners([(Resource(Kind.ANY, "*"), OWNER.public)])
     keys = KEYS[: len(chain) + 1]

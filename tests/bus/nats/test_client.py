@@ -128,7 +128,7 @@ async def test_a_handler_that_fails_is_counted_and_called_again(server, bus):
     assert bus.ready
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

@@ -124,7 +124,7 @@ def test_bytes_made_to_break_a_decoder_are_refused(body):
         _reads_or_refuses(unpack, bytes([VERSION]) + body)
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.binary(max_size=200), st.booleans())
 def test_no_bytes_raise_anything_but_bad_message(data, versioned):
     payload = bytes([VERSION]) + data if versioned else data
@@ -132,7 +132,7 @@ def test_no_bytes_raise_anything_but_bad_message(data, versioned):
         _reads_or_refuses(unpack, payload)
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.data())
 def test_no_damage_to_a_good_message_raises_anything_but_bad_message(data):
     payload = bytearray(pack(QUESTIONS))

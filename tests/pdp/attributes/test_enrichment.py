@@ -218,7 +218,7 @@ def truth(request: Request, provided: list[str], known: dict[str, dict[str, dict
     return request
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1_000_000), st.sets(st.sampled_from(HIDDEN), min_size=1))
 def test_a_point_decides_as_if_the_truth_had_been_sent_and_certifies_nothing_false(seed, hidden):
     cases, provided = Cases(seed), sorted(hidden)

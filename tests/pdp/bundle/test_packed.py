@@ -56,7 +56,7 @@ def opened(found: Bundle) -> PolicySet:
 
 
 @given(st.lists(some.predicates, max_size=40), st.lists(some.requests, min_size=5, max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_a_packed_index_finds_what_trying_all_would_find(conditions, requests):
     packed = pack_index(enumerate(conditions))
     index = Index.opened(packed, lambda number: (conditions[number], number))
@@ -71,7 +71,7 @@ def test_a_packed_index_finds_what_trying_all_would_find(conditions, requests):
     st.lists(some.requests, min_size=3, max_size=3),
     st.sampled_from(Algorithm),
 )
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_a_packed_source_decides_and_certifies_as_one_that_was_compiled(given_, requests, algorithm):
     policies = [
         Policy(f"{n}", effect, condition, priority) for n, (condition, effect, priority) in enumerate(given_)

@@ -90,7 +90,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TEXTS.map("".join))
 def test_both_readers_of_yaml_understand_the_same(text):
     found = []

@@ -71,7 +71,7 @@ def check(policies: list[Policy], algorithm: Algorithm, requests: list[Request])
 
 
 @given(some_policies, st.sampled_from(Algorithm), st.lists(some.requests, min_size=4, max_size=4))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_whatever_a_certificate_holds_of_gets_that_effect(policies, algorithm, requests):
     check(policies, algorithm, requests)
 
@@ -86,7 +86,7 @@ def test_certificates_of_policies_in_use_are_sound_and_often_reused():
 
 
 @given(some_policies, some_policies, st.lists(some.requests, min_size=4, max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_certificates_of_several_sources_together_are_sound(one, two, requests):
     engine = Engine([AbacSource(each, Algorithm.DENY_OVERRIDES) for each in (one, two)], certify=True)
     sources = [Reference(each, Algorithm.DENY_OVERRIDES) for each in (one, two)]

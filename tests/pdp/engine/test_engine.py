@@ -32,7 +32,7 @@ def outcome(decision: Decision) -> tuple[bool, Reason, list[str]]:
 
 
 @given(policies, st.sampled_from(Algorithm), st.lists(some.requests, min_size=5, max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_the_engine_decides_what_the_reference_decides(policies, algorithm, requests):
     engine, source = Engine([AbacSource(policies, algorithm)]), Reference(policies, algorithm)
     for request in requests:

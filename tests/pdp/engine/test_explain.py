@@ -135,7 +135,7 @@ def test_the_nearest_of_several_ways_is_told():
 
 
 @given(some.predicates, some.requests)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_the_changes_named_are_not_so_now_and_would_do(predicate, request):
     tests = list(comparisons(predicate))
     assume(len(set(tests)) == len(tests))

@@ -15,7 +15,7 @@ OBJECT, DEPT = Path("object"), Path("subject", ("dept",))
 
 
 @given(st.lists(some.predicates, max_size=40), st.lists(some.requests, min_size=5, max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_the_index_finds_what_trying_all_would_find(conditions, requests):
     index = Index((condition, number) for number, condition in enumerate(conditions))
     for request in requests:
@@ -25,7 +25,7 @@ def test_the_index_finds_what_trying_all_would_find(conditions, requests):
 
 
 @given(some.predicates, some.requests)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_a_condition_holds_only_where_each_guard_has_a_key(condition, request):
     if compile_predicate(condition)(request):
         for dimension, needed in guards(condition).items():

@@ -214,7 +214,7 @@ objects: {attribute: classification}
 
 @pytest.mark.parametrize("policy", [TABLED, FREE, TABLED.replace("permits", "restricts")])
 @given(request=requests, other=requests)
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_whatever_satisfies_a_certificate_gets_the_same_effect(policy, request, other):
     judged = source(policy)
     verdict = judged.judge(request, certify=True)

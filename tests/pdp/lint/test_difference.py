@@ -149,7 +149,7 @@ role_requests = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(rule_sets, rule_sets, st.lists(role_requests, min_size=5, max_size=20))
 def test_outside_the_effects_the_same_role_rules_decide_the_same(before, after, requests):
     old, new = read(r_oasis=before), read(r_oasis=after)

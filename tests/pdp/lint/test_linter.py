@@ -159,7 +159,7 @@ typo: clerk, [subject.rolle == "x"] |- privilege(read, "/z")
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 100_000), st.sampled_from(list(Algorithm)))
 def test_whatever_is_reported_to_decide_nothing_can_be_taken_away(seed, algorithm):
     cases = Cases(seed)
@@ -178,7 +178,7 @@ def test_whatever_is_reported_to_decide_nothing_can_be_taken_away(seed, algorith
         assert not any(holds(request) for holds in conditions)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 100_000))
 def test_by_targets_the_index_leaves_out_nothing_that_covers(seed):
     cases = Cases(seed)

@@ -46,7 +46,7 @@ def test_an_allow_is_named_with_what_it_compares_and_a_deny_means_what_it_does_t
     assert found(f"{{context: {{$.ip: {INSIDE}}}}}", effect="deny") == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 100_000))
 def test_no_other_policy_applies_to_other_requests_than_in_py_abac(seed):
     cases = Cases(seed)

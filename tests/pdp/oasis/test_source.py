@@ -97,7 +97,7 @@ SOURCE, BOOK = source(), rulebook(HOSPITAL)
 
 
 @given(requests)
-@settings(max_examples=1000)
+@settings(max_examples=250)
 def test_the_source_allows_exactly_what_some_rule_allows(request):
     verdict = SOURCE.judge(request)
     expected = applicable(BOOK, request)
@@ -107,7 +107,7 @@ def test_the_source_allows_exactly_what_some_rule_allows(request):
 
 
 @given(requests, requests)
-@settings(max_examples=1500)
+@settings(max_examples=250)
 def test_whatever_satisfies_a_certificate_gets_the_same_effect(request, other):
     verdict = SOURCE.judge(request, certify=True)
     assert verdict.effect == SOURCE.judge(request).effect
@@ -118,7 +118,7 @@ def test_whatever_satisfies_a_certificate_gets_the_same_effect(request, other):
 
 
 @given(st.lists(roles, max_size=3), requests)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_with_roles_as_its_basis_a_permission_depends_on_single_roles_alone(some, request):
     verdict = SOURCE.judge(request)
     if verdict.basis is Basis.ROLES:

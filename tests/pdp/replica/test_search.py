@@ -57,7 +57,7 @@ async def every_page(point: PolicyPoint, query: SearchQuery) -> list[str]:
         query = replace(query, cursor=page.cursor)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1_000_000), st.sampled_from(["subject", "object", "action"]), st.integers(1, 4))
 def test_a_search_finds_what_asking_one_by_one_finds(seed, wanted, limit):
     cases = Cases(seed)

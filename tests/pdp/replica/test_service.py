@@ -192,7 +192,7 @@ class TestBadQuestions:
             assert running.answered == 1
             assert not heard
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(st.lists(st.binary(max_size=300), min_size=1, max_size=20), st.booleans())
     def test_no_bytes_stop_it(self, server, junk, versioned):
         async def attack() -> None:

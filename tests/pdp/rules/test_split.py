@@ -73,7 +73,7 @@ def holds(predicate: Predicate, world: object) -> bool:
     return compile_predicate(predicate, WORLD)(world)
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(conditions, worlds)
 def test_an_alternative_holds_exactly_where_the_condition_does(condition, world):
     alternatives = split(condition)
@@ -137,7 +137,7 @@ def request(world, action: str) -> Request:
     return Request.of(subject, "/types/t", action, {**world["context"], "sub": world["sub"]})
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rules, worlds, st.sampled_from(Asking))
 def test_nobody_receives_but_by_an_allow_and_every_restriction_that_applies_binds(bodies, world, asking):
     file = RuleFile("x.rules", tuple(Rule(body, f"r{number}") for number, body in enumerate(bodies)))

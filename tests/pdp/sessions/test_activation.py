@@ -75,7 +75,7 @@ def rules(draw: st.DrawFn) -> Activation:
 
 
 @given(rules(), contents, contents, contents, st.tuples(*[st.sampled_from([*VALUES, Variable("_")])] * 2))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_the_roles_proved_are_those_that_trying_every_value_gives(rule, active, held, true, wanted):
     known = Known(
         *(

@@ -207,5 +207,5 @@ class Cascade(RuleBasedStateMachine):
         return patience is not None and self.now - self.heard[channel] > patience
 
 
-Cascade.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+Cascade.TestCase.settings = settings(max_examples=25, stateful_step_count=40)
 TestCascade = Cascade.TestCase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -10,12 +11,10 @@ import pytest
 from bus.server import NatsServer, free_ports
 from tests.pep.integrations.services import process, wait_until
 
-fastmcp = pytest.importorskip("fastmcp")
-transports = pytest.importorskip("fastmcp.client.transports")
-
 
 @pytest.fixture(scope="module")
 def ports(server: NatsServer) -> Iterator[list[int]]:
+    pytest.importorskip("fastmcp")  # here: it takes seconds in every process that collects tests
     ports = free_ports(2)
     with (
         process("fastmcp_service.py", str(ports[0])) as one,
@@ -26,10 +25,11 @@ def ports(server: NatsServer) -> Iterator[list[int]]:
         yield ports
 
 
-def client(port: int, user: str) -> fastmcp.Client:
-    return fastmcp.Client(
-        transports.StreamableHttpTransport(f"http://127.0.0.1:{port}/mcp", headers={"x-user": user})
-    )
+def client(port: int, user: str) -> Any:
+    from fastmcp import Client
+    from fastmcp.client.transports import StreamableHttpTransport
+
+    return Client(StreamableHttpTransport(f"http://127.0.0.1:{port}/mcp", headers={"x-user": user}))
 
 
 async def test_a_tool_and_a_resource_are_used_by_who_may(ports: list[int]):

@@ -463,7 +463,7 @@ rules = st.builds(
 wishes = st.sampled_from(["", "speed > 40", "location = 'Soho'", "numberplate = 'A1' AND speed < 60"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(claims=st.lists(st.tuples(wishes, rules), min_size=1, max_size=4), events=st.lists(cars, max_size=6))
 def test_each_subscription_gets_exactly_what_its_filter_and_its_restriction_leave(claims, events):
     """Through both brokers."""

@@ -216,7 +216,7 @@ class Coming(RuleBasedStateMachine):
 
 
 TestComing = Coming.TestCase
-TestComing.settings = settings(max_examples=40, stateful_step_count=25)
+TestComing.settings = settings(max_examples=25, stateful_step_count=25)
 
 
 def test_what_is_told_again_changes_nothing():

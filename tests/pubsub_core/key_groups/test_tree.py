@@ -40,7 +40,7 @@ def test_all_members_come_to_the_same_secret(sequence):
     assert group.tree.members == set(group.members)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(SEQUENCES)
 def test_all_who_are_not_members_in_an_epoch_together_cannot_compute_its_secret(sequence):
     with pytest.MonkeyPatch.context() as monkeypatch:

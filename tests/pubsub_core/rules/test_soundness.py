@@ -150,7 +150,7 @@ def acceptable(rules: list[tuple[str, str]]) -> bool:
     return False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rules=rule_sets(FACTS), values=EVENTS, world=WORLDS, asked=st.sampled_from(ASKED))
 def test_exactly_what_the_rules_let_through_is_delivered(rules, values, world, asked):
     assume(acceptable(rules))
@@ -159,7 +159,7 @@ def test_exactly_what_the_rules_let_through_is_delivered(rules, values, world, a
     assert delivered(rules, values, world, asked) == wanted
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rules=rule_sets(FACTS + UNKNOWN), values=EVENTS, world=WORLDS, asked=st.sampled_from(ASKED))
 def test_what_turns_on_the_unknown_is_not_delivered(rules, values, world, asked):
     assume(acceptable(rules))

@@ -42,7 +42,7 @@ def take(world, kind, what):
     return msgspec.structs.replace(step, effects=tuple(Touched(policy.applies) for policy in forms))
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     st.lists(policies, max_size=3), st.lists(events, max_size=20), st.lists(requests, min_size=1, max_size=8)
 )

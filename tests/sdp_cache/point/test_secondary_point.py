@@ -147,7 +147,7 @@ class Fabric:
                     assert found.epoch >= max(everyone, due, self.acknowledged[sdp])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(moves, max_size=60))
 def test_no_answer_of_an_old_policy_is_given_once_acknowledged_nor_beyond_the_lease(trace):
     fabric = Fabric()

@@ -121,7 +121,7 @@ def test_a_snapshot_that_claims_a_trusted_signer_is_refused():
         Snapshot.open(forged, TRUSTED, ORIGIN)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_snapshot_with_any_bit_flipped_is_refused(data):
     damaged = bytearray(write_snapshot(small(), SPARK))
@@ -213,7 +213,7 @@ def test_a_snapshot_with_more_or_less_than_its_sections_is_refused_though_a_trus
         Snapshot.open(remade(lambda body: body + bytes(4)), TRUSTED, ORIGIN)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_snapshot_with_other_bytes_is_refused_or_read_whoever_signed_it(data):
     """Whatever is in the sections, nothing but a refusal is raised, and every search ends."""

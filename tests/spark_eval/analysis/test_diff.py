@@ -81,7 +81,7 @@ sources = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(sources, sources, worlds.entities, worlds.entities)
 def test_whatever_the_engines_decide_differently_is_found(old, new, some, more):
     world = World(old, new, worlds.named("s", some), worlds.named("o", more))
@@ -104,7 +104,7 @@ def without_context(most=5):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(without_context(), without_context(), worlds.entities, worlds.entities)
 def test_without_a_context_nothing_else_is_found_and_all_is_counted(old, new, some, more):
     world = World(old, new, worlds.named("s", some), worlds.named("o", more))

@@ -28,7 +28,7 @@ def table_of(requests):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(some.predicates, st.lists(some.requests, max_size=8))
 def test_json_rows_are_judged_as_the_closure_judges_them(predicate, requests):
     closure = compile_predicate(predicate)
@@ -89,7 +89,7 @@ comparisons = some.comparisons_on(st.sampled_from(PATHS))
 
 @pytest.mark.parametrize("type_", TYPED, ids=str)
 def test_typed_rows_are_judged_as_the_closure_judges_them(type_):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(comparisons, st.lists(values_of(type_), max_size=6))
     def agree(predicate, values):
         check(predicate, values, type_)

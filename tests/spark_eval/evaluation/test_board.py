@@ -69,7 +69,7 @@ def agrees(ruling, decisions):
     return ruling is Ruling.ASK or set(decisions) == {ruling is Ruling.ALLOW}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     worlds.policies(), worlds.algorithms, worlds.policies(most=2), worlds.entities, worlds.entities, st.data()
 )
@@ -92,7 +92,7 @@ def test_every_ruling_is_what_the_engine_decides_in_every_context(mine, algorith
 WITHOUT_CONTEXT = [path for path in worlds.PATHS if path.root != "context"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(worlds.policies(WITHOUT_CONTEXT), worlds.algorithms, worlds.entities, worlds.entities)
 def test_nothing_is_asked_that_does_not_depend_on_the_context(policies, algorithm, some, more):
     world = World([Rules(tuple(policies), algorithm)], worlds.named("s", some), worlds.named("o", more))
@@ -100,7 +100,7 @@ def test_nothing_is_asked_that_does_not_depend_on_the_context(policies, algorith
         assert world.ruling(subject, permission) is Ruling(decisions[0]), case
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(worlds.policies(), worlds.algorithms, worlds.entities, worlds.entities, st.sampled_from([0, 4096]))
 def test_the_snapshot_says_the_same_to_caches(policies, algorithm, some, more, most):
     world = World([Rules(tuple(policies), algorithm)], worlds.named("s", some), worlds.named("o", more))
@@ -203,7 +203,7 @@ def test_context_is_asked_only_of_those_whom_it_concerns():
     assert [world.ruling(s, 0) for s in range(3)] == [Ruling.ASK, Ruling.DENY, Ruling.DENY]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     worlds.policies(),
     worlds.algorithms,

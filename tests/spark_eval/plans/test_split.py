@@ -28,7 +28,7 @@ READ = Equal(Path("action"), "read")
 OWN = Relate(Path("subject"), "==", OWNER)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(some.predicates, some.requests)
 def test_a_condition_holds_where_one_of_its_clauses_does(condition, request):
     clauses = split(condition)
@@ -42,7 +42,7 @@ def test_a_condition_holds_where_one_of_its_clauses_does(condition, request):
     assert found is compile_predicate(condition)(request)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(some.predicates)
 def test_each_part_looks_only_where_it_may(condition):
     for clause in split(condition):

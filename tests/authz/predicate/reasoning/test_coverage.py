@@ -10,7 +10,7 @@ from authz.predicate.reasoning.coverage import MAX_FILTERS, covering
 from tests.pubsub_core.filters import NUMBER, TEXT, events, filters
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(members=st.lists(filters, max_size=6), event=events)
 def test_what_a_member_lets_through_the_covering_set_lets_through(members, event):
     if compile_predicate(Or(tuple(members)), EVENT)(event):

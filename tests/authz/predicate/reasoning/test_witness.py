@@ -14,7 +14,7 @@ ASKED = Request.of(Entity("s", {"a": 1}), "o", "read")
 
 
 @given(some.predicates, some.requests, some.requests)
-@settings(max_examples=500)
+@settings(max_examples=150)
 def test_wherever_the_literals_hold_the_predicate_has_the_same_value(predicate, request, other):
     holds, literals = compile_witness(predicate, REQUEST)(request)
     assert holds is compile_predicate(predicate)(request)
