@@ -24,7 +24,7 @@ class _Nothing(Attributes):
 NOTHING: Attributes = _Nothing()
 
 MAX_BYTES = {"subject": 256, "object": 768, "action": 128}
-"""The longest ids, in bytes of UTF-8: so long that every question fits a NATS subject."""
+"""Maximum length of ids, in bytes of UTF-8: every question fits a NATS subject."""
 
 _SHORT = min(MAX_BYTES.values())
 NAMES_KEPT = 16_384

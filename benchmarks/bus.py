@@ -124,7 +124,7 @@ async def rate(
     in_flight: int = IN_FLIGHT,
     right: Callable[[T], bool] = lambda _: True,
 ) -> float:
-    """Calls per second with so many of them under way at any time; the last answers must be right."""
+    """Calls per second with a given number under way at any time; the last answers must be right."""
 
     async def worker(first: int) -> T:
         for number in range(first, count, in_flight):
@@ -204,7 +204,7 @@ async def against_raw(url: str) -> dict[str, float]:
 
 
 async def failures(pep: Enforcer, count: int) -> int:
-    """How many of so many questions the fabric could not decide."""
+    """How many of `count` questions the fabric could not decide."""
     failed = 0
 
     async def ask(number: int) -> None:

@@ -34,7 +34,7 @@ FEW, MANY = 10, 40
 """How many brokers there are when they have nothing to do."""
 INTERESTED = 16
 BUNDLE = 512
-"""Events are published so many at a time: what one costs depends on that."""
+"""Events published at a time: what one costs depends on that."""
 EVENTS = 20 * BUNDLE
 ROUNDS = 5
 SETTLE_SECONDS = 8.0

@@ -59,7 +59,7 @@ def matching() -> dict[str, float]:
 
 
 def _matching(count: int) -> Callable[[], object]:
-    """A thousand events matched with so many subscriptions, about one of which each event is for."""
+    """A thousand events matched with `count` subscriptions, about one of which each event is for."""
     draw, matcher = random.Random(count), Matcher[int]()
     for number in range(count):
         matcher.add(number, _filter(number, count, draw))

@@ -14,7 +14,7 @@ Clock: TypeAlias = Callable[[], float]
 """What time is taken by: `perf_counter`, or `thread_time` for work that waits for nothing."""
 ROUNDS = 7
 PATIENCE = 5.0
-"""A rival that has run for so many seconds is not run again."""
+"""Seconds after which a rival is not run again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,7 +250,7 @@ class Enforcer:
         """`async for decision in pep.watch(...)`: the decision now, and a new one whenever it changes.
 
         For sessions that must end when a right ends. A release counts when it arrives, an expiry when it comes, and
-        everything else when it is asked again, `every` so many seconds. Where no PDP answers, what was decided stands
+        everything else when it is asked again, `every` seconds. Where no PDP answers, what was decided stands
         for as long as the lease, and then it is a denial.
         """
         return watch_decision(self, _request(subject, object, action, context), every)

@@ -88,7 +88,7 @@ class Watch:
         self._call_at = self._since + CALL_SECONDS
 
     async def wait(self, released: Released, seconds: float, quiet: bool) -> Rollout:
-        """Wait until nobody can go by an older release, at most so long, showing who has this one and who has not."""
+        """Wait up to `seconds` until nobody can go by an older release, showing who has this one and who has not."""
         stored = monotonic()
         releases, looked, read_all = {released.hash}, stored, False
         with _display(quiet) as show:

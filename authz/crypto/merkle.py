@@ -2,7 +2,7 @@
 
 The tree is that of Certificate Transparency (RFC 6962, section 2.1), over SHA-256. Leaves and inner nodes are
 hashed with different first bytes, so that no inner node passes for a statement. Invariant: if `includes` says
-yes, then whoever computed the root had this leaf at this place among so many.
+yes, then whoever computed the root had this leaf at this place among `size` leaves.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ ROOTS = frozenset({EVENT, USER, "sub", "context", "subject"})
 MAX_FILTER = 8192
 """The most characters that a filter may have."""
 SHORT = 512
-"""Filters of up to so many characters are remembered in larger number than longer ones."""
+"""Maximum characters of a short filter: more short ones are remembered than long ones."""
 
 Operand: TypeAlias = Scalar | Path
 

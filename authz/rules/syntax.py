@@ -38,7 +38,7 @@ class Scope(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most so many events in so many seconds."""
+    """A maximum number of events in a number of seconds."""
 
     count: int
     seconds: int

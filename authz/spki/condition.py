@@ -60,7 +60,7 @@ class Window(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Rate(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """At most `count` uses in each period of so many seconds; periods lie end to end from 1970 on."""
+    """At most `count` uses in each period; periods lie end to end from 1970 on."""
 
     count: int
     seconds: int

@@ -98,7 +98,7 @@ def check(kind: ResourceKind, where: tuple[Predicate, ...]) -> None:
 
 
 def measure(terms: tuple[Predicate, ...], grants: int = 1) -> None:
-    """Raise InvalidCapability for more than so many grants may hold, or for what none may hold."""
+    """Raise InvalidCapability for more than `grants` grants may hold, or for what none may hold."""
     comparisons = [each for term in terms for each in _comparisons(term, MAX_DEPTH)]
     constants = [each for comparison in comparisons for each in _constants(comparison)]
     if len(comparisons) > grants * MAX_COMPARISONS or len(constants) > grants * MAX_CONSTANTS:

@@ -12,7 +12,7 @@ MAX_TIME = 253_402_300_799
 
 
 class Recheck(msgspec.Struct, frozen=True, array_like=True):
-    """An on-line test: the newest revocation list of `key` must be at most so many seconds old."""
+    """An on-line test: the maximum age, in seconds, of the newest revocation list of `key`."""
 
     key: PublicKey
     seconds: int

@@ -57,7 +57,7 @@ class Fabric:
         return process.pid
 
     async def peps(self, count: int, key: str) -> int:
-        """Start a process of so many caching PEPs; returns its process id when all are ready."""
+        """Start a process of `count` caching PEPs; returns its process id when all are ready."""
         process = await self.start("benchmarks.processes.pep_fleet", self.server.url, key, str(count))
         await _until(process, b"ready")
         return process.pid
@@ -88,7 +88,7 @@ async def _until(process: asyncio.subprocess.Process, line: bytes) -> None:
 
 
 async def members(count: int = 1000, pdps: int = 1) -> dict[str, float]:
-    """CPU of an idle PDP and of the server beside so many idle caching PEPs, and the time of `policy push --wait`."""
+    """CPU of an idle PDP and of the server beside `count` idle caching PEPs, and the time of `policy push --wait`."""
     async with contextlib.AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = await stack.enter_async_context(NatsServer(jetstream=True))

@@ -79,7 +79,7 @@ async def _subscribe(client: EventClient, kind: str, number: int) -> None:
 
 
 async def evolve(domain: Domain, policies: str, brokers: int) -> float:
-    """Seconds from the beginning of a push until so many brokers enforce it."""
+    """Seconds from the beginning of a push until all `brokers` enforce it."""
     async with Connection(domain.url) as bus:
         reached: dict[str, int] = {}
         news = asyncio.Event()

@@ -39,7 +39,7 @@ def values(number: int) -> dict[str, object]:
 
 
 def fill(url: str, secret: bytes, broker: str, kind: EventType, count: int, start: float) -> None:
-    """Store so many events, one a second, which can be searched by drug without being read."""
+    """Store `count` events, one a second, which can be searched by drug without being read."""
     kinds = {each.id: each.type for each in kind.attributes}
     drug = next(each.id for each in kind.attributes if each.name == "drug")
     with HistoryStore(url, EventCipher(secret), broker) as store:

@@ -54,7 +54,7 @@ class AuditTrail:
             self._drop(len(disclosed.events))
 
     def drain(self, now: float, most: int | None = None) -> list[bytes]:
-        """What was noted since the last time, or the first so many of it, encoded and chained, in order."""
+        """What was noted since the last time, at most `most` records of it, encoded and chained, in order."""
         records: list[bytes] = []
         for _ in range(min(len(self._waiting), most or self._limit)):
             at, request, decision, vouched, disclosed = self._waiting.popleft()

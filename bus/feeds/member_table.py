@@ -18,7 +18,7 @@ from bus.feeds.status_reporter import REPEAT_SECONDS
 from bus.wire import MemberList, MemberStatus
 
 SILENT_SECONDS = 3.5
-"""Members answer a roll call within two seconds: after so long without a word something is wrong."""
+"""Seconds without a word after which a member counts as silent. Members answer a roll call within two seconds."""
 FORGET_SECONDS = 3600.0
 """How long after its last word a member without a lease is remembered: nothing bounds how long it goes on."""
 

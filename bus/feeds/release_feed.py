@@ -94,7 +94,7 @@ class Feed:
             await self._subscription.cancel()
 
     async def news(self, seconds: float) -> bytes:
-        """Return when there may be a new release, at the latest after so many seconds.
+        """Return when there may be a new release, at the latest after `seconds`.
 
         The release as it was said on the bus, not verified; nothing if there was more to hear than one.
         """

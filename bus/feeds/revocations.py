@@ -52,7 +52,7 @@ class NoRoom(BusError):
 async def publish_notice(
     connection: Connection, notice: Notice, submitter: str = "", most: int | None = None
 ) -> None:
-    """Let everyone know. Raises StoreUnavailable, or NoRoom if a submitter has so many stored already.
+    """Let everyone know. Raises StoreUnavailable, or NoRoom if a submitter has its maximum stored already.
 
     Each notice stands below its issuer and whoever submitted it, which is the issuer unless it is said otherwise. A
     list takes the place of the one before it. So a newer list always fits, and so does a submitter's own.
@@ -126,7 +126,7 @@ class RevocationFeed:
             await self._stack.aclose()
 
     async def first_look(self, seconds: float) -> bool:
-        """Wait until the store has been read; False if it hands over nothing for so many seconds."""
+        """Wait until the store has been read; False if it hands over nothing for `seconds`."""
         while not self.read.is_set():
             before = self._seen
             with contextlib.suppress(TimeoutError):

@@ -24,7 +24,7 @@ from authz import Identity, PublicKey
 from bus.errors import BadMessage
 
 EARLY_SECONDS = 3600
-"""Certificates begin so long ago, for clocks that are behind."""
+"""Seconds by which certificates are antedated, for clocks that are behind."""
 _EVERY_HOST = (
     x509.DNSName(""),
     x509.IPAddress(ipaddress.ip_network("0.0.0.0/0")),
@@ -43,7 +43,7 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """From about now, a Unix time, for so many seconds."""
+    """From about now, a Unix time, for a number of seconds."""
 
     at: float
     seconds: float

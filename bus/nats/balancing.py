@@ -35,7 +35,7 @@ class Balancer:
         self._moving: asyncio.Task[None] | None = None
 
     def joined(self, some: frozenset[str], count: int) -> None:
-        """Some servers, each given as host and port, have joined, so that there are so many now."""
+        """Some servers, each given as host and port, have joined; there are `count` now."""
         connection = self._connection
         named = some.intersection(map(place, servers(connection.url)))
         to = frozenset(server for server in named if not connection.avoid(server))

@@ -171,7 +171,7 @@ class GuardedClient(Client):
         return ssl.cert_time_to_seconds(shown["notAfter"]) if shown else None
 
     async def finish(self, seconds: float) -> None:
-        """Return when nothing that the library has asked is still unanswered, at the latest after so long."""
+        """Return when nothing that the library has asked is still unanswered, at the latest after `seconds`."""
         waiting = [future for future in self._resp_map.values() if not future.done()]
         if waiting:
             await asyncio.wait(waiting, timeout=seconds)

@@ -218,7 +218,7 @@ class Connection:
             raise NotConnected(self.address, words(error)) from None
 
     async def wait_ready(self, seconds: float) -> bool:
-        """Wait until the connection can be used, at most so long; says whether it can."""
+        """Wait up to `seconds` until the connection can be used; says whether it can."""
         if not self.ready:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -100,7 +100,7 @@ class Handover:
     async def settle(self, place: str, seconds: float) -> None:
         """Return when what is sent anywhere in the cluster reaches the fresh one. Below `place` it sends to itself.
 
-        If the servers carry nothing to each other for so many seconds, the old one has nothing more to tell.
+        If the servers carry nothing to each other for `seconds`, the old one has nothing more to tell.
         """
         old, fresh = self._old, self._fresh
         if old.server_id == fresh.server_id or not (old.clustered and fresh.clustered):

@@ -88,7 +88,7 @@ class ServingProcess:
         seconds: float = START_SECONDS,
         line: bytes = b"",
     ) -> Self:
-        """Start a program, and wait until it says that it serves, unless it says nothing for so many seconds.
+        """Start a program, and wait until it says that it serves, unless it says nothing for `seconds`.
 
         If it is given a line, its standard input stays open until it ends.
         """
@@ -114,7 +114,7 @@ class ServingProcess:
         return serving
 
     async def _wait_ready(self, seconds: float) -> Ready:
-        """What it says when it serves. Raises TimeoutError if it says nothing for so many seconds."""
+        """What it says when it serves. Raises TimeoutError if it says nothing for `seconds`."""
         reading = asyncio.create_task(_read_ready(self._process))
         loop, said = asyncio.get_running_loop(), 0
         deadline = loop.time() + seconds
@@ -145,7 +145,7 @@ class ServingProcess:
         return f"{how}: {last}" if last and code >= 0 else how
 
     async def stop(self, seconds: float = STOP_SECONDS) -> int:
-        """Let it drain (SIGTERM) and wait for its end, which is forced after so many seconds; returns its exit code."""
+        """Let it drain (SIGTERM) and wait for its end, which is forced after `seconds`; returns its exit code."""
         if self.running:
             self.thaw()
             signal_process(self.pid, signal.SIGTERM)

@@ -32,7 +32,7 @@ HEARTBEAT_SECONDS = 10.0
 COALESCE_SECONDS = 0.05
 """How long acknowledgements wait for company."""
 ACK_WAIT_SECONDS = 3600.0
-"""The server sends nothing again by itself for so long: a consumer that lost something is replaced."""
+"""Seconds after which the server would redeliver by itself: long, as a consumer that lost something is replaced."""
 MAX_ACK_PENDING = 16_384
 """The most parcels that may wait for keys, or for acknowledgements to be sent."""
 ANSWER_SECONDS = 5.0

@@ -27,7 +27,7 @@ BATCH = 32
 EXPIRES_SECONDS = 2.0
 """How long a pull request stands."""
 UNUSED_SECONDS = 60.0
-"""After so long without a request the server removes a reader's consumer."""
+"""Seconds without a request after which the server removes a reader's consumer."""
 PAUSE_SECONDS = 0.25
 """Pause before a consumer that was lost is made anew."""
 _API = "$JS.API.CONSUMER"

@@ -215,7 +215,7 @@ class ScopeTable:
         """Changes whenever the set of scopes does."""
 
     def announce(self, scopes: Iterable[Scope], now: float, ttl: float, announcer: bytes = b"") -> None:
-        """Know these scopes for so long, or longer if somebody said so. Those beyond the limit are not known."""
+        """Know these scopes for `ttl` seconds, or longer if somebody said so. Those beyond the limit are not known."""
         until = now + ttl
         self._next_expiry = min(self._next_expiry, until)
         for scope in scopes:

@@ -60,11 +60,11 @@ class AccessRules:
     """What binds everybody alike."""
 
     session_seconds: float = 3600.0
-    """A connection must be admitted anew after so long: while nobody can be revoked, nothing lasts longer."""
+    """Seconds after which a connection must be admitted anew: while nobody can be revoked, nothing lasts longer."""
     connections: int = 256
     """How many one key may have at once."""
     revocations_seconds: float = 60.0
-    """Nobody is let in by a replica that has not been able to read for so long what was revoked."""
+    """Maximum age, in seconds, of what a replica knows of revocations; later it lets nobody in."""
     notices: int = 512
     """Maximum revocation notices that one submitter has stored, besides those of owners."""
     notice_bytes: int = 16 * 1024

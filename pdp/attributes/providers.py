@@ -18,7 +18,7 @@ from pdp.bundle import Root
 REMEMBERED = 100_000
 """Entities whose attributes are kept at hand, for each provider."""
 PAUSE_SECONDS = 1.0
-"""After a failure nobody is asked for so long: a provider that is away must not cost every request its timeout."""
+"""Seconds without questions after a failure: a provider that is away must not cost every request its timeout."""
 
 
 class ProviderFailed(AuthFabricError):

@@ -46,7 +46,7 @@ Intern: TypeAlias = Callable[[Literal], Literal]
 FEW = 4
 """Up to this many conditions are refuted one by one, which leaves the literals weaker."""
 SHORT = 16
-"""A literal lists at most so many constants, if another will do."""
+"""Maximum constants in a literal, if another will do."""
 LONG = 256
 """No literal lists more constants than this, nor has one with more characters."""
 

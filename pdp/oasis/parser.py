@@ -42,7 +42,7 @@ Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom] | E
 
 
 MANY_LINES = 64
-"""A text with so many lines is read line by line, if each of them is a statement."""
+"""Lines from which on a text is read line by line, if each of them is a statement."""
 _GOES_ON = ("where", "attributes", "under")
 """Words with which a line goes on with the statement before it, though it may look like one of its own."""
 

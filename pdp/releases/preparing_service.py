@@ -18,7 +18,7 @@ from bus.wire import Prepared, pack, subjects, unpack_prepared
 ASK_SECONDS = 1.0
 """Time between two questions how far the members are."""
 HEARD_SECONDS = 3.0
-"""A member that answers none for so long is not waited for."""
+"""Seconds of silence after which a member is not waited for."""
 FIRST_SECONDS = 1.5
 """Time within which those who are there answer for the first time."""
 MOST_MEMBERS = 4096
@@ -36,7 +36,7 @@ class Preparing:
         self._nobody = False
 
     async def wait(self, preparation: bytes, seconds: float) -> None:
-        """Return when nobody who is there is still preparing, at the latest after so many seconds."""
+        """Return when nobody who is there is still preparing, at the latest after `seconds`."""
         reply = self._connection.expect(self._on_answer)
         began, said = monotonic(), ""
         try:

@@ -23,7 +23,7 @@ from pdp.releases.preparing_service import Preparing
 _log = logging.getLogger("authfabric.releases")
 
 PATIENCE = 8.0
-"""A release waits for members that compile it for so many times as long as compiling took here."""
+"""How long a release waits for members that compile it, as a multiple of the time that compiling took here."""
 LEAST_PATIENCE = 30.0
 """Seconds for which a large release waits for such members in any case."""
 
@@ -182,7 +182,7 @@ class Publisher:
     async def _prepare(
         self, bundle: Bundle, chunks: tuple[str, ...], last: Released | None, took: float
     ) -> None:
-        """Have a large bundle compiled everywhere before it is released; it took so many seconds here."""
+        """Have a large bundle compiled everywhere before it is released; here that took `seconds`."""
         preparation = Preparation(self._domain, bundle.hash, chunks, last.hash if last is not None else "")
         patience = max(LEAST_PATIENCE, PATIENCE * took)
         data = PREPARATION.sign(preparation, self._identity)

@@ -37,7 +37,7 @@ GATHER_SECONDS = 0.02
 FINISH_SECONDS = 2.0
 """How long leaving waits for what is not signed yet."""
 AT_ONCE = 64
-"""After hashing so many, questions have their turn."""
+"""Decisions hashed before questions have their turn."""
 
 Said: TypeAlias = tuple[Request, Decision]
 Keep: TypeAlias = Callable[[Statement, tuple[bytes, ...]], None]

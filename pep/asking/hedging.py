@@ -23,14 +23,14 @@ class Strategy(enum.StrEnum):
     HEDGE = "hedge"
 
     def modes(self, attempts: int) -> tuple[Mode, ...]:
-        """Whom to ask after so many attempts."""
+        """Whom to ask after a number of attempts."""
         if self is Strategy.HEDGE:
             return escalation(attempts)
         return (Mode.ALL,) if self is Strategy.FLOOD else (Mode.ANY,)
 
 
 def escalation(attempts: int) -> tuple[Mode, ...]:
-    """Whom to ask after so many attempts that were of no help."""
+    """Whom to ask after a number of attempts that were of no help."""
     return ESCALATION[min(attempts, len(ESCALATION) - 1)]
 
 

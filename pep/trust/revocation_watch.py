@@ -70,7 +70,7 @@ class RevocationWatch:
             await end_task(task)
 
     async def first_look(self, seconds: float) -> None:
-        """Wait until it is known what the roots have revoked; go on without if the store is silent for so long."""
+        """Wait until it is known what the roots have revoked; go on without if the store is silent for `seconds`."""
         await asyncio.gather(
             *(each.feed.first_look(seconds) for root in self._roots for each in self._followed[root].values())
         )

@@ -98,7 +98,7 @@ class Claims:
         """The policies by which everything here is granted, or newer ones."""
         self._expected = 0
         self._due: dict[object, tuple[float, Claim]] = {}
-        """What must be asked again, and when: it was not answered, or holds for so long only."""
+        """What must be asked again, and when: it was not answered, or expires."""
         self._ledger = Ledger()
         self._ends: dict[object, float] = {}
         """Until when what was last granted of a claim holds, if not for ever."""

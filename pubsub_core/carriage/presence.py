@@ -349,7 +349,7 @@ class Presence:
         return peer
 
     def _has_room(self, key: str) -> bool:
-        """Whether one more can be listened to: any that is trusted with something, of others only so many."""
+        """Whether one more can be listened to: any that is trusted with something, and a bounded number of others."""
         peers = self.peers.values()
         if len(peers) >= MAX_PEERS or sum(peer.key == key for peer in peers) >= MAX_NAMES:
             return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pubsub_core.client.subscriber import Subscriber
 
 ACKNOWLEDGE = 512
-"""After so many events read, the broker is told so at once."""
+"""Events read after which the broker is told at once."""
 
 _number = attrgetter("number")
 
@@ -52,7 +52,7 @@ class Inbox:
         return Received(session, self._read(), past, acked or {})
 
     def acknowledge(self) -> bool:
-        """Whether so much was read that the broker is to be told now. Then it is taken to be told."""
+        """Whether enough was read to tell the broker now. Then it is taken to be told."""
         read = self._read()
         if read - self._acknowledged < ACKNOWLEDGE:
             return False

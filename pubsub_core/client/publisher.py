@@ -41,7 +41,7 @@ BUNDLE_ID_BYTES = 16
 MAX_IN_FLIGHT = 16
 """The publisher's window: how many bundles may be unacknowledged before it has to wait."""
 EAGER = 2
-"""While so many are, events wait for company: signatures and messages cost by the bundle."""
+"""Bundles on their way from which on events wait for company: signatures and messages cost by the bundle."""
 SIGNED_SECONDS = WINDOW / 2
 """How old a signature may be when a bundle is sent: the broker does not believe one that is older than its window."""
 UNTAKEN = f"was not taken: {{}}; the clocks of client and broker may differ by more than {WINDOW:g} s"
@@ -197,7 +197,7 @@ class Outgoing:
             raise SessionLost(self._ended)
 
     def _send_early(self) -> None:
-        """Send what there is, unless so much is on its way that more may as well come together first."""
+        """Send what there is, unless enough is on its way for more to come together first."""
         if len(self._in_flight) < EAGER:
             self.hurry()
 

@@ -35,7 +35,7 @@ class Lag:
     _read: int = 0
 
     def look(self, waiting: int, received: int, now: float) -> bool:
-        """Look again: so many events wait, and it has received everything up to a number. Returns `behind`."""
+        """Look again: `waiting` events wait, and it has received everything up to `received`. Returns `behind`."""
         if waiting <= LOW:
             self.behind = self._given_up = False
         elif self.behind:

@@ -78,7 +78,7 @@ class Source:
     """The rest of the page: read as it is needed, so that what is worked on stays in the processor's cache."""
 
     def turn(self, most: int) -> None:
-        """Read on, so that there are so many events, if there are."""
+        """Read on until `most` events are at hand, or all there are."""
         if len(self.page) < most:
             self.page.extend(islice(self.coming, most - len(self.page)))
 
@@ -148,7 +148,7 @@ class Playback(Subscription):
         self.news.set()
 
     def go_on_after(self, seconds: float) -> None:
-        """It can go on so much later, if nothing else happens: what was said of that before is void."""
+        """It can go on in `seconds`, if nothing else happens: what was said of that before is void."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self.go_on)

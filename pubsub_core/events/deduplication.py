@@ -19,9 +19,9 @@ LOOKBACK = 300.0
 """Seconds."""
 MOST = 65_536
 RUN_BITS = 9
-"""A run is of so many numbers, as a power of two,"""
+"""Numbers in a run, as a power of two."""
 RUN_SECONDS = 64.0
-"""and of so long."""
+"""Seconds that a run spans."""
 
 Run: TypeAlias = tuple[bytes, str, int, float]
 

@@ -26,7 +26,7 @@ LINK_BYTES = 16
 NONCE_BYTES = 12
 
 MOST_BLINDED = 4_096
-"""So many values are remembered: those that are searched by come again and again."""
+"""Maximum blinded values remembered: those that are searched by come again and again."""
 
 Body: TypeAlias = "bytes | msgspec.Raw"
 Link: TypeAlias = bytes

@@ -23,9 +23,9 @@ BUSY_SECONDS = 10
 VALUES_AT_ONCE = 1_000
 """In one statement, at most."""
 CHECKPOINT_PAGES = 16_000
-"""So many changed pages of SQLite's are gathered before they go where they belong: by then most have changed again."""
+"""Changed SQLite pages in the write-ahead log before a checkpoint: by then most have changed again."""
 MAPPED_BYTES = 1 << 30
-"""So much of a database of SQLite's is read as if it were memory; the rest is read as files are."""
+"""Bytes of an SQLite database that are mapped into memory; the rest is read as files are."""
 
 
 class Database:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 MOST_CAUSES = 16_384
-"""So many triggers are remembered, so that one that comes again starts nothing."""
+"""Maximum triggers remembered, so that one that comes again starts nothing."""
 
 
 class Debt(msgspec.Struct, frozen=True, tag="owed"):

@@ -28,7 +28,7 @@ class Reading:
 
 
 MOST_SPANS = 100
-"""A page is read from so many spans: a fluent may have held ten thousand times, and databases take only so many."""
+"""Maximum spans in one query: a fluent may have held ten thousand times, and databases limit a query's size."""
 
 
 def upcoming(spans: Sequence[Span], after: Position | None) -> tuple[Sequence[Span], Position | None]:

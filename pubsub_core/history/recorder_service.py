@@ -32,17 +32,17 @@ from pubsub_core.history.store import PAGE, HistoryStore
 from pubsub_core.types import Catalogue, EventType
 
 MAX_WAITING = 65_536
-"""So many events wait to be stored; more are not taken until there is room."""
+"""Maximum events that wait to be stored; more are not taken until there is room."""
 MAX_BATCH = 4_096
 READERS = 2
 NEAR_PAGE = 4 * PAGE
-"""So many events a page may hold that goes nowhere."""
+"""Maximum events in a page that stays within the broker."""
 PRUNE_SECONDS = 60.0
 """How often what has been kept long enough is looked for."""
 PRUNE_MARKS_SECONDS = 3600.0
 """How often the same is done for when fluents began and ended, which takes reading all of it."""
 PRUNE_ROWS = 5_000
-"""So many are forgotten at once, so that those who publish do not wait for it."""
+"""Rows pruned at a time, so that those who publish do not wait for it."""
 
 NOT_KEPT = "events cannot be kept at the moment: the broker's log says why"
 

@@ -275,7 +275,7 @@ class HistoryStore:
         return Page(bodies, Position(time, row) if len(rows) == limit else None, damaged)
 
     def prune(self, type: str, before: float, most: int | None = None) -> int:  # noqa: A002
-        """Forget events older than `before`, at most so many; how many there were. Raises HistoryUnavailable."""
+        """Forget events older than `before`, at most `most`; how many there were. Raises HistoryUnavailable."""
         table = self._tables[type].table
         with self._writing, self._database.writing() as connection:
             # The chain is by row, so only rows before the first that stays can go.

@@ -1,6 +1,6 @@
 """Whether a capability entitles a broker to the keys of some attributes, and for how long.
 
-A key cannot be made to work for some values, hours or so many uses only. So only what is granted without such
+A key cannot be made to work for some values, hours or a number of uses only. So only what is granted without such
 conditions counts here; with them, a capability is for clients, whose broker enforces them.
 """
 

@@ -31,9 +31,9 @@ class Rules(msgspec.Struct, frozen=True, array_like=True):
     period: float = 86_400.0
     """No key is used for longer."""
     delay: float = 600.0
-    """A key that ended is kept for so long, for events that are still under way."""
+    """Seconds for which a key is kept after its end, for events that are still under way."""
     lead: float = 2.0
-    """A key is given out so long before it begins, so that all have it by then; less if someone is evicted."""
+    """Seconds by which a key is given out before it begins, so that all have it by then; less if someone is evicted."""
 
 
 class GroupKey(msgspec.Struct, frozen=True, array_like=True):

@@ -8,7 +8,7 @@ _END = b"\x80"
 
 
 def padded_size(size: int, classes: tuple[int, ...]) -> int:
-    """The smallest class that holds so many bytes; beyond the largest, the next multiple of it."""
+    """The smallest class that holds `size` bytes; beyond the largest, the next multiple of it."""
     largest = classes[-1]
     if size > largest:
         return -(-size // largest) * largest

@@ -30,7 +30,7 @@ MOST_BYTES = 256 * 1024
 MARK_BYTES = 16
 """A mark has no more, besides the names in it."""
 AGAIN_SECONDS = 10.0
-"""After so long a broker that could not tell is asked again."""
+"""Seconds after which a broker that could not tell is asked again."""
 
 _Key: TypeAlias = tuple[str, str, Common]
 """A broker, a fluent, and what it is."""

@@ -21,13 +21,13 @@ from pubsub_core.rules import Common
 from pubsub_core.trust import Web
 
 SETTLE_SECONDS = 2.5
-"""So long after its first sign of life a broker listens for others that it knows nothing of: they answer at once."""
+"""Seconds for which a broker listens at its start for others that it knows nothing of: they answer at once."""
 HELD_SECONDS = 2.5
-"""For so long nothing is delivered at all; after that only what depends on a fluent in doubt is withheld."""
+"""Seconds for which nothing is delivered at all; after that only what depends on a fluent in doubt is withheld."""
 UNHEARD_SECONDS = 5.0
-"""After so long a broker is given up that somebody vouches for, and that is not heard: whoever is there is by then."""
+"""Seconds after which a broker that somebody vouches for, and that is not heard, is given up."""
 PATIENCE_SECONDS = 15.0
-"""After so long everybody is given up: those that were known before, and those that are there and do not answer."""
+"""Seconds after which everybody is given up: those known before, and those that are there and do not answer."""
 
 _log = logging.getLogger("authfabric.rules")
 
@@ -86,7 +86,7 @@ class Doubts:
         self._broker.release()
 
     def _silent(self, name: str, shared: Common, there: float) -> list[str]:
-        """The brokers of concern that have not answered, when this one has been there for so long."""
+        """The brokers of concern that have not answered, when this one has been there for `there` seconds."""
         concerned = set(self._heard(shared))
         if there < PATIENCE_SECONDS:
             concerned.update(self._met(shared))

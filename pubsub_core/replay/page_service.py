@@ -36,10 +36,10 @@ from pubsub_core.history import (
 from pubsub_core.keys import CannotOpen, lock, unlock
 
 AGAIN_SECONDS = 2.0
-"""After so long without an answer a page is asked for again."""
+"""Seconds without an answer after which a page is asked for again (retransmission)."""
 SOON_SECONDS = 0.05
 PATIENCE_SECONDS = 15.0
-"""After so long without any answer a broker is given up."""
+"""Seconds without any answer after which a broker is given up."""
 AT_ONCE = 4
 MOST_ASKED = 256
 

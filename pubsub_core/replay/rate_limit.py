@@ -1,4 +1,4 @@
-"""A sliding-window rate limiter for replays: at most so many events in any span of so many seconds."""
+"""A sliding-window rate limiter for replays: a maximum of events in any span of a given length."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ from pubsub_core.replay.rate_limit import Pace
 from pubsub_core.replay.rule_replays import RuleSending
 
 SETTLE_SECONDS = 2.5
-"""So long after a broker's first sign of life, others that it does not know of have made themselves known to it."""
+"""Seconds after a broker's start in which others that it does not know of make themselves known to it."""
 CHUNK = 512
-"""So many events are handed on before others have their turn."""
+"""Events handed on before others have their turn."""
 
 
 class Replays:

@@ -1,6 +1,6 @@
 """The process in which a broker's functions run: `python -P -s -B function_worker.py MODULE BYTES confined|unconfined`.
 
-It is confined before the module is loaded: it may use so much memory, reads nothing but Python's libraries and the
+It is confined before the module is loaded: its memory is bounded, it reads nothing but Python's libraries and the
 module's own package, starts no processes, opens no connections and writes no files. Questions come on standard input
 and answers go to standard output, each as its length in four bytes and a MessagePack array; what functions print goes
 nowhere.

@@ -128,7 +128,7 @@ class Round(Step):
 
 @dataclass(frozen=True, slots=True)
 class Perturb(Step):
-    """A number moves by at most so much, up or down."""
+    """A number moves up or down, within a bound."""
 
     name: str
     most: float
@@ -150,7 +150,7 @@ class Perturb(Step):
 
 @dataclass(frozen=True, slots=True)
 class Place(Step):
-    """A point on the map becomes the corner of the square of so many degrees that it lies in."""
+    """A point on the map becomes the corner of the square, of a size in degrees, that it lies in."""
 
     name: str
     degrees: float

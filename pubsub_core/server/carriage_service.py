@@ -18,7 +18,7 @@ from pubsub_core.broker import Broker
 
 RETRY_SECONDS = 1.0
 GRACE_SECONDS = 10.0
-"""For so long after a restart what was wanted before is read too: clients come again."""
+"""Seconds after a restart in which what was wanted before is read too: clients come again."""
 
 _log = logging.getLogger("authfabric.events")
 

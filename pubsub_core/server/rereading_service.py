@@ -17,7 +17,7 @@ from pubsub_core.delivery import Cursor
 from pubsub_core.events import CLOCK_MARGIN, GapReason, Missed
 
 STALL_SECONDS = 5.0
-"""A cursor whose subscribers read nothing for so long makes way for others."""
+"""Seconds without reading after which a cursor makes way for others."""
 PAUSE_SECONDS = 0.25
 """Pause before something is tried again."""
 LOOK_SECONDS = 1.0

@@ -239,7 +239,7 @@ class Words:
         )
 
     def page(self, size: int) -> tuple[bytes, ...]:
-        """So many bytes of what is known, to be told to others: news first, and all the rest in turn."""
+        """At most `size` bytes of what is known, to be told to others: news first, and all the rest in turn."""
         if sum(map(len, self._known)) <= size:
             self._news.clear()
             return tuple(self._known)
@@ -360,7 +360,7 @@ def _standing(mine: Mapping[_About, _Word]) -> list[Vouch]:
 
 
 def _fit(words: Iterable[bytes], size: int) -> dict[bytes, None]:
-    """The first words, up to so many bytes."""
+    """The first words, up to `size` bytes."""
     fitting: dict[bytes, None] = {}
     for each in words:
         size -= len(each) if each not in fitting else 0

@@ -19,7 +19,7 @@ from authz.predicate import REQUEST, Certificate, Equal, Glob, In, Literal, Over
 from authz.predicate.values import LISTS, dig, key
 
 MAX_PLACES = 16
-"""A literal with so many alternatives that the places would become more is not filed but tested."""
+"""Maximum places of a certificate: a literal whose alternatives would make more is tested instead."""
 MAX_ELEMENTS = 64
 """How many elements of a list in a request are looked under."""
 

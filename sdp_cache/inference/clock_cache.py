@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from cachetools import FIFOCache
 
 PLACE_BYTES = 1024
-"""An entry takes one place, and another for each so many bytes it holds: so a cache is bounded in memory, too."""
+"""Bytes for each of which an entry takes another place: so a cache is bounded in memory, too."""
 
 
 class Usable(Protocol):

@@ -90,7 +90,7 @@ class _Tally:
         self._matching = [count(words) for words in board.words]
 
     def add(self, number: int, size: int, users: Codes) -> None:
-        """Count a class that stands for so many permissions."""
+        """Count a class that stands for `size` permissions."""
         row = number - self._tile.classes[0]
         rulings = self._board.ruling(row)
         for what, words in ((ALLOWED, rulings.allowed), (ASKING, rulings.asking)):

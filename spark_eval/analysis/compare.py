@@ -201,7 +201,7 @@ class _Tally:
     def add(
         self, kind: Change, number: int, size: int, subjects: Words, causes: Iterable[tuple[int, Words]]
     ) -> None:
-        """Note that the decisions about a class, which stands for so many permissions, change for these subjects."""
+        """Note that the decisions about a class of permissions change for these subjects."""
         place = CHANGES.index(kind)
         bits = bits_of(subjects)
         examples = np.flatnonzero(bits)[:EXAMPLES] + self._first

@@ -102,7 +102,7 @@ class Seen:
 
 
 def seen_diff(requests: int, changed: Iterable[Seen]) -> Diff:
-    """What changes of so many requests."""
+    """What changes of the decisions about `requests` requests."""
     rows = sorted(changed, key=lambda each: -each.count)
     counts = _counts(rows, lambda each: [""]).get("", np.zeros(len(CHANGES), np.int64))
     return Diff(

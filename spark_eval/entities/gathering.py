@@ -107,5 +107,5 @@ def _users(work: MaskWork, path: Path) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """So many of them, in words: `1 row`, `2 rows`."""
+    """A number of them, in words: `1 row`, `2 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -12,7 +12,7 @@ from spark_eval.evaluation.board import Board, Turned
 from spark_eval.plans import Classes, Plan, width
 
 MAX_ROWS = 4096
-"""A mask in a snapshot has at most so many bits; joins that would need more are left to the PDP."""
+"""Maximum bits of a mask in a snapshot; joins that would need more are left to the PDP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def twins(trace: DataFrame) -> DataFrame:
 
 
 def response_times(trace: DataFrame, windows: int) -> DataFrame:
-    """For each figure and variant, in so many windows of consecutive requests: the median time, with its interval."""
+    """For each figure and variant, in `windows` windows of consecutive requests: the median time, with its interval."""
     last = f.max("request").over(Window.partitionBy("figure"))
     window = f.floor(f.col("request") * windows / (last + 1))
     times, count = f.col("times"), f.size("times")
@@ -125,7 +125,7 @@ def response_summary(trace: DataFrame) -> DataFrame:
 
 
 def student_t(points: int, freedom: Column) -> Column:
-    """Student's t quantile for two-sided simultaneous intervals at so many points.
+    """Student's t quantile for two-sided simultaneous intervals at `points` points.
 
     By the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): no function of Spark gives it.
     """

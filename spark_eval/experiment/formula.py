@@ -29,7 +29,7 @@ def decrease(cell: Cell, population: Population) -> float:
 
 
 def _unanswered(cell: Cell, population: Population, others: int) -> float:
-    """The probability that none answers, of the own PDP and so many others that serve the object."""
+    """The probability that none answers, of the own PDP and `others` others that serve the object."""
     shared, own, servers = cell.common_unavailability, cell.own_unavailability, others + 1
     if cell.strategy is not Strategy.QUEUE:
         return shared + (1 - shared) * own**servers

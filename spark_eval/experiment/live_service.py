@@ -30,7 +30,7 @@ from spark_eval.runtime import Advance
 from spark_eval.schemas import LIVE, P2P, PUBSUB, TRACE
 
 BATCH = 10
-"""Parts of a run that are so many times as long as a failure count as independent."""
+"""Length of a part of a run that counts as independent, as a multiple of a failure's."""
 BATCHES = 10
 """How many such parts a run has at least, however short it is."""
 IN_FLIGHT = 16
@@ -75,7 +75,7 @@ class Place:
         return int(self.sample.subjects[self.row, number]), int(self.sample.objects[self.row, number])
 
     def batches(self, requests: int) -> int:
-        """How many observations so many requests count as."""
+        """How many independent observations `requests` requests count as."""
         return max(BATCHES, int(requests / (BATCH * self.cell.mttr)))
 
 
@@ -135,7 +135,7 @@ def _scopes(place: Place, number: int) -> Iterator[str]:
 
 
 class _Run:
-    """Asks the questions of all places of a run in order, so many at a time; each place both ways."""
+    """Asks the questions of all places of a run in order, a bounded number at a time; each place both ways."""
 
     def __init__(self, population: Population, grants: Flags, advance: Advance) -> None:
         self._population = population

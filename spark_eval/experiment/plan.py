@@ -78,7 +78,7 @@ class ResponseTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     requests: Annotated[int, msgspec.Meta(ge=100)] = 10_000
     windows: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
-    """Points on each curve: so many groups of consecutive requests."""
+    """Points on each curve: groups of consecutive requests."""
     subscriptions: tuple[Count, ...] = (100, 1_000)
     """Objects that the PDP subscribes to."""
     pdps: tuple[Annotated[int, msgspec.Meta(ge=1, le=64)], ...] = (1, 2, 4, 8)

@@ -174,7 +174,7 @@ class Fabrics(AsyncExitStack):
         self._policies = role_policies(draw_grants(population, seed))
 
     async def start(self, objects: int = 0, pdps: int = 1) -> str:
-        """Start so many PDPs that subscribe to so many objects each, or to those of the population; gives the URL."""
+        """Start `pdps` PDPs that subscribe to `objects` objects each, or to those of the population; gives the URL."""
         scopes = [f"object:{object_name(number)}" for number in range(objects or self._objects)]
         return await self.enter_async_context(run_fabric([ReplicaTask("", scopes, self._policies)] * pdps))
 
@@ -233,7 +233,7 @@ class SubscribingPep:
 
 
 def _filtering(ask: Ask, objects: int, unsubscribes: bool) -> Variant:
-    """Ask through an event service with filters: those of a PDP for so many objects, and of the PEP for responses.
+    """Ask through an event service with filters: those of a PDP for `objects` objects, and of the PEP for responses.
 
     The PEP subscribes to the response, and what it asks and what comes back is compared with every filter.
     """

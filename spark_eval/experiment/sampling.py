@@ -72,7 +72,7 @@ def _draw_up(rng: np.random.Generator, cell: Cell, shape: tuple[int, int, int]) 
 def _alternate(
     rng: np.random.Generator, unavailability: float, mttr: float, rows: int, requests: int
 ) -> Flags:
-    """For each row whether it works at each request: a stationary process that fails so much of the time."""
+    """For each row whether it works at each request: a stationary process with a given share of failures."""
     if unavailability == 0:
         return np.ones((rows, requests), np.bool_)
     mttf = mttr * (1 - unavailability) / unavailability

@@ -59,7 +59,7 @@ def draw_task(task: Task) -> Sample:
 
 
 def cell_columns(cell: Cell, count: int) -> dict[str, pa.Array]:
-    """The columns that say which cell so many rows belong to."""
+    """The columns that say which cell `count` rows belong to."""
     values = msgspec.structs.asdict(cell)
     return {
         name: pa.repeat(pa.scalar(value, TRACE.field(name).type), count) for name, value in values.items()

@@ -125,7 +125,7 @@ def _check_provided(policies: PolicySet) -> None:
 
 
 def _parts(decisions: Decisions) -> int:
-    """Into how many parts the decisions go: so many that a change touches little, but none is tiny."""
+    """Into how many parts the decisions go: a change touches few of them, and none is tiny."""
     rows = decisions.classes.rows * -(-decisions.subjects.count // BUCKET)
     return max(1, min(MAX_PARTS, rows // ROWS_IN_PART))
 

@@ -24,7 +24,7 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self, words: str, total: int) -> Iterator[Advance]:
-        """A step of so many parts, for the length of a block."""
+        """A step of `total` parts, for the length of a block."""
         if self._console is None:
             yield lambda _: None
         elif not self._console.is_terminal:
@@ -39,7 +39,7 @@ class Steps:
 
     @contextlib.contextmanager
     def watch(self, session: SparkSession, words: str, tasks: int) -> Iterator[None]:
-        """A step of so many Spark tasks: those of the stages that run within the block."""
+        """A step of `tasks` Spark tasks: those of the stages that run within the block."""
         with self.step(words, tasks) as advance:
             # Over Spark Connect there is no tracker to ask: the bar fills when the step is done.
             if self._console is None or not isinstance(session, SparkSession):

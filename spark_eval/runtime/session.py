@@ -40,7 +40,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDING_SECONDS = 10.0
 """How long Java may take to end itself."""
 SETTLED_SECONDS = 30.0
-"""A class archive that has not grown for so long is finished: Java writes it while it ends."""
+"""Seconds without growth after which a class archive is finished: Java writes it while it ends."""
 
 
 @dataclass(frozen=True, slots=True)

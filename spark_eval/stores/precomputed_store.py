@@ -35,7 +35,7 @@ VERSION = 2
 MANIFEST, SNAPSHOT = "manifest.json", "decisions.snapshot"
 PEOPLE, THINGS, DECIDED = "subjects.parquet", "permissions.parquet", "decisions"
 MAX_CELLS = 4096
-"""When more than so many bitmaps have changed, all are computed anew, in Spark."""
+"""Maximum changed bitmaps that are computed one by one; beyond, all are computed anew, in Spark."""
 
 
 class DamagedOutput(EvaluationError):

@@ -35,7 +35,7 @@ class Kind(enum.StrEnum):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """One thing that must not happen, and did, so many times."""
+    """One thing that must not happen, and did, and how often."""
 
     kind: Kind
     text: str

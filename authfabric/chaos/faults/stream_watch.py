@@ -44,7 +44,7 @@ class StoreWatch:
             return ""
 
     async def healthy(self, seconds: float) -> bool:
-        """Wait until every copy of every stream is up to date, at most so long; says whether they are."""
+        """Wait up to `seconds` until every copy of every stream is up to date; says whether they are."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not await self._all_current():  # noqa: ASYNC110 - it is other processes

@@ -36,5 +36,5 @@ class WallClock:
         self.shift(0.0)
 
     def shift(self, seconds: float) -> None:
-        """Have it so many seconds ahead of the true time, or behind if negative."""
+        """Set it `seconds` ahead of the true time, or behind if negative."""
         self._file.write_text(f"{seconds:+.3f}\n")

@@ -127,7 +127,7 @@ def serve(
         ),
     ] = 0.0,
     period: Annotated[str, typer.Option(help="No key is used for longer.")] = "1d",
-    delay: Annotated[str, typer.Option(help="Old keys are kept for so long.")] = "10m",
+    delay: Annotated[str, typer.Option(help="How long old keys are kept.")] = "10m",
     revoked: Annotated[
         list[Path] | None, typer.Option("--revoked", help="A revocation list to heed. Repeat it for several.")
     ] = None,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 SHOWN = 5
-"""Of each kind, so many on the terminal; the report has more."""
+"""Maximum findings of each kind on the terminal; the report has more."""
 
 Policies = Annotated[str, typer.Option(help="A folder, a bundle, the number of a release, or `current`.")]
 

@@ -46,9 +46,7 @@ Start = Annotated[
 For = Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d, or `ever`.")]
 Online = Annotated[
     int | None,
-    typer.Option(
-        "--recheck", min=1, help="Hold only while the signer's newest revocation list is so many seconds old."
-    ),
+    typer.Option("--recheck", min=1, help="Maximum age, in seconds, of the signer's newest revocation list."),
 ]
 
 

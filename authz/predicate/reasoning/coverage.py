@@ -12,7 +12,7 @@ from authz.predicate import FALSE, TRUE, Equal, In, Path, Predicate, Scalar, cov
 from authz.predicate.values import key
 
 MAX_FILTERS = 64
-"""A set of more filters than this is not worth sending: whoever has so many wants everything of the type."""
+"""Maximum filters in a covering set: whoever has more wants everything of the type."""
 MAX_COMPARED = 256
 """A list of more constants than this is not compared with other filters."""
 
