@@ -172,11 +172,14 @@ class Enforcer:
         at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
-        terms = self._asking.terms(deadline, strategy)
+        asking = self._asking
+        terms = None if deadline is None and strategy is None else asking.terms(deadline, strategy)
         plain = plain_request(subject, object, action) if type(subject) is str and not context else None
         request = plain or _request(subject, object, action, context)
         if self.secondary is not None:
             decision = await self.secondary.decide(request, terms, at_least)
+        elif plain is not None and not at_least:
+            decision = await asking.decide_valid(plain, terms)
         else:
             decision = await self._ask(request, terms, at_least)
         if self.audit is not None:

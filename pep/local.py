@@ -74,6 +74,9 @@ class LocalAsker:
     def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         if not request.is_plain():
             check_encodable(request)
+        return self.decide_valid(request, terms)
+
+    def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         if not self._point.immediate:
             return self.loop.create_task(self._point.decide(request))
         answer: asyncio.Future[Decision] = self.loop.create_future()

@@ -36,9 +36,9 @@ class _RecordingAsker(LocalAsker):
         self.asked: list[Asked] = []
         self.failure: Reason | None = None
 
-    def decide(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
+    def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         if self.failure is None:
-            answer = super().decide(request, terms)
+            answer = super().decide_valid(request, terms)
         else:
             answer = asyncio.get_running_loop().create_future()
             answer.set_result(Decision(False, self.failure, detail="the test lets the fabric fail"))

@@ -31,6 +31,10 @@ class Asking(DecisionPoint, Protocol):
         """Ask. A future, so that asking costs no task of its own. Raises InvalidRequest."""
         ...
 
+    def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
+        """The same for a request that is known to be valid."""
+        ...
+
     async def search(self, query: SearchQuery, seconds: float) -> SearchPage:
         """One page of a search. Raises SearchRefused, NoResponders or ReplyTimeout."""
         ...

@@ -156,12 +156,17 @@ class Template:
         for name, whole in self._whole.items():
             if name not in values and not sent:
                 raise RouteMisfit(self._text, name, values)
-            value = str(values.get(name, ""))
+            value = shown(values.get(name, ""))
             if not value or (not whole and "/" in value):
                 problem = "is missing" if not value else "must not have a slash"
                 raise InvalidRequest(name, f"{problem}: it becomes part of `{self._text}`")
             fields[name] = value
         return self._format.format(**fields)
+
+
+def shown(value: object) -> str:
+    """A value as it stands in an object's name. One that a service read as a number, a UUID or a date has one form."""
+    return "" if value is None else str(value.value if isinstance(value, enum.Enum) else value)
 
 
 Of: TypeAlias = str | Callable[..., Any]

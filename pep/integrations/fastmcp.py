@@ -2,11 +2,12 @@
 
 | | object | action |
 | --- | --- | --- |
-| a tool | `/tools/NAME` | `call` |
-| a resource | `/resources/URI` | `read` |
+| a tool | `/tools/NAME`, with its `arguments` | `call` |
+| a resource | `/resources/URI` without query and fragment, with the lists of values in its `query` | `read` |
 | a prompt | `/prompts/NAME` | `get` |
 
-Lists have what may be used only.
+Lists have what may be used only. Arguments that are not of the types that a tool names are refused: it would make
+others of them than policies have seen.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qs, unquote
 
 from authz import Entity, InvalidRequest, Request
 from authz.extras import needing
 from pep.enforcer import Enforcer
-from pep.integrations.core import Core, Name, Refused, as_request
+from pep.integrations.core import Core, Name, Refused, as_request, invalid
 from pep.obligations import Plan
 
 with needing("fastmcp"):
-    from fastmcp.exceptions import AuthorizationError
+    from fastmcp.exceptions import AuthorizationError, NotFoundError
     from fastmcp.server.dependencies import get_access_token
     from fastmcp.server.middleware import Middleware, MiddlewareContext
+    from jsonschema import Draft202012Validator
 
 T = TypeVar("T")
 Context: TypeAlias = MiddlewareContext[Any]
@@ -55,29 +58,40 @@ class Guard(Core, Middleware):
         self._subject = subject
 
     async def on_call_tool(self, context: Context, call_next: Next) -> Any:
-        message = context.message
-        thing = Entity(f"/tools/{message.name}", {"arguments": dict(message.arguments or {})})
+        try:
+            thing = await _tool(context)
+        except InvalidRequest as error:
+            raise _told(invalid(error)) from None
         return await self._guarded(context, call_next, thing, "call")
 
     async def on_read_resource(self, context: Context, call_next: Next) -> Any:
-        return await self._guarded(context, call_next, Entity(f"/resources/{context.message.uri}"), "read")
+        try:
+            thing = _resource(str(context.message.uri))
+        except InvalidRequest as error:
+            raise _told(invalid(error)) from None
+        return await self._guarded(context, call_next, thing, "read")
 
     async def on_get_prompt(self, context: Context, call_next: Next) -> Any:
         return await self._guarded(context, call_next, Entity(f"/prompts/{context.message.name}"), "get")
 
     async def on_list_tools(self, context: Context, call_next: Next) -> Any:
         return await self._allowed(
-            context, await call_next(context), lambda each: f"/tools/{each.name}", "call"
+            context, await call_next(context), lambda each: Entity(f"/tools/{each.name}"), "call"
         )
 
     async def on_list_resources(self, context: Context, call_next: Next) -> Any:
         return await self._allowed(
-            context, await call_next(context), lambda each: f"/resources/{each.uri}", "read"
+            context, await call_next(context), lambda each: _resource(str(each.uri)), "read"
+        )
+
+    async def on_list_resource_templates(self, context: Context, call_next: Next) -> Any:
+        return await self._allowed(
+            context, await call_next(context), lambda each: _resource(each.uri_template), "read"
         )
 
     async def on_list_prompts(self, context: Context, call_next: Next) -> Any:
         return await self._allowed(
-            context, await call_next(context), lambda each: f"/prompts/{each.name}", "get"
+            context, await call_next(context), lambda each: Entity(f"/prompts/{each.name}"), "get"
         )
 
     async def _guarded(self, context: Context, call_next: Next, thing: Entity, action: str) -> Any:
@@ -89,10 +103,10 @@ class Guard(Core, Middleware):
         try:
             return await self.permit(self._enforcer(), (await self._who(context), thing, action), result=True)
         except Refused as refused:
-            raise AuthorizationError(str(refused.decision.as_problem()["detail"])) from None
+            raise _told(refused) from None
 
     async def _allowed(
-        self, context: Context, listed: Sequence[T], name: Callable[[T], str], action: str
+        self, context: Context, listed: Sequence[T], name: Callable[[T], Entity], action: str
     ) -> Sequence[T]:
         who = await self._who(context)
         try:
@@ -110,3 +124,30 @@ class Guard(Core, Middleware):
 
     def _enforcer(self) -> Enforcer:
         return self._pep if isinstance(self._pep, Enforcer) else self._pep()
+
+
+def _told(refused: Refused) -> AuthorizationError:
+    return AuthorizationError(str(refused.decision.as_problem()["detail"]))
+
+
+async def _tool(context: Context) -> Entity:
+    """A tool and its arguments, with the defaults of those left out. Raises InvalidRequest for others than it takes."""
+    name, arguments = context.message.name, dict(context.message.arguments or {})
+    try:
+        tool = await context.fastmcp_context.fastmcp.get_tool(name)  # type: ignore[union-attr]
+    except NotFoundError:
+        tool = None
+    schema = {} if tool is None else tool.parameters
+    if not Draft202012Validator(schema).is_valid(arguments):
+        raise InvalidRequest("arguments", f"must be of the types that the tool `{name}` takes")
+    known = schema.get("properties", {})
+    defaults = {each: known[each]["default"] for each in known if "default" in known[each]}
+    return Entity(f"/tools/{name}", {"arguments": defaults | arguments})
+
+
+def _resource(uri: str) -> Entity:
+    """What is read, however it is spelled. Raises InvalidRequest for a slash that is none to whoever reads it."""
+    path, _, query = uri.partition("#")[0].partition("?")
+    if "%2f" in path.lower():
+        raise InvalidRequest("uri", "must not have an encoded slash")
+    return Entity(f"/resources/{unquote(path)}", {"query": parse_qs(query, True)} if query else {})

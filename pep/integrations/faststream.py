@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -52,10 +52,16 @@ class Guard(Core):
         fixed = template(object)
 
         def guarded(handler: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+            signature = inspect.signature(handler, eval_str=True)
+
             async def asked(*given: Any, **named: Any) -> Any:
                 message: NatsMessage = named.pop(_MESSAGE)
                 try:
-                    thing = fixed.fill(_fields(message), sent=True) if fixed else object(message)  # type: ignore[operator]
+                    if fixed is not None:
+                        taken = signature.bind(*given, **named).arguments
+                        thing: Name = fixed.fill(_fields(message, taken), sent=True)
+                    else:
+                        thing = object(message)  # type: ignore[operator]
                     question: Question = (self._subject(message), thing, action)
                     if self._context is not None:
                         question = (*question[:3], self._context(message))  # type: ignore[index]
@@ -69,12 +75,12 @@ class Guard(Core):
                 return await plan.finish(await done if inspect.isawaitable(done) else done)
 
             functools.update_wrapper(asked, handler)
-            signature = inspect.signature(handler, eval_str=True)
             added = inspect.Parameter(_MESSAGE, inspect.Parameter.KEYWORD_ONLY, annotation=Injected)
             asked.__signature__ = signature.replace(  # type: ignore[attr-defined]
-                parameters=[*signature.parameters.values(), added]
+                parameters=[*signature.parameters.values(), added], return_annotation=Any
             )
-            asked.__annotations__ = {**inspect.get_annotations(handler, eval_str=True), _MESSAGE: Injected}
+            annotations = inspect.get_annotations(handler, eval_str=True)
+            asked.__annotations__ = {**annotations, _MESSAGE: Injected, "return": Any}  # or a refusal
             del asked.__wrapped__  # type: ignore[attr-defined]
             asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
             return asked
@@ -82,12 +88,24 @@ class Guard(Core):
         return guarded
 
 
-def _fields(message: NatsMessage) -> dict[str, Any]:
-    """The message as an object. Raises InvalidRequest if it is none."""
+def _fields(message: NatsMessage, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The message as an object, with each field as the handler reads it. Raises InvalidRequest if it is none."""
     try:
-        return msgspec.json.decode(message.body, type=dict[str, Any])
+        fields = msgspec.json.decode(message.body, type=dict[str, Any])
     except msgspec.MsgspecError:
         raise InvalidRequest("message", "must be a JSON object, to say what it is about") from None
+    for argument in taken.values():
+        fields |= _read(argument)
+    return fields | {name: value for name, value in taken.items() if name in fields}
+
+
+def _read(argument: Any) -> dict[str, Any]:
+    """The fields of an argument that stands for a message, by the names that they have there."""
+    if isinstance(argument, Mapping):
+        return dict(argument)
+    models: Mapping[str, Any] = getattr(type(argument), "model_fields", {})
+    read = {model.validation_alias or model.alias or name: name for name, model in models.items()}
+    return {sent: getattr(argument, name) for sent, name in read.items() if isinstance(sent, str)}
 
 
 def _refuse(message: NatsMessage, refused: Refused) -> Response:

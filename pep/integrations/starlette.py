@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from authz import Decision, InvalidRequest
 from authz.extras import needing
 from authz.request import Attributes
 from pep.enforcer import Enforcer
-from pep.integrations.core import Core, Name, NoEnforcer, Of, Problem, Question, Refused, invalid, template
+from pep.integrations.core import (
+    Core,
+    Name,
+    NoEnforcer,
+    Of,
+    Problem,
+    Question,
+    Refused,
+    invalid,
+    shown,
+    template,
+)
 from pep.obligations import Plan
 
 with needing("fastapi"):
     from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
     from starlette.requests import HTTPConnection, Request
     from starlette.responses import Response
@@ -64,6 +76,7 @@ class Guard(Core):
 
         def guarded(route: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
             signature = inspect.signature(route, eval_str=True)
+            waits = inspect.iscoroutinefunction(route)
             own = next((n for n, p in signature.parameters.items() if _is_request(p)), None)
 
             @functools.wraps(route)
@@ -73,8 +86,9 @@ class Guard(Core):
                     plan = await ask(request, result=True)
                 except Refused as refused:
                     return _response(refused.problem)
-                done = route(*given, **named)
-                return await plan.finish(await done if inspect.isawaitable(done) else done)
+                if waits:
+                    return await plan.finish(await route(*given, **named))
+                return await plan.finish(await run_in_threadpool(route, *given, **named))
 
             if own is None:
                 added = inspect.Parameter(_REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request)
@@ -109,7 +123,7 @@ class Guard(Core):
 
         async def ask(request: HTTPConnection, *, result: bool) -> Plan:
             try:
-                named = fixed.fill(request.path_params) if fixed else await _awaited(object(request))  # type: ignore[operator]
+                named = fixed.fill(_path_values(request)) if fixed else await _awaited(object(request))  # type: ignore[operator]
                 subject = await _awaited(self._subject(request))
             except InvalidRequest as error:
                 raise invalid(error) from None
@@ -128,13 +142,45 @@ class Guard(Core):
         return found
 
 
+def _path_values(request: HTTPConnection) -> Mapping[str, object]:
+    """The path's parameters as the route and its dependencies read them: `7` where `07` is read as a number.
+
+    Raises InvalidRequest for a value that they do not read, or read differently.
+    """
+    values: dict[str, object] = dict(request.path_params)
+    fields = list(_path_fields(getattr(request.scope.get("route"), "dependant", None)))
+    for name, value in request.path_params.items():
+        read = {shown(_read(each, name, value)) for each in fields if each.alias == name}
+        if len(read) > 1:
+            raise InvalidRequest(name, "must be spelled in one way: the route reads it differently")
+        values[name] = read.pop() if read else value
+    return values
+
+
+def _path_fields(dependant: Any) -> Iterator[Any]:
+    """What FastAPI knows of the parameters that a route and its dependencies take from the path."""
+    if dependant is not None:
+        yield from dependant.path_params
+        for each in dependant.dependencies:
+            yield from _path_fields(each)
+
+
+def _read(field: Any, name: str, value: object) -> object:
+    read, problems = field.validate(value, {}, loc=("path", name))
+    if problems:
+        raise InvalidRequest(name, "is not what the route takes")
+    return read
+
+
 async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
 def _is_request(parameter: inspect.Parameter) -> bool:
     kind = parameter.annotation
-    return (isinstance(kind, type) and issubclass(kind, HTTPConnection)) or parameter.name == "request"
+    if isinstance(kind, type):
+        return issubclass(kind, HTTPConnection) or (kind is parameter.empty and parameter.name == "request")
+    return False
 
 
 def _found(given: tuple[Any, ...]) -> HTTPConnection:

@@ -7,6 +7,7 @@ from tests.mutations.mutation import Edit, Mutation, without
 _CALLERS = "tests/pep/gateway/test_callers.py::"
 _LIMITS = "tests/pep/gateway/test_limits.py::"
 _FILE = "pep/gateway/callers.py"
+_SPELLINGS = "tests/pep/integrations/test_spellings.py::"
 _QUERIES = "pep/asking/queries.py"
 _BELIEVE_ANYBODY = (
     "    if authenticity is None:\n        return payload",
@@ -102,6 +103,53 @@ GATEWAY: list[Mutation] = [
         "pep/integrations/core.py",
         'if not value or (not whole and "/" in value):',
         "if not value:",
+    ),
+    *(
+        without(
+            f"{_SPELLINGS}test_a_path_parameter_counts_as_the_route_reads_it[{path}]",
+            "pep/integrations/starlette.py",
+            "fixed.fill(_path_values(request))",
+            "fixed.fill(request.path_params)",
+        )
+        for path in ("/decorated/07", "/loading/07", "/depending/07")
+    ),
+    without(
+        f"{_SPELLINGS}test_a_field_of_a_message_counts_as_the_handler_reads_it",
+        "pep/integrations/faststream.py",
+        "fixed.fill(_fields(message, taken), sent=True)",
+        "fixed.fill(_fields(message, {}), sent=True)",
+    ),
+    without(
+        f"{_SPELLINGS}test_arguments_of_a_tool_count_as_the_tool_takes_them",
+        "pep/integrations/fastmcp.py",
+        "if not Draft202012Validator(schema).is_valid(arguments):",
+        "if False:",
+    ),
+    without(
+        f"{_SPELLINGS}test_arguments_of_a_tool_count_as_the_tool_takes_them",
+        "pep/integrations/fastmcp.py",
+        '{"arguments": defaults | arguments}',
+        '{"arguments": arguments}',
+    ),
+    *(
+        without(
+            f"{_SPELLINGS}test_a_resource_counts_by_what_is_read_however_its_uri_is_spelled",
+            "pep/integrations/fastmcp.py",
+            old,
+            new,
+        )
+        for old, new in (
+            ("{unquote(path)}", "{path}"),
+            ('if "%2f" in path.lower():', "if False:"),
+            ('uri.partition("#")[0].partition("?")', 'uri.partition("#")[0].partition("\\0")'),
+            ('uri.partition("#")[0]', "uri"),
+        )
+    ),
+    without(
+        f"{_SPELLINGS}test_templates_that_nobody_may_read_are_not_listed",
+        "pep/integrations/fastmcp.py",
+        "on_list_resource_templates",
+        "on_list_nothing",
     ),
     without(
         "tests/pep/test_scope.py::TestOverTheBus::test_what_nobody_trusted_says_may_be_listed_is_not",
