@@ -20,7 +20,18 @@ class Framework(enum.StrEnum):
     FASTAPI = "fastapi"
     FLASK = "flask"
     DJANGO = "django"
+    GRPC = "grpc"
+    FASTSTREAM = "faststream"
+    FASTMCP = "fastmcp"
     NONE = "none"
+
+
+_RUN = {
+    Framework.GRPC: "python service.py 50051    then call /notes.Notes/Read with the metadata user: ann",
+    Framework.FASTSTREAM: "python service.py nats://127.0.0.1:4222    then request notes.read, header user: ann",
+    Framework.FASTMCP: "python service.py 8000    then connect to /mcp with the header X-User: ann",
+}
+"""How the services run that are no web pages."""
 
 
 def init(
@@ -51,7 +62,9 @@ def init(
     steps = [f"authfabric policy watch {here}    checks and tests them on save"]
     if framework is not Framework.NONE:
         steps.append(f"pip install '{_distribution()}[{framework},test,lists]' && cd {folder} && pytest")
-        steps.append("python service.py 8000    then ask for /notes/1 with the header X-User: ann")
+        steps.append(
+            _RUN.get(framework, "python service.py 8000    then ask for /notes/1 with the header X-User: ann")
+        )
     out.print("\nnext:", *steps, sep="\n  ", highlight=False, markup=False, soft_wrap=True)
 
 

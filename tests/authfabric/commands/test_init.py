@@ -29,7 +29,7 @@ def authfabric(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("framework", ["fastapi", "flask", "django"])
+@pytest.mark.parametrize("framework", ["fastapi", "flask", "django", "grpc", "faststream", "fastmcp"])
 def test_what_init_writes_passes_its_own_tests(tmp_path: Path, framework: str):
     pytest.importorskip(framework)
     folder = tmp_path / "service"
@@ -37,7 +37,8 @@ def test_what_init_writes_passes_its_own_tests(tmp_path: Path, framework: str):
     bundle = read_folder(folder / "policies")
     assert check(bundle) == []
     report = run_cases(PolicySet.read(bundle), parse_cases(read_cases(folder / "policies")))
-    assert (len(report.outcomes), report.failures, report.coverage) == (4, (), 1.0)
+    assert (report.failures, report.coverage) == ((), 1.0)
+    assert len(report.outcomes) >= 4
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{folder}"}
     plugin = ["-p", "authfabric.testing.plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", *plugin]
