@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from authz.lazy import lazily
 from pep.gateway.app import gateway
-from pep.gateway.settings import Caller, GatewaySettings, InvalidSettings, Jwt, read_settings
+from pep.gateway.settings import Caller, GatewaySettings, InvalidSettings, Jwt
 
 if TYPE_CHECKING:
     from pep.gateway.server import Tls, serving
 
 __all__ = [
-    "Caller", "GatewaySettings", "InvalidSettings", "Jwt", "Tls", "gateway", "read_settings", "serving",
+    "Caller", "GatewaySettings", "InvalidSettings", "Jwt", "Tls", "gateway", "serving",
 ]  # fmt: skip
 
 __getattr__ = lazily(__name__, {".server": "Tls serving"})

@@ -77,7 +77,7 @@ def gateway(pep: Enforcer, settings: GatewaySettings) -> Starlette:
             asked = evaluator.request(_checked(_read_evaluation, await _body(request)), caller)
         except UnknownType as error:
             raise Refused(400, str(error)) from None
-        events = watches.events(asked)
+        events = watches.events(asked, caller)
         first = await anext(events)  # too many watches, or what cannot be asked, is an error and no stream
 
         async def all_events() -> AsyncIterator[bytes]:

@@ -1,9 +1,7 @@
-"""What `authfabric gateway serve` is told: by a YAML file, checked whole before anything starts."""
+"""What a gateway is told, checked whole before anything starts."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -100,18 +98,6 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     )
             if names.count(caller.name) > 1:
                 raise InvalidSettings(source, f"two callers are named `{caller.name}`")
-
-
-def read_settings(file: Path) -> GatewaySettings:
-    """Read a settings file. Raises InvalidSettings."""
-    try:
-        settings = msgspec.yaml.decode(file.read_bytes(), type=GatewaySettings)
-    except OSError as error:
-        raise InvalidSettings(str(file), error.strerror or str(error)) from None
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidSettings(str(file), re.sub(r"\s+", " ", str(error))) from None
-    settings.validate(str(file))
-    return settings
 
 
 def _is_base(text: str) -> bool:

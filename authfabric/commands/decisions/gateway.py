@@ -16,8 +16,10 @@ import typer
 from authfabric.files import find_trust, find_url
 from authfabric.terminal import Exit, HealthPort, Json, Url, err, fail, print_json, printable, run, say
 from authz import AuthFabricError
+from authz.errors import InvalidSyntax
 from bus.runtime import serve_vitals
 from bus.wire import DEFAULT_DOMAIN
+from pdp.documents import Document
 from pep import UNVERIFIED, Enforcer, LeaseRules
 from pep.metrics import EnforcerMetrics
 from pep.trust import Trust
@@ -91,14 +93,14 @@ def serve(
 ) -> None:
     """Answer AuthZEN requests, from caches where they can, until SIGTERM or Ctrl-C."""
     try:
-        from pep.gateway import GatewaySettings, Tls, read_settings
+        from pep.gateway import GatewaySettings, Tls
     except ImportError as error:
         fail(f"{_HINT} ({error.name} is missing)", Exit.USAGE)
     host, port = _address(listen)
     if (certificate is None) != (key is None) or (clients is not None and certificate is None):
         fail("https needs `--certificate` and `--key` together; `--clients` needs both", Exit.USAGE)
     try:
-        settings = read_settings(config) if config else GatewaySettings(anonymous=anonymous)
+        settings = _read(config) if config else GatewaySettings(anonymous=anonymous)
         if base_url is not None:
             settings = msgspec.structs.replace(settings, base_url=base_url)
         settings.validate(str(config or "the options"))
@@ -165,3 +167,17 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65_535:
         fail(f"`--listen {text}` must be HOST:PORT, such as 127.0.0.1:8181", Exit.USAGE)
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8181` means
+
+
+def _read(file: Path) -> GatewaySettings:
+    """The settings in a file. Ends the command with everything that is wrong with their form."""
+    from pep.gateway import GatewaySettings
+
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"`{file}` cannot be read: {getattr(error, 'strerror', None) or error}", Exit.USAGE)
+    try:
+        return Document.parse(text, str(file)).read(GatewaySettings)
+    except InvalidSyntax as error:
+        fail("\n".join(map(str, (error, *error.others))), Exit.USAGE)

@@ -279,9 +279,12 @@ class Authority:
         ("anonymous: true\nresources: {'*': '/{id}'}", "must contain {type}"),
         ("anonymous: true\nsubjects: {user: '{id}', man: '{id}'}", "have one template"),
         ("anonymous: true\nbase_url: pdp", "must be an http or https address"),
-        ("anonymous: true\ncaller: []", "unknown field `caller`"),
-        ("callers: [{name: x, token_sha256: secret}]", "$.callers[0].token_sha256"),
-        (": :", "cannot be used"),
+        (
+            "anonymous: true\ncaller: []",
+            "gateway.yaml:2:1: there is no field `caller` here: did you mean `callers`?",
+        ),
+        ("callers: [{name: x, token_sha256: secret}]", "gateway.yaml:1:"),
+        (": :", "gateway.yaml:1:"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(tmp_path, text, problem):
