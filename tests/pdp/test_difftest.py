@@ -10,8 +10,8 @@ from tests.pdp.difftest import Disagreement, compare
 
 
 def test_engine_reference_and_py_abac_agree():
-    tally = compare(600, first_seed=10)
-    assert tally.requests == 600
+    tally = compare(1500, first_seed=10)
+    assert tally.requests == 1500
     assert set(tally.conditions) == set(NAMES)
     assert set(tally.algorithms) == set(Algorithm)
     assert set(tally.outcomes) == {"allow", "deny", "no policy"}

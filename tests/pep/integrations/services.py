@@ -16,7 +16,8 @@ from authz import Identity
 from bus.server import NatsServer, free_ports
 
 SERVICES = Path(__file__).parents[3] / "examples" / "services"
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds for a service to answer: importing a framework takes long on a busy machine."""
 
 
 @contextlib.contextmanager
