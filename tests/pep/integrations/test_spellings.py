@@ -192,6 +192,7 @@ async def test_arguments_of_a_tool_count_as_the_tool_takes_them(arguments: dict)
         "notes://ann/2?x=1",
         "notes://ann/2#x",
         "notes://secret%2F1/1",
+        "notes://ann%2F1/2",
     ],
 )
 async def test_a_resource_counts_by_what_is_read_however_its_uri_is_spelled(uri: str):
