@@ -59,7 +59,7 @@ class Enforcer:
         """What answers without asking; None if nothing does."""
         self.obligations = Obligations()
         self.on_release: list[Callable[[], None]] = []
-        """Called when other policies are in force, as far as is known here."""
+        """Called when other policies are in force, as far as is known here, or a PDP may have been revoked."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -114,6 +114,8 @@ class Enforcer:
             pep = cls(asker, secondary)
             if secondary is not None:
                 secondary.feed.on_applied.append(pep.released)
+            if asker.authenticity is not None:
+                asker.authenticity.on_revoked.append(pep.released)
             await enter(auditing(bus, domain, name, audit, pep._record_to))
             if snapshot is not None and secondary is not None:
                 await secondary.try_to_load(snapshot, connect_seconds)
@@ -252,14 +254,14 @@ class Enforcer:
     ) -> AsyncGenerator[Decision]:
         """`async for decision in pep.watch(...)`: the decision now, and a new one whenever it changes.
 
-        For sessions that must end when a right ends. A release counts when it arrives, an expiry when it comes, and
-        everything else when it is asked again, `every` seconds. Where no PDP answers, what was decided stands
-        for as long as the lease, and then it is a denial.
+        For sessions that must end when a right ends. A release, or a revocation of a PDP, counts when it arrives, an
+        expiry when it comes, and roles and attributes when it is asked again, after `every` seconds. Where no PDP
+        answers, what was decided stands for as long as the lease, and then it is a denial.
         """
         return watch_decision(self, _request(subject, object, action, context), every)
 
     def released(self) -> None:
-        """Tell those who watch that other policies are in force."""
+        """Tell those who watch that other policies are in force, or other PDPs are believed."""
         for each in list(self.on_release):
             each()
 

@@ -1,7 +1,8 @@
 """Watching a decision: a new one whenever it changes, by a release, a role, a revocation, an attribute or the clock.
 
-A release is noticed when it arrives, an expiry when it comes, and everything else when it is asked again, every few
-seconds. While no PDP answers, what was decided stands for as long as the lease does; then it is a denial.
+A release and a revocation are noticed when they arrive, an expiry when it comes, and roles and attributes when it is
+asked again, every few seconds. While no PDP answers, what was decided stands for as long as the lease does; then it is
+a denial.
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ class Authenticity:
         self.watch: RevocationWatch | None = None
         """What knows what was revoked; without it nobody is introduced."""
         self.ask_who = ask_who
+        self.on_revoked: list[Callable[[], None]] = []
+        """Called when something was revoked."""
         self.refused: Counter[Refusal] = Counter()
         self.refused_introductions = 0
         self.refused_announcements = 0
@@ -165,6 +167,8 @@ class Authenticity:
     def revoke(self, notice: Notice) -> None:
         """Heed a revocation. Raises InvalidSignature if it is forged."""
         self.deciders.accept(notice, time())
+        for each in self.on_revoked:
+            each()
 
     def refuse(self, refusal: Refusal) -> None:
         """Count an answer that does not count, and say so now and then."""

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from pathlib import Path
+from time import time
 
 import httpx
 
 from authfabric.testing import TestedFabric
-from authz import Reason
+from authz import Identity, Reason
+from authz.spki import Notice
+from bus import NatsServer
 from pep import LeaseRules
 from pep.gateway import GatewaySettings, gateway
 from pep.gateway.server import serving
+from tests.pep.fabric import serving as serving_pdp
+from tests.pep.mallory import ROOT, WRITE, Liars, trusting
 from tests.pep.recycling_world import only, world
 from tests.waiting import eventually
+from tests.warrants import right, warrant
 
 QUESTION = {
     "subject": {"type": "user", "id": "ann"},
@@ -40,6 +46,18 @@ async def test_a_release_brings_a_new_decision(tmp_path: Path):
             assert second.decided
             await there.push(only("ann", "bob"))
             assert (await anext(watched)).allowed
+
+
+async def test_a_revoked_pdp_brings_a_new_decision(server: NatsServer):
+    liar = Identity.generate()
+    async with (
+        serving_pdp(server.url, Liars(), authority=warrant(ROOT, holder=liar)),
+        trusting(server.url, liar, recycling=None) as pep,
+        aclosing(pep.watch(WRITE, every=NEVER)) as watched,
+    ):
+        assert (await anext(watched)).allowed
+        pep.asker.authenticity.revoke(Notice.event(ROOT, right(ROOT, liar), int(time())))
+        assert not (await anext(watched)).allowed
 
 
 async def test_without_a_pdp_a_right_ends_with_the_lease(tmp_path: Path):
