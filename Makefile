@@ -22,7 +22,11 @@ $(VENV)/core: $(BIN)/uv pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/full: $(VENV)/core
-	$(UV) -e '.[spark,history,gateway,test,lists,fastapi,asgi,flask,django,grpc,faststream,fastmcp,chaos,bench,dev]'
+	$(UV) -e '.[spark,history,gateway,console,test,lists,fastapi,asgi,flask,django,grpc,faststream,fastmcp,chaos,bench,dev]'
+	@touch $@
+
+$(VENV)/browser: $(VENV)/full tests/browser/package-lock.json
+	-$(BIN)/python -m tests.browser
 	@touch $@
 
 demo: $(VENV)/core ## start a fabric, break it under load, and watch no request fail
@@ -37,7 +41,7 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 bytecode: $(VENV)/full  # once, rather than in every process that shares the tests
 	-@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1
 
-test: $(VENV)/full ## everything that must hold before a change lands
+test: $(VENV)/full $(VENV)/browser ## everything that must hold before a change lands
 	@$(MAKE) --no-print-directory -j2 lint bytecode
 	$(BIN)/python -m pytest -n auto --maxprocesses 6
 

@@ -68,6 +68,20 @@ class StoreFull(StoreUnavailable):
         self.args = (f"the store is full: {problem}",)
 
 
+class NotPermitted(StoreUnavailable):
+    """These credentials do not hold the right that is needed: `right` is its name, `subject` where it was needed."""
+
+    def __init__(self, subject: str, right: str = "") -> None:
+        super().__init__("a right is missing")
+        needed = f"the right `{right}`" if right else "a right"
+        self.args = (
+            f"not permitted: {needed} is needed, and these credentials do not hold it (`{subject}`):"
+            " have it granted by `authfabric domain grant`, or use other credentials",
+        )
+        self.subject = subject
+        self.right = right
+
+
 class ContentMissing(BusError):
     """The store does not have something that a release names, or has something else in its place."""
 

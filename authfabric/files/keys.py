@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from authfabric.files.settings import find_trust, find_url
 from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
 from bus.identity import create_key, data_folder, load_key
-from pep.trust import read_keys
+from pep import NobodyTrusted
 
 Trust = Annotated[
     list[str] | None,
@@ -21,7 +22,7 @@ Trust = Annotated[
         "--trust",
         metavar="KEY|FILE",
         help="A public key whose word counts, about releases and about who may decide, or a file with one on each"
-        " line. Repeat it for several. Default: your own key.",
+        " line. Repeat it for several. Default: $AUTHFABRIC_TRUST, or the credentials' root, or your own key.",
     ),
 ]
 
@@ -50,10 +51,16 @@ def load_or_make(path: Path | None, usual: Path) -> Identity:
     return load_key(path, passphrase.known)
 
 
-def trusted_keys(given: Iterable[str] | None) -> frozenset[PublicKey]:
-    """The keys that texts and files name; this user's own if none are given. Raises InvalidKey."""
-    if given:
-        return read_keys(given)
+def trusted_keys(given: Iterable[str] | None, url: str | None = None) -> frozenset[PublicKey]:
+    """Whose word counts, by one rule for all commands: what is given, then the environment, then the credentials' root.
+
+    Where none of these names anybody, and no `authfabric up` runs, it is this user's own key. Raises InvalidKey, or
+    what reading credentials raises.
+    """
+    try:
+        return find_trust(given, url or find_url())
+    except NobodyTrusted:
+        pass
     if not policy_key_file().exists():
         raise InvalidKey("nobody is trusted yet: name whose releases count with `--trust KEY`")
     return frozenset({own_identity().public})

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from authz.lazy import lazily
 
 if TYPE_CHECKING:
+    from authfabric.processes.console_process import ConsoleProcess, Served, serve_console
     from authfabric.processes.domain_process import DomainProcess, role_rules, serve_domain, tell
     from authfabric.processes.event_processes import (
         EventProcesses,
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
     from authfabric.processes.role_process import RoleProcess, serve_roles
 
 __all__ = [
-    "OPERATOR", "REPLICA", "SERVICE", "DomainProcess", "EventProcesses", "Fabric", "Hosted",
-    "HostedApplication", "HostedKind", "LocalDomain", "PdpProcess", "ReplicaProcess", "RoleProcess", "all_hosted",
-    "collect_garbage_rarely", "environment_of", "fabric", "forget_hosted", "hosted_status", "keep_freed_memory",
-    "note_hosted", "read_hosted", "role_rules", "serve_domain", "serve_pdp", "serve_roles", "tell",
+    "OPERATOR", "REPLICA", "SERVICE", "ConsoleProcess", "DomainProcess", "EventProcesses", "Fabric", "Hosted",
+    "HostedApplication", "HostedKind", "LocalDomain", "PdpProcess", "ReplicaProcess", "RoleProcess", "Served",
+    "all_hosted", "collect_garbage_rarely", "environment_of", "fabric", "forget_hosted", "hosted_status",
+    "keep_freed_memory", "note_hosted", "read_hosted", "role_rules", "serve_console", "serve_domain", "serve_pdp",
+    "serve_roles", "tell",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
+        ".console_process": "ConsoleProcess Served serve_console",
         ".domain_process": "DomainProcess role_rules serve_domain tell",
         ".event_processes": "EventProcesses Hosted HostedApplication HostedKind all_hosted forget_hosted hosted_status"
         " note_hosted read_hosted",

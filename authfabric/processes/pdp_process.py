@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import time
 
@@ -108,12 +109,20 @@ async def serve_pdp(serving: PdpProcess) -> None:
             observe=None if parts.signer is None else parts.signer.observe,
             able=(lambda: answering.able) if isinstance(answering, Follower) else None,
         ) as replica:
+            if isinstance(answering, Follower):
+                answering.load = partial(_load, replica)
             metrics = parts.metrics(answering)
             port = stack.enter_context(serve_health(replica, serving.health_port, more=metrics))
             _say_ready(serving, replica, port)
             await stop.wait()
             err.print(f"draining: {replica.queued} questions left", highlight=False)
         err.print(f"ended: {replica.answered} questions answered", highlight=False)
+
+
+def _load(replica: Replica) -> dict[str, float]:
+    """What `authfabric status` and the console tell of a replica."""
+    counts = {"decisions": replica.answered, "queue": replica.queued, "shed": replica.shed}
+    return {name: float(count) for name, count in counts.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,9 @@ class PolicySources:
         """The policies that a text names. Raises NoPolicies, NoSuchRelease, BundleRefused and what the bus raises."""
         path = Path(given)
         if path.exists():
-            return Found(read_folder(path) if path.is_dir() else read_bundle(path, trusted_keys(self.trust)))
+            return Found(
+                read_folder(path) if path.is_dir() else read_bundle(path, trusted_keys(self.trust, self.url))
+            )
         if given != CURRENT and not given.isdecimal():
             raise NoPolicies(given)
         return run(self._release(int(given) if given != CURRENT else 0))
@@ -84,7 +86,7 @@ class PolicySources:
     async def _release(self, epoch: int) -> Found:
         """The release of an epoch, or the newest for 0."""
         async with connect(self.url, name="policies", connect_seconds=CONNECT_SECONDS) as bus:
-            feed = Feed(bus, self.domain, trusted_keys(self.trust))
+            feed = Feed(bus, self.domain, trusted_keys(self.trust, self.url))
             entry = (
                 next((each for each in await feed.history() if each.epoch == epoch), None)
                 if epoch

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from authz.lazy import lazily
 
 if TYPE_CHECKING:
-    from authfabric.terminal.options import HealthPort, OutFile, SignerKey, option_seconds, seconds_of
+    from authfabric.terminal.options import (
+        HealthPort,
+        OutFile,
+        SignerKey,
+        address_of,
+        option_seconds,
+        seconds_of,
+    )
     from authfabric.terminal.output import (
         START,
         Exit,
@@ -26,15 +33,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "START", "Exit", "HealthPort", "Json", "OutFile", "SignerKey", "Url", "command_line", "counted", "err",
-    "fail", "option_seconds", "out", "print_json", "printable", "program", "run", "say", "say_table",
+    "START", "Exit", "HealthPort", "Json", "OutFile", "SignerKey", "Url", "address_of", "command_line", "counted",
+    "err", "fail", "option_seconds", "out", "print_json", "printable", "program", "run", "say", "say_table",
     "seconds_of", "waiting",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
-        ".options": "HealthPort OutFile SignerKey option_seconds seconds_of",
+        ".options": "HealthPort OutFile SignerKey address_of option_seconds seconds_of",
         ".output": "Exit Json START Url command_line counted err fail out"
         " print_json printable program run say say_table waiting",
     },

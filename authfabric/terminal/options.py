@@ -31,3 +31,11 @@ def option_seconds(option: str, text: str) -> int:
     if seconds is None:
         fail(f"{option}: `{text}` must be like 90s, 15m, 8h or 30d", Exit.USAGE)
     return seconds
+
+
+def address_of(option: str, text: str) -> tuple[str, int]:
+    """Host and port that an option gives; anything else ends the command as called wrongly."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        fail(f"`{option} {text}` must be HOST:PORT, such as 127.0.0.1:8181", Exit.USAGE)
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8181` means

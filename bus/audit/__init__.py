@@ -1,5 +1,6 @@
 """The audit trail: every decision given, in a hash chain for each writer, kept in a stream and verified from it."""
 
+from bus.audit.decision_filter import DecisionFilter
 from bus.audit.file_store import AuditFile
 from bus.audit.records import AuditRecord, Disclosure, Head, SignedHead, Vouched, read_head, read_record
 from bus.audit.store import AuditStore, Page
@@ -10,6 +11,6 @@ from bus.audit.writer_service import AuditWriter
 
 __all__ = [
     "AuditFile", "AuditRecord", "AuditStore", "AuditTrail", "AuditWriter", "Break", "ChainVerifier",
-    "Disclosure", "Head", "Page", "SignedHead", "Verified", "Vouched", "Vouchers", "read_head", "read_record",
-    "verify_chain",
+    "DecisionFilter", "Disclosure", "Head", "Page", "SignedHead", "Verified", "Vouched", "Vouchers", "read_head",
+    "read_record", "verify_chain",
 ]  # fmt: skip

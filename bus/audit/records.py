@@ -56,6 +56,7 @@ class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
     request: Request | None = None
     decision: Decision | None = None
     dropped: int = 0
+    """How many decisions were given here, between the record before and this one, and not recorded: a gap."""
     vouched: Vouched | None = None
     disclosed: Disclosure | None = None
 
@@ -77,6 +78,8 @@ class SignedHead(msgspec.Struct, frozen=True, array_like=True):
     """The number in the stream of the page with its newest record."""
     closed: bool = False
     """Whether nothing comes after it."""
+    lost: int = 0
+    """How many decisions were given after that record and are in no stored record yet; lost if it is the last word."""
 
 
 _HEAD = Seal("audit head", SignedHead)

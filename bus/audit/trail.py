@@ -2,7 +2,8 @@
 
 Each record carries its number and the hash of the record before it. So a record that was altered, left out or put in
 is seen where it happened; a missing tail is seen against the head that the writer signs now and then. Writing never
-waits: when the buffer is full, decisions are counted instead of kept, and the count is a record like any other.
+waits: when the buffer is full, decisions are counted instead of kept, and the count is a record like any other, in the
+place where they are missing. What is counted in no record yet, the signed head says.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import msgspec
 from authz import Decision, Request
 from bus.audit.records import AuditRecord, Disclosure, Head, Vouched, digest
 
-_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None, Disclosure | None]
+_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None, Disclosure | None, int]
+"""What was noted, and how many decisions before it were not."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -28,28 +30,35 @@ class AuditTrail:
         self.head = Head()
         self.dropped = 0
         """Decisions not recorded so far, in all."""
+        self.noted = 0
+        """What was to be recorded so far, in all."""
+        self.chained = 0
+        """What of that is in the chain: as records, or counted in gaps."""
         self._limit = limit
         self._waiting: deque[_Noted] = deque()
         self._unreported = 0
+        """Decisions not recorded since something was noted last."""
+        self._unrecorded = 0
+        """Those before what is chained next."""
 
     def record(self, request: Request, decision: Decision, at: float) -> None:
         """Take note of a decision; hashing and encoding wait for `drain`, so that the caller does not."""
         if len(self._waiting) < self._limit:
-            self._waiting.append((at, request, decision, None, None))
+            self._note(at, request, decision)
         else:
             self._drop()
 
     def vouch(self, vouched: Vouched, at: float) -> None:
         """Take note of what was stated about decisions."""
         if len(self._waiting) < self._limit:
-            self._waiting.append((at, None, None, vouched, None))
+            self._note(at, vouched=vouched)
         else:
             self._drop(vouched.statement.count)
 
     def disclose(self, disclosed: Disclosure, at: float) -> None:
         """Take note of what somebody was shown."""
         if len(self._waiting) < self._limit:
-            self._waiting.append((at, None, None, None, disclosed))
+            self._note(at, disclosed=disclosed)
         else:
             self._drop(len(disclosed.events))
 
@@ -57,21 +66,43 @@ class AuditTrail:
         """What was noted since the last time, at most `most` records of it, encoded and chained, in order."""
         records: list[bytes] = []
         for _ in range(min(len(self._waiting), most or self._limit)):
-            at, request, decision, vouched, disclosed = self._waiting.popleft()
+            at, request, decision, vouched, disclosed, gap = self._waiting.popleft()
+            self._unrecorded += gap
+            if self._unrecorded:
+                records.append(self._gap(at))
             try:
                 records.append(self._chain(at, request, decision, 0, vouched, disclosed))
             except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
-                self._drop()
-        if self._unreported and not self._waiting:
-            records.append(self._chain(now, dropped=self._unreported))
+                self.dropped += 1
+                self._unrecorded += 1
+        if not self._waiting and (self._unrecorded or self._unreported):
+            self._unrecorded += self._unreported
             self._unreported = 0
+            records.append(self._gap(now))
         return records
 
     def __len__(self) -> int:
         """How many decisions have yet to be handed over."""
         return len(self._waiting)
 
+    def _note(
+        self,
+        at: float,
+        request: Request | None = None,
+        decision: Decision | None = None,
+        vouched: Vouched | None = None,
+        disclosed: Disclosure | None = None,
+    ) -> None:
+        self.noted += 1
+        self._waiting.append((at, request, decision, vouched, disclosed, self._unreported))
+        self._unreported = 0
+
+    def _gap(self, at: float) -> bytes:
+        dropped, self._unrecorded = self._unrecorded, 0
+        return self._chain(at, dropped=dropped)
+
     def _drop(self, count: int = 1) -> None:
+        self.noted += count
         self.dropped += count
         self._unreported += count
 
@@ -88,4 +119,5 @@ class AuditTrail:
         noted = AuditRecord(self.writer, number, previous, at, request, decision, dropped, vouched, disclosed)
         encoded = _encode(noted)
         self.head = Head(number, digest(encoded))
+        self.chained += dropped or 1
         return encoded

@@ -27,6 +27,8 @@ class Verified:
     broken: Break | None = None
     closed: bool | None = None
     """Whether its writer has ended it, by its own word; None if it said nothing."""
+    waiting: int = 0
+    """Decisions that a writer which has not ended had yet to store, by its last word: lost, if it has crashed."""
 
 
 def verify_chain(records: Iterable[bytes], writer: str, start: Head = Head()) -> Verified:
@@ -92,7 +94,18 @@ class ChainVerifier:
             known = self.writers.get(head.writer)
             if known is not None:
                 missing = None if known.broken else _missing(known.head, head)
-                self.writers[head.writer] = replace(known, broken=known.broken or missing, closed=head.closed)
+                left = head.lost if known.head.sequence == head.sequence else 0  # else a record has them
+                self.writers[head.writer] = replace(
+                    known,
+                    dropped=known.dropped + (left if head.closed else 0),
+                    waiting=0 if head.closed else left,
+                    broken=known.broken or missing,
+                    closed=head.closed,
+                )
+            elif not head.sequence:  # nothing of it was ever stored
+                self.starts[head.writer] = 1
+                lost, waiting = (head.lost, 0) if head.closed else (0, head.lost)
+                self.writers[head.writer] = Verified(Head(), lost, closed=head.closed, waiting=waiting)
             elif head.page >= first:
                 self.starts[head.writer] = 1
                 missing = Break(1, f"is missing, and all others up to number {head.sequence}")

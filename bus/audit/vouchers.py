@@ -8,7 +8,7 @@ signed that very request with that very decision.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from authz import AuthFabricError, PublicKey, Request
@@ -16,6 +16,9 @@ from authz.authority import Decider, Deciders, decision_hash
 from authz.crypto import Tree
 from authz.errors import InvalidSignature
 from bus.audit.records import AuditRecord, Vouched
+
+SIGNING_SECONDS = 5.0
+"""Time within which a PDP that runs has signed what it decided, and stored that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,13 @@ class Vouchers:
         """How many decisions that a PDP is said to have made it has signed."""
         self.refused = 0
         """How many statements do not hold, or are by nobody who may decide."""
+        self.stated: dict[str, float] = {}
+        """When each writer of statements has recorded its last."""
 
     def take(self, record: AuditRecord) -> None:
         request, decision = record.request, record.decision
         if record.vouched is not None:
+            self.stated[record.writer] = max(record.at, self.stated.get(record.writer, 0.0))
             self._hear(record.vouched)
         # What was inferred, or denied because nobody answered, no PDP has said.
         elif request is not None and decision is not None and decision.decided and decision.inferred is None:
@@ -55,6 +61,20 @@ class Vouchers:
         for several in self._open.values():
             for each in several:
                 found[each.writer].append(each.sequence)
+        return {writer: sorted(numbers) for writer, numbers in sorted(found.items())}
+
+    def unconfirmed(self, ended: Collection[str]) -> dict[str, list[int]]:
+        """Those of the missing that a PDP may have made which has crashed, or has not signed yet.
+
+        `ended` are the writers that have closed their chains. Another PDP signs within a moment, so these were given
+        after its last statement, or little before.
+        """
+        lasts = [at for writer, at in self.stated.items() if writer not in ended]
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for several in self._open.values():
+            for each in several:
+                if any(abs(each.at - last) <= SIGNING_SECONDS for last in lasts):
+                    found[each.writer].append(each.sequence)
         return {writer: sorted(numbers) for writer, numbers in sorted(found.items())}
 
     def _hear(self, vouched: Vouched) -> None:

@@ -51,7 +51,10 @@ class AuditWriter:
         """The number of the newest record that the store has acknowledged."""
         self.problem = ""
         self._page = 0
-        self._kept = self._said = Head()
+        self._kept = Head()
+        self._said = Head()
+        self._accounted = 0
+        """What of the trail is in stored records, or counted there as missing."""
         self._store = store
         self._waiting = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,13 +71,12 @@ class AuditWriter:
                 while len(self.trail) or self.stored < self.trail.head.sequence:
                     self._waiting.set()
                     await asyncio.sleep(GATHER_SECONDS / 5)
-        lost = len(self.trail) + self.trail.head.sequence - self.stored
-        if lost:
-            _log.error("%d audit records of `%s` were not stored: %s", lost, self.trail.writer, self.problem)
         for task in self._tasks:
             task.cancel()
-        if self.stored:
-            await self._say_head(closed=not lost)
+        if lost := self.trail.noted - self._accounted:
+            _log.error("%d decisions of `%s` were not recorded: %s", lost, self.trail.writer, self.problem)
+        if self.trail.noted:
+            await self._say_head(closed=True)
 
     def record(self, request: Request, decision: Decision) -> None:
         """Take note of a decision that is being given."""
@@ -103,7 +105,7 @@ class AuditWriter:
                 for page in _pages(records):
                     await self._append(page, first)
                     first += len(page)
-                self._kept = self.trail.head
+                self._kept, self._accounted = self.trail.head, self.trail.chained
 
     async def _append(self, page: list[bytes], first: int) -> None:
         """Store a page, however long it takes; callers do not wait for it."""
@@ -121,13 +123,18 @@ class AuditWriter:
     async def _keep_saying(self) -> None:
         while True:
             await asyncio.sleep(HEAD_SECONDS)
-            if self._said != self._kept:
+            if self._said != self._kept or self.problem:
                 await self._say_head()
 
     async def _say_head(self, *, closed: bool = False) -> None:
-        """Sign where the chain stands in the store, so that nothing before that is cut off unseen."""
+        """Sign where the chain stands in the store, so that nothing before that is cut off unseen.
+
+        How many decisions were given since and are in no stored record is said with it: if this is the last word, they
+        are lost.
+        """
         kept = self._kept
-        signed = SignedHead(self.trail.writer, *kept, self._page, closed)
+        lost = self.trail.noted - self._accounted
+        signed = SignedHead(self.trail.writer, *kept, self._page, closed, lost)
         with contextlib.suppress(BusError):  # the next one says as much, and more
             await self._store.put_head(self.trail.writer, sign_head(signed, self._identity))
             self._said = kept

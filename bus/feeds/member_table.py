@@ -44,11 +44,13 @@ _Who: TypeAlias = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Heard:
     """A member as it was last heard, by the clock of whoever asks."""
 
     status: MemberStatus
     heard: float
+    ahead: float | None = None
+    """Seconds by which its clock is ahead of this one, when it last answered a call for details; None if unknown."""
 
     def standing(self, releases: Collection[str], now: float) -> Standing:
         """How it stands to a release, given by its hash and those of the releases after it."""
@@ -69,21 +71,23 @@ class MemberTable:
     """Everyone heard of, by name and key; those who have left too, until what others heard before is forgotten."""
 
     def __init__(self) -> None:
-        self._entries: dict[_Who, Entry] = {}
+        self._entries: dict[_Who, Heard] = {}
         self._forgot_at = float("-inf")
 
-    def hear(self, status: MemberStatus, now: float) -> None:
+    def hear(self, status: MemberStatus, now: float, ahead: float | None = None) -> None:
         """Take in what a member says of itself: signed by it, and not earlier than what it said before.
 
-        What it has said already is not verified again.
+        What it has said already is not verified again. `ahead` is how its date differs from this clock, if it was
+        signed just now.
         """
         who = (status.member, status.signer)
         known = self._entries.get(who)
         if known is None:
             if self._has_room(now) and status.authentic:
-                self._entries[who] = Entry(status, now)
+                self._entries[who] = Heard(status, now, ahead)
         elif status == known.status or (status.at > known.status.at and status.authentic):
-            self._entries[who] = Entry(status, max(now, known.heard))
+            ahead = known.ahead if ahead is None else ahead
+            self._entries[who] = Heard(status, max(now, known.heard), ahead)
 
     def absorb(self, roll: MemberList, now: float) -> None:
         """Take in what others have heard, where it is newer."""
@@ -111,7 +115,7 @@ class MemberTable:
             self.forget(now)
         return len(self._entries) < MOST
 
-    def named(self) -> dict[str, Entry]:
+    def named(self) -> dict[str, Heard]:
         """The members that are there by name, in order; those that share one by their keys as well."""
         there = [(who, entry) for who, entry in self._entries.items() if not entry.status.leaving]
         shared = Counter(name for (name, _), _ in there)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from time import monotonic
+from time import monotonic, time
 from typing import Self
 
 from bus.errors import NotConnected
@@ -31,6 +32,10 @@ GROUPS = 8
 """Most replicas that hear the same word of a member."""
 ASK_SECONDS = 0.9
 """Time after the first roll call at which replicas are asked for those who have not answered: members answer sooner."""
+_CALL_BYTES = 12
+"""Length of the word by which an answer names a call for details: nobody guesses it."""
+_CALLS_KEPT = 16
+"""Maximum calls for details of which the time is remembered."""
 
 
 class _Listener(ABC):
@@ -100,6 +105,13 @@ class MemberPoll(_Listener):
     answered = False
     """Whether a replica has said, since the connection was last lost, whom else it has heard."""
 
+    def __init__(self, connection: Connection, domain: str, *, detailed: bool = False) -> None:
+        """With `detailed` members are asked for their details too, and their clocks are compared with this one."""
+        super().__init__(connection, domain)
+        self._detailed = detailed
+        self._called: dict[bytes, float] = {}
+        """When each call for details was made, by the wall clock: the last few."""
+
     async def _start(self) -> None:
         self._connection.on_ready.append(self._begin_anew)
         self._subscriptions = [await self._connection.listen(subjects.members(self._domain), self._on_status)]
@@ -133,9 +145,20 @@ class MemberPoll(_Listener):
         self.answered = False
         self.call()
 
+    def _on_status(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        status, now = unpack_member_status(payload), time()
+        calls = () if status.details is None else status.details.calls
+        called = max((self._called.get(each, 0.0) for each in calls), default=0.0)
+        # It was signed after the call and before now: a clock that says so is right.
+        ahead = min(0.0, status.at - called) + max(0.0, status.at - now) if called else None
+        self.members.hear(status, monotonic(), ahead)
+
     def _call(self) -> None:
+        word = secrets.token_bytes(_CALL_BYTES) if self._detailed else b""
+        if word:
+            self._called = dict([*self._called.items(), (word, time())][-_CALLS_KEPT:])
         with contextlib.suppress(NotConnected):
-            self._connection.send(subjects.roll_call(self._domain), b"")
+            self._connection.send(subjects.roll_call(self._domain), word)
 
     def _ask_replicas(self) -> None:
         self._ask(subjects.roll(self._domain), self.members.marks)

@@ -12,9 +12,11 @@ import contextlib
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from time import monotonic
+from functools import cache
+from importlib import metadata
+from time import monotonic, time
 from typing import Self
 
 from authz import AuthFabricError, PublicKey
@@ -26,7 +28,7 @@ from bus.feeds.release_lease import DEFAULT_LEASE, ReleaseLease
 from bus.feeds.status_reporter import StatusReporter
 from bus.nats import Connection, Relocation
 from bus.runtime import in_background
-from bus.wire import MemberKind, MemberStatus
+from bus.wire import MemberDetails, MemberKind, MemberStatus
 
 LOOK_SECONDS = 1.0
 """Longest time between two looks at the store, for those of whom there are few."""
@@ -36,6 +38,15 @@ RETRY_SECONDS = 30.0
 """Time after which a release that was refused is tried again."""
 
 _log = logging.getLogger("authfabric.releases")
+
+
+@cache
+def version() -> str:
+    """The version of authfabric that this process runs; empty where it is not installed."""
+    try:
+        return metadata.version("authfabric")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +88,12 @@ class ReleaseFollower(ABC):
         self._connection = connection
         self._relocation = Relocation(connection)
         total = None if member.lease is None else member.lease + member.overtime
-        self._reporter = StatusReporter(
-            connection, MemberStatus(member.name, member.kind, member.domain, 0, lease=total)
-        )
+        status = MemberStatus(member.name, member.kind, member.domain, 0, lease=total)
+        self._reporter = StatusReporter(connection, status, self._details)
+        self.load: Callable[[], dict[str, float]] = dict
+        """What the process counts and measures, for whoever asks how this member is."""
+        self._started = time()
+        self._since = 0.0
         self._lease = ReleaseLease(member.lease)
         self._asked_around = False
         self._refused = ""
@@ -168,6 +182,7 @@ class ReleaseFollower(ABC):
                 self._refuse(f"{released} is not used: {text}")
                 return False
             self.applied = self.latest = released
+            self._since = time()
             _log.info("%s of `%s` is in force at %s", released, self.member.domain, self.member.name)
         self.confirm(released, at)
         self._say(entry.problem)
@@ -216,6 +231,13 @@ class ReleaseFollower(ABC):
         if newest.follows(latest) or await self.feed.descends(newest, latest):
             return ""
         return f"{newest} does not descend from {latest}, which was verified here: {help_}"
+
+    def _details(self, calls: tuple[bytes, ...]) -> MemberDetails:
+        signer = b"" if self.applied is None else self.applied.signer.raw
+        trust = tuple(sorted(each.raw for each in self.member.trusted))
+        since = 0.0 if self.applied is None else self._since
+        lacks = self._connection.unanswered.lacks
+        return MemberDetails(calls, version(), self._started, since, trust, signer, self.load(), lacks)
 
     def _refuse(self, problem: str) -> None:
         if problem != self.problem:

@@ -2,7 +2,8 @@
 
 A status is signed when it changes, by the key of the connection's credentials, or by a key made for this process where
 the bus asks for none: either way nobody else can send one in its name. It is repeated as it was signed, so whoever has
-verified it once need not do so again.
+verified it once need not do so again. A roll call that carries a word of its own is answered by a status signed anew,
+with that word and the member's details: so its date tells how the member's clock is.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 from time import monotonic, time
 from typing import Self
 
@@ -18,7 +20,7 @@ from msgspec.structs import replace
 from authz import Identity
 from bus.errors import NotConnected
 from bus.nats import Connection, Subscription
-from bus.wire import MemberStatus, pack, subjects
+from bus.wire import MemberDetails, MemberStatus, pack, subjects
 
 REPEAT_SECONDS = 10.0
 """Longest time between two words of a member."""
@@ -26,13 +28,25 @@ SPREAD_SECONDS = 0.5
 """Time over which members spread their answers to a roll call: there may be thousands."""
 ANSWER_SECONDS = 1.0
 """Shortest time between two answers of a member, however often the roll is called."""
+MOST_CALLS = 16
+"""Maximum calls for details that one answer names."""
+MOST_CALL_BYTES = 16
+"""Maximum length of the word that a call for details carries."""
 
 
 class StatusReporter:
     """`async with StatusReporter(bus, MemberStatus("pdp-1", "pdp", domain, 0)) as me`, then `me.say(7, hash)`."""
 
-    def __init__(self, connection: Connection, status: MemberStatus) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        status: MemberStatus,
+        details: Callable[[tuple[bytes, ...]], MemberDetails] | None = None,
+    ) -> None:
+        """`details` says more about the member, to the roll calls that are given to it."""
         self.status = status
+        self._details = details
+        self._details_for: list[bytes] = []
         self._connection = connection
         held = connection.credentials
         self._identity = Identity.generate() if held is None else held.identity
@@ -45,7 +59,7 @@ class StatusReporter:
 
     async def __aenter__(self) -> Self:
         calls = subjects.roll_call(self.status.domain)
-        self._calls = await self._connection.listen(calls, lambda *_: self._answer_soon())
+        self._calls = await self._connection.listen(calls, self._on_call)
         self._connection.on_ready.append(self._answer_soon)
         self._task = asyncio.create_task(self._repeat())
         return self
@@ -67,7 +81,7 @@ class StatusReporter:
         if status != self.status:
             self.status = status
             self._word = self._sign(status)
-            if self._answering is not None:  # this is the answer
+            if self._answering is not None and not self._details_for:  # this is the answer
                 self._answering.cancel()
                 self._answering = None
             self._send()
@@ -76,6 +90,11 @@ class StatusReporter:
         while True:
             self._send()
             await asyncio.sleep(REPEAT_SECONDS * random.uniform(0.8, 1.0))
+
+    def _on_call(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
+        if 0 < len(payload) <= MOST_CALL_BYTES and len(self._details_for) < MOST_CALLS:
+            self._details_for.append(payload)
+        self._answer_soon()
 
     def _answer_soon(self) -> None:
         """Somebody calls the roll, or the connection is back and others may have forgotten this member."""
@@ -86,6 +105,9 @@ class StatusReporter:
     def _answer(self) -> None:
         self._answering = None
         self._answered_at = monotonic()
+        if self._details_for and self._details is not None:
+            calls, self._details_for = tuple(self._details_for), []
+            self._word = self._sign(replace(self.status, packed=pack(self._details(calls))))
         self._send()
 
     def _sign(self, status: MemberStatus) -> bytes:

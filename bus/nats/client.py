@@ -18,6 +18,7 @@ import re
 import ssl
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from ssl import SSLContext
 from time import monotonic
 from typing import Any
@@ -28,6 +29,8 @@ from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 from nats.errors import ConnectionClosedError, NoServersError
 from nats.protocol import command, parser
+
+from bus.nats.unanswered import Unanswered
 
 Handler = Callable[[str, str, bytes, bytes], None]
 """Called with subject, reply subject, payload and raw headers. It must be quick and must not block."""
@@ -87,6 +90,19 @@ class Interest(Subscription):
         self._queue = queue
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A NATS server, as it says of itself."""
+
+    name: str
+    version: str
+    until: float | None
+    """When the certificate that it has shown ends; None where links have none."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
+
 def pause_before(attempt: int, servers: int) -> float:
     """Seconds to wait before an attempt to connect, counted from 0: none in the first round of all servers."""
     rounds = attempt // max(servers, 1)
@@ -96,7 +112,12 @@ def pause_before(attempt: int, servers: int) -> float:
 class GuardedClient(Client):
     """One NATS connection that no message can stop."""
 
-    def __init__(self, on_lost: Callable[[], None], on_joined: Callable[[frozenset[str], int], None]) -> None:
+    def __init__(
+        self,
+        on_lost: Callable[[], None],
+        on_joined: Callable[[frozenset[str], int], None],
+        unanswered: Unanswered | None = None,
+    ) -> None:
         """`on_lost` is called as soon as the connection is lost or closed.
 
         `on_joined` is told which servers have joined the cluster, each as host and port, and how many there are now.
@@ -108,6 +129,8 @@ class GuardedClient(Client):
         super().__init__()
         self._ps = Parser(self)
         self._handlers: dict[int, Handler] = {}
+        self.unanswered = unanswered or Unanswered()
+        """What was asked over this connection, and waits for an answer."""
         self._heard = False
         self.dropped = 0
         """How many messages could not be decoded, or made their handler fail."""
@@ -153,6 +176,18 @@ class GuardedClient(Client):
             self._pending.append(command.pub_cmd(subject, reply, payload))
         self._write_pending()
 
+    async def request(self, subject: str, *more: Any, **options: Any) -> Any:
+        """As the library's. Raises NotPermitted where the server says so: the library would wait in vain."""
+        refused = asyncio.get_running_loop().create_future()
+        asking = asyncio.ensure_future(super().request(subject, *more, **options))
+        try:
+            with self.unanswered.waiting(subject, refused):
+                await asyncio.wait([asking, refused], return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else refused.result()
+        finally:
+            asking.cancel()
+            refused.cancel()
+
     @property
     def clustered(self) -> bool:
         """Whether the server connected to is one of a cluster."""
@@ -164,11 +199,13 @@ class GuardedClient(Client):
         return str(self._server_info.get("server_id", ""))
 
     @property
-    def server_until(self) -> float | None:
-        """When the certificate that the server has shown ends; None where links have none."""
+    def node(self) -> Node:
+        """What the server connected to says of itself."""
         writer = None if self._transport is None else getattr(self._transport, "_io_writer", None)
         shown = None if writer is None else writer.get_extra_info("peercert")
-        return ssl.cert_time_to_seconds(shown["notAfter"]) if shown else None
+        until = ssl.cert_time_to_seconds(shown["notAfter"]) if shown else None
+        info = self._server_info
+        return Node(str(info.get("server_name", "")), str(info.get("version", "")), until)
 
     async def finish(self, seconds: float) -> None:
         """Return when nothing that the library has asked is still unanswered, at the latest after `seconds`."""

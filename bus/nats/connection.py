@@ -19,11 +19,12 @@ from nats.js import JetStreamContext
 from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 from bus.identity import Credentials
 from bus.nats.balancing import Balancer
-from bus.nats.client import NO_RESPONDERS, GuardedClient, Handler
+from bus.nats.client import NO_RESPONDERS, GuardedClient, Handler, Node
 from bus.nats.dialing import NEEDS_CREDENTIALS, Avoid, Call, words
 from bus.nats.handover import LEAVE_SECONDS, MEET_SECONDS, Handover
 from bus.nats.renewal import renewing
 from bus.nats.subscription import ReplyHandler, Subscription
+from bus.nats.unanswered import Unanswered
 from bus.runtime import end_task
 from bus.wire import servers, subjects, without_secrets
 
@@ -68,6 +69,7 @@ class Connection:
         self._connect_seconds = connect_seconds
         self.avoid = avoid
         self._balancer = Balancer(self)
+        self.unanswered = Unanswered()
         self._client = self._new_client()
         self._subscriptions: set[Subscription] = set()
         own, key = secrets.token_hex(8), None if credentials is None else credentials.identity.public
@@ -115,9 +117,9 @@ class Connection:
         return f"{url.hostname}:{url.port}" if url is not None else ""
 
     @property
-    def server_until(self) -> float | None:
-        """When the TLS certificate of the server connected to ends; None without TLS."""
-        return self._client.server_until
+    def node(self) -> Node:
+        """What the server connected to says of itself."""
+        return self._client.node
 
     @property
     def own_place(self) -> str:
@@ -187,7 +189,7 @@ class Connection:
     async def ask(
         self, subject: str, payload: bytes, seconds: float, valid: Callable[[bytes], bool] = lambda _: True
     ) -> bytes:
-        """Send one question and return the first valid answer."""
+        """Send one question and return the first valid answer. Raises NotPermitted if the server does not pass it."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def take(data: bytes, nobody: bool) -> None:
@@ -200,9 +202,10 @@ class Connection:
 
         reply = self.expect(take)
         try:
-            self.send(subject, payload, reply)
-            async with asyncio.timeout(seconds):
-                return await answer
+            with self.unanswered.waiting(subject, answer):
+                self.send(subject, payload, reply)
+                async with asyncio.timeout(seconds):
+                    return await answer
         except TimeoutError:
             raise ReplyTimeout(subject, seconds) from None
         finally:
@@ -288,7 +291,7 @@ class Connection:
         await self._client.close()
 
     def _new_client(self) -> GuardedClient:
-        client = GuardedClient(lambda: self._on_lost(client), self._balancer.joined)
+        client = GuardedClient(lambda: self._on_lost(client), self._balancer.joined, self.unanswered)
         return client
 
     async def _open(self) -> None:
@@ -334,7 +337,6 @@ class Connection:
         self.ready = ready
         if self._watchdog is not None:
             self._watchdog.cancel()
-            self._watchdog = None
         if ready:
             self._ready_event.set()
             for action in self.on_ready:
@@ -352,6 +354,7 @@ class Connection:
 
     async def _on_error(self, client: GuardedClient, error: Exception) -> None:
         self.last_error = words(error)
+        self.unanswered.hear(self.last_error)
         _log.debug("bus error on %s: %s", self.address, self.last_error)
         refused = "authorization" in self.last_error.lower() or (
             isinstance(error, ssl.SSLCertVerificationError) and "," not in self.url

@@ -193,8 +193,10 @@ def mail(network: str, owner: str) -> str:
 
 def reading_audit(network: str) -> set[str]:
     """Where auditors ask for what was decided, and for where writers stand."""
-    return rights(subjects.AUDIT, f"{subjects.AUDITED}.{network}.*") | rights(
-        subjects.AUDIT_HEADS, f"{subjects.AUDITED_UP_TO}.{network}.*"
+    return (
+        rights(subjects.AUDIT, f"{subjects.AUDITED}.{network}.*")
+        | rights(subjects.AUDIT_HEADS, f"{subjects.AUDITED_UP_TO}.{network}.*")
+        | {f"$JS.API.CONSUMER.LIST.{subjects.PARCELS}"}
     )
 
 

@@ -18,11 +18,12 @@ from bus.stores.release_store import (
 )
 from bus.stores.state_store import StateMoved, StateStore
 from bus.stores.stream_reader import read_stream, rights
+from bus.stores.stream_states import ConsumerState, Copy, StreamState, consumer_states, stream_states
 
 __all__ = [
-    "DIFFERENT_CONFIGURATION", "HISTORY", "SECONDS", "Arrived", "Consumer", "ParcelPublisher", "ParcelReader",
-    "PartDiscarded", "Record",
-    "RecordChanged", "RecordStore", "ReleaseStore", "StateMoved", "StateStore", "Stored", "chunk_hashes",
-    "collect_content", "consumer_names", "open_bucket", "open_carriage", "put_record", "read_records", "read_stream",
-    "reader_names", "rights", "within", "writer",
+    "DIFFERENT_CONFIGURATION", "HISTORY", "SECONDS", "Arrived", "Consumer", "ConsumerState", "Copy",
+    "ParcelPublisher", "ParcelReader", "PartDiscarded", "Record", "RecordChanged", "RecordStore", "ReleaseStore",
+    "StateMoved", "StateStore", "Stored", "StreamState", "chunk_hashes", "collect_content", "consumer_names",
+    "consumer_states", "open_bucket", "open_carriage", "put_record", "read_records", "read_stream", "reader_names",
+    "rights", "stream_states", "within", "writer",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from nats.js import api
 from nats.js.errors import APIError, BadRequestError, KeyWrongLastSequenceError, NotFoundError
 from nats.js.kv import KeyValue
 
-from bus.errors import ContentMissing, NotConnected, Overtaken, StoreFull, StoreUnavailable
+from bus.errors import ContentMissing, NotConnected, NotPermitted, Overtaken, StoreFull, StoreUnavailable
 from bus.nats import Connection, Subscription
 from bus.runtime import result_within
 from bus.stores.stream_position import Position, ask_position
@@ -190,7 +190,7 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
         return await result_within(work, seconds)
     except KeyWrongLastSequenceError:
         raise WrongRevision from None
-    except (NotFoundError, BadRequestError):
+    except (NotFoundError, BadRequestError, NotPermitted):
         raise
     except APIError as error:
         if error.err_code in _NO_ROOM:
@@ -212,12 +212,9 @@ async def storing(
     """
     try:
         return await within(work, seconds)
-    except StoreFull:
+    except (NotPermitted, StoreFull):
         raise
     except StoreUnavailable:
-        refused = connection.last_error.lower()
-        if "permissions violation" in refused and bucket in refused:
-            raise StoreUnavailable(f"writing is not allowed: {connection.last_error}") from None
         await within(connection.jetstream().stream_info(f"KV_{bucket}"), seconds)
         raise StoreFull(
             "it can be read, and takes nothing: make room on its server's disk, then restart the server,"

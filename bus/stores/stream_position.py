@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bus.errors import BusError, NoResponders, ReplyTimeout, StoreUnavailable
+from bus.errors import BusError, NoResponders, NotPermitted, ReplyTimeout, StoreUnavailable
 from bus.nats import Connection
 
 _NOT_FOUND = 404
@@ -66,6 +66,8 @@ async def ask_position(connection: Connection, stream: str, seconds: float) -> P
         raise StoreUnavailable("no server that keeps it is there") from None
     except ReplyTimeout:
         raise StoreUnavailable(f"no answer within {seconds:g} s") from None
+    except NotPermitted:
+        raise
     except (BusError, msgspec.DecodeError) as error:
         raise StoreUnavailable(str(error)) from None
     if info.error is not None:

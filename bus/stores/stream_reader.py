@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bus.errors import BusError, StoreUnavailable
+from bus.errors import BusError, NotPermitted, StoreUnavailable
 from bus.nats import Connection
 
 BATCH = 64
@@ -100,6 +100,8 @@ class _Reader:
         try:
             where = f"{_API}.CREATE.{self.stream}.{self.name}.{subject}"
             created = msgspec.json.decode(await self.connection.ask(where, request, SECONDS), type=_Created)
+        except NotPermitted:
+            raise
         except (BusError, msgspec.DecodeError) as error:
             raise StoreUnavailable(str(error)) from None
         if created.error is None:

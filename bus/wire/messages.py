@@ -174,6 +174,26 @@ MemberKind: TypeAlias = Literal["pdp", "sdp", "roles", "broker"]
 """What applies policies."""
 
 
+class MemberDetails(msgspec.Struct, frozen=True, array_like=True):
+    """What a member says of itself to a roll call that asks for more than its release."""
+
+    calls: tuple[bytes, ...]
+    """The calls that this answers: it was signed after they were made."""
+    version: str
+    started: float
+    """When its process began to follow releases, in Unix time by its own clock."""
+    since: float
+    """When its release came into force there; 0 if none is."""
+    trust: tuple[bytes, ...]
+    """The keys whose releases count for it."""
+    signer: bytes
+    """The key that signed its release; empty if it has none."""
+    load: dict[str, float] = {}
+    """What its process counts and measures, by name."""
+    lacks: tuple[str, ...] = ()
+    """The rights that servers have refused it, by name."""
+
+
 class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far someone who applies policies is: said after each change, to each roll call, and every few seconds."""
 
@@ -197,11 +217,21 @@ class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
     signature: bytes = b""
     release: str = ""
     """The hash of the release by which it decides; empty if by none."""
+    packed: bytes = b""
+    """More about it, if a roll call asked for that: packed, so that what later versions add is signed too."""
 
     def sign(self, identity: Identity, at: float) -> MemberStatus:
         """The same, so that nobody else can say it in the member's name."""
         unsigned = structs.replace(self, at=at, signer=identity.public.raw, signature=b"")
-        return structs.replace(unsigned, signature=identity.sign(_STATUS + _encode(unsigned)))
+        return structs.replace(unsigned, signature=identity.sign(_STATUS + _signed_part(unsigned)))
+
+    @property
+    def details(self) -> MemberDetails | None:
+        """What it says besides; None if nothing that can be read."""
+        try:
+            return _unpack_details(self.packed) if self.packed else None
+        except BadMessage:
+            return None
 
     @property
     def mark(self) -> bytes:
@@ -213,10 +243,16 @@ class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether its signer said exactly this."""
         try:
             unsigned = structs.replace(self, signature=b"")
-            PublicKey(self.signer).verify(self.signature, _STATUS + _encode(unsigned))
+            PublicKey(self.signer).verify(self.signature, _STATUS + _signed_part(unsigned))
         except (InvalidKey, InvalidSignature):
             return False
         return True
+
+
+def _signed_part(status: MemberStatus) -> bytes:
+    """What a member signs. Without details it is what members of versions before details sign."""
+    fields = structs.astuple(status)
+    return _encode(fields if status.packed else fields[:-1])
 
 
 class MemberListRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -271,6 +307,7 @@ unpack_scope_query = Unpack(ScopeQuery)
 unpack_scope_answer = Unpack(ScopeAnswer)
 unpack_search_page = Unpack(SearchPage)
 unpack_member_status = Unpack(MemberStatus)
+_unpack_details = Unpack(MemberDetails)
 unpack_member_list_request = Unpack(MemberListRequest)
 unpack_member_list = Unpack(MemberList)
 unpack_prepared = Unpack(Prepared)

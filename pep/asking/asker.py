@@ -46,6 +46,10 @@ MAX_TTL = 150.0
 _encode = msgspec.msgpack.Encoder().encode
 
 
+PROBE_SECONDS = 0.25
+"""Time between two questions who is there, while no replica is heard."""
+
+
 class Asker:
     """One per process and domain. `decide` returns a future, so that asking costs no task of its own."""
 
@@ -93,6 +97,7 @@ class Asker:
         self._subscription: Subscription | None = None
         self._inbox = ""
         self._stopped = False
+        self._probing: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Listen to announcements, and ask the replicas for theirs."""
@@ -106,6 +111,8 @@ class Asker:
     async def stop(self) -> None:
         """Answer what is still open: there is no connection any more."""
         self._stopped = True
+        if self._probing is not None:
+            self._probing.cancel()
         for batch in [*self._filling, *self.batches]:
             batch.fail(Reason.NOT_CONNECTED)
         self._filling.clear()
@@ -209,7 +216,8 @@ class Asker:
             return None if self.open < MAX_OPEN else Reason.NOT_CONNECTED
         if self.circuit.failing:
             self.relocation.missed()
-            if not self.circuit.admits(monotonic()):
+            if self.circuit.is_open(monotonic()):
+                self._probe()
                 return Reason.NO_PDP
         return None if self.open < MAX_OPEN else Reason.BUSY
 
@@ -251,6 +259,23 @@ class Asker:
         batches, self._filling = self._filling, []
         for batch in batches:
             batch.send()
+
+    def given_up(self) -> None:
+        """A question was given up: from now on replicas are asked in the background whether they are there."""
+        self.circuit.failed()
+        self._probe()
+
+    def _probe(self) -> None:
+        """Ask who is there every so often while the last question has failed; users' questions are not used for it."""
+        if self._probing is None and not self._stopped:
+            self._probing = self.loop.call_later(PROBE_SECONDS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._probing = None
+        if self.circuit.failing:
+            if self.circuit.is_open(monotonic()):
+                self._ask_who()
+            self._probe()
 
     def _resume(self) -> None:
         """The connection is back: ask who is there, and again whatever is open. What failed before says nothing now."""

@@ -346,7 +346,7 @@ class Batch:
 
     def _give_up(self) -> None:
         if self._reason is not Reason.NOT_CONNECTED:  # that says nothing about the replicas
-            self._asker.circuit.failed(monotonic())
+            self._asker.given_up()
         self.fail(self._reason, self._problem)
 
     def _cancel_timer(self) -> None:

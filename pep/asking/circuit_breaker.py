@@ -10,16 +10,14 @@ class Circuit:
     """Open while no replica has been heard of for its lifetime and the last question failed.
 
     Replicas announce themselves all the time, and answer even if they cannot decide, so silence means that none is
-    there. While the circuit is open one question in each probe interval is let through, and the first answer or
-    announcement closes it.
+    there. While the circuit is open no question is let through: in the background replicas are asked who is there, and
+    the first announcement closes it.
     """
 
-    def __init__(self, probe_seconds: float = 0.1) -> None:
-        self._probe_seconds = probe_seconds
+    def __init__(self) -> None:
         self._heard_until = 0.0
         self.failing = False
         """Whether the last question was given up."""
-        self._next_probe = 0.0
 
     def heard(self, now: float, ttl: float) -> None:
         """Some replica is there and will announce itself again within `ttl`."""
@@ -34,20 +32,9 @@ class Circuit:
         """Ask as if no question had failed."""
         self.failing = False
 
-    def failed(self, now: float) -> None:
+    def failed(self) -> None:
         """A question was given up."""
-        if not self.failing:
-            self.failing = True
-            self._next_probe = now + self._probe_seconds
+        self.failing = True
 
     def is_open(self, now: float) -> bool:
         return self.failing and now > self._heard_until
-
-    def admits(self, now: float) -> bool:
-        """Whether to ask at all: always while closed, once in each interval while open."""
-        if not self.is_open(now):
-            return True
-        if now < self._next_probe:
-            return False
-        self._next_probe = now + self._probe_seconds
-        return True

@@ -7,10 +7,10 @@ from pep.gateway.app import gateway
 from pep.gateway.settings import Caller, GatewaySettings, InvalidSettings, Jwt
 
 if TYPE_CHECKING:
-    from pep.gateway.server import Tls, serving
+    from pep.gateway.server import CannotListen, Tls, serving
 
 __all__ = [
-    "Caller", "GatewaySettings", "InvalidSettings", "Jwt", "Tls", "gateway", "serving",
+    "Caller", "CannotListen", "GatewaySettings", "InvalidSettings", "Jwt", "Tls", "gateway", "serving",
 ]  # fmt: skip
 
-__getattr__ = lazily(__name__, {".server": "Tls serving"})
+__getattr__ = lazily(__name__, {".server": "CannotListen Tls serving"})

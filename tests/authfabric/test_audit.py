@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authz import Identity, Reason
-from bus.audit import AuditStore, AuditWriter, Disclosure
+from authz import Decision, Identity, Reason, Request
+from bus.audit import AuditRecord, AuditStore, AuditWriter, Disclosure, Vouchers
 from tests.authfabric.pushing import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
 
@@ -24,7 +24,8 @@ async def test_every_decision_is_audited_whether_asked_for_or_recycled(tmp_path)
     async with world(tmp_path) as here, here.replica():
         await here.push(only("bob"))
         url = ("--url", here.server.url)
-        assert await authfabric("audit", "verify", *url) == (0, {"holds": True, "writers": {}})
+        nothing = {"holds": True, "lost": 0, "unended": [], "writers": {}}
+        assert await authfabric("audit", "verify", *url) == (0, nothing)
         async with here.pep(audit=True, name="shop") as pep:
             await pep.check(QUESTION)
             await pep.check(QUESTION)
@@ -92,3 +93,45 @@ async def test_what_a_question_came_with_is_shown(tmp_path):
         assert last["context"] == {"from": 1.5, "during": "held('[x]')"}
         words = await asyncio.to_thread(CliRunner().invoke, app, ["audit", "tail", "-n", "1", *url])
         assert """{"from":1.5,"during":"held('[x]')"}""" in " ".join(words.stdout.split())
+
+
+async def test_the_tail_is_filtered_and_the_trail_is_asked_in_sql(tmp_path):
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        url = ("--url", here.server.url)
+        async with here.pep(audit=True, name="shop") as pep:
+            await pep.check(QUESTION)
+            for name in ("eve", "eva", "dan"):
+                await pep.check(name, "/x", "read")
+
+        async def subjects(*words: str) -> list[str]:
+            result = await asyncio.to_thread(
+                CliRunner().invoke, app, ["audit", "tail", "--json", *words, *url]
+            )
+            return [msgspec.json.decode(line)["subject"] for line in result.stdout.splitlines()]
+
+        assert await subjects("--subject", "ev") == ["eve", "eva"]
+        assert await subjects("--subject", "*a") == ["eva"]
+        assert await subjects("--effect", "allow") == ["bob"]
+        assert await subjects("--effect", "deny", "-n", "1") == ["dan"]
+        assert await subjects("--until", "1h") == []
+        counts = "select effect, count(*) as n from decisions group by effect order by effect"
+        export = str(tmp_path / "audit.sqlite")
+        expected = (0, [{"effect": "allow", "n": 1}, {"effect": "deny", "n": 3}])
+        assert await authfabric("audit", "query", counts, "--export", export, *url) == expected
+    assert await authfabric("audit", "query", counts, "--export", export) == expected  # from the file alone
+    result = await asyncio.to_thread(
+        CliRunner().invoke, app, ["audit", "query", "delete from decisions", "--export", export]
+    )
+    assert result.exit_code == 2
+
+
+async def test_what_a_pdp_that_crashed_has_not_signed_is_no_forgery(tmp_path):
+    vouchers = Vouchers([Identity.generate().public])
+    decision = Decision(True, Reason.POLICY, ("p",))
+    vouchers.take(AuditRecord("shop-1", 1, b"", 100.0, Request.of("ann", "/x", "read"), decision))
+    vouchers.take(AuditRecord("shop-1", 2, b"", 200.0, Request.of("bob", "/x", "read"), decision))
+    vouchers.stated["pdp-1"] = 99.0  # its last word
+    assert vouchers.unconfirmed(ended=[]) == {"shop-1": [1]}
+    assert vouchers.unconfirmed(ended=["pdp-1"]) == {}
+    assert vouchers.missing == {"shop-1": [1, 2]}

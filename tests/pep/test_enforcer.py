@@ -296,7 +296,6 @@ class TestTurns:
 
     async def test_refusals_without_asking_leave_the_event_loop_its_turn(self, server):
         async with asking(server.url) as pep:
-            pep.asker.circuit._probe_seconds = 3600.0
             assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
             turns: list[bool] = []
             asyncio.get_running_loop().call_soon(turns.append, True)

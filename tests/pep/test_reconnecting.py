@@ -44,7 +44,6 @@ async def test_what_was_denied_without_a_connection_does_not_open_the_circuit(ow
 
 async def test_a_circuit_that_was_open_is_closed_when_the_connection_is_back(own_server):
     async with asking(own_server.url, deadline=60.0) as pep:
-        pep.asker.circuit._probe_seconds = 3600.0
         assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
         assert pep.asker.circuit.failing
         await own_server.stop(signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import statistics
 import sys
@@ -14,8 +13,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from authfabric.commands.begin.release_health import NONE_HEARD, Finding, releases
+from authfabric.commands.begin.release_health import releases
 from authfabric.files import CONNECT_SECONDS, find_trust, find_url, trusted_keys
+from authfabric.overview import NONE_HEARD, Finding
 from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, PublicKey, Reason
 from bus.errors import ReplyTimeout
@@ -30,6 +30,8 @@ SLOW_MS = 20.0
 PROBE_SECONDS = 2.0
 SOON_DAYS = 30.0
 """How long before the end of a server's certificate it is to be renewed."""
+RENEWED_DAYS = 2.0
+"""How long before their end credentials are renewed by those who use them: if they are not, something is wrong."""
 
 
 def doctor(
@@ -97,6 +99,7 @@ async def _bus(url: str, probes: int) -> list[Finding]:
     try:
         async with connect(url, name="doctor", connect_seconds=CONNECT_SECONDS) as bus:
             findings = [await _round_trip(bus, probes), _whom_to_trust(url), *_server_certificate(bus)]
+            findings += _own_credentials(bus)
             findings.append(jetstream := await _jetstream(bus))
             if jetstream.well:
                 findings += await releases(bus, DEFAULT_DOMAIN, _releasers(url))
@@ -113,24 +116,37 @@ async def _bus(url: str, probes: int) -> list[Finding]:
         return [Finding("connection", False, str(error), START), _whom_to_trust(url)]
 
 
-def _releasers(url: str) -> set[PublicKey]:
-    """Whose releases are believed here: whoever is trusted, and this user."""
-    trusted = set[PublicKey]()
-    with contextlib.suppress(AuthFabricError):
-        trusted |= find_trust(None, url)
-    with contextlib.suppress(AuthFabricError):
-        trusted |= trusted_keys(None)
-    return trusted
+def _releasers(url: str) -> frozenset[PublicKey]:
+    """Whose releases are believed here: by the one rule of all commands."""
+    try:
+        return trusted_keys(None, url)
+    except AuthFabricError:  # which is said already
+        return frozenset()
 
 
 def _server_certificate(bus: Connection) -> list[Finding]:
     """How long members can connect to the server; nothing where links are not encrypted."""
-    if (until := bus.server_until) is None:
+    if (until := bus.node.until) is None:
         return []
+    renew = "authfabric domain certify FOLDER, then reload or restart the servers"
+    return [_ends("server certificate", until, SOON_DAYS, renew)]
+
+
+def _own_credentials(bus: Connection) -> list[Finding]:
+    """How long these credentials last, unless a process that uses them renews them."""
+    held = bus.credentials
+    if held is None or held.tls_until is None:
+        return []
+    renew = "authfabric domain grant FOLDER NAME writes new ones"
+    return [_ends("credentials", held.tls_until, RENEWED_DAYS, renew)]
+
+
+def _ends(about: str, until: float, soon: float, renew: str) -> Finding:
     days = (until - time()) / 86_400
     well = days > SOON_DAYS
-    certify = "" if well else "authfabric domain certify FOLDER, then reload or restart the servers"
-    return [Finding("server certificate", well, f"ends in {int(days)} days", certify)]
+    return Finding(
+        about, well, f"ends in {int(days)} days" if days > 0 else "has ended", "" if well else renew
+    )
 
 
 async def _round_trip(bus: Connection, probes: int) -> Finding:

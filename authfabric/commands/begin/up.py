@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from authfabric.processes import OPERATOR, EventProcesses, Fabric, all_hosted, f
 from authfabric.releases import deciding, read_tested
 from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
+from authz.extras import ExtraMissing, needing
 from authz.release import Released
 from bus.audit import AuditStore
 from bus.errors import ContentMissing
@@ -35,6 +36,8 @@ from pdp.releases import Publisher
 from pep.trust import TRUST_VARIABLE
 
 PORT = 4222
+CONSOLE_PORT = 8182
+"""Where the console is looked for first."""
 
 
 def up(
@@ -71,9 +74,12 @@ def up(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --fresh deletes.")] = False,
     force: Force = None,
+    console: Annotated[
+        bool, typer.Option(help="Serve the console too; it needs the extra of that name.")
+    ] = True,
     json: Json = False,
 ) -> None:
-    """Run an embedded NATS server and PDP replicas, until Ctrl-C; `authfabric policy push` changes their policies.
+    """Run a NATS server, PDP replicas and the console until Ctrl-C; `authfabric policy push` changes policies.
 
     Whichever of them ends by itself is started anew.
 
@@ -83,7 +89,7 @@ def up(
     if fresh:
         _start_over(insecure, yes)
     extra = ["--attributes", str(attributes)] if attributes is not None else []
-    run(_up(replicas, policies, port, extra, insecure, events, reason_of(force), json))
+    run(_up(replicas, policies, port, extra, insecure, events, reason_of(force), console, json))
 
 
 def _start_over(insecure: bool, yes: bool) -> None:
@@ -112,6 +118,7 @@ async def _up(
     insecure: bool,
     events: bool,
     reason: str,
+    console: bool,
     json: bool,
 ) -> None:
     stop = asyncio.Event()
@@ -142,9 +149,10 @@ async def _up(
             async with deciding(running.url, names, released, root.public):
                 await asyncio.gather(*(running.add(name, extra=extra) for name in names))
             note_running(running.url, root.public, events)
+            shown = await _console(stack, running, root, port) if console and in_force is not None else ""
         in_background(stack, partial(running.keep_running, extra, _say))
         try:
-            _say_ready(running, in_force, json, events)
+            _say_ready(running, in_force, shown, json, events)
             if events:
                 hosting = asyncio.create_task(EventProcesses(running, _say).keep())
                 stack.push_async_callback(end_task, hosting)
@@ -158,6 +166,21 @@ async def _up(
 def _say(text: str) -> None:
     """Tell what has become of a process, and when."""
     err.print(f"{datetime.now():%H:%M:%S} {escape(text)}", highlight=False, soft_wrap=True)
+
+
+async def _console(stack: contextlib.AsyncExitStack, running: Fabric, root: Identity, port: int) -> str:
+    """Serve the console at its usual port, or another if that is taken; the address that signs its owner in."""
+    try:
+        with needing("console"):
+            from authfabric.processes import ConsoleProcess, serve_console
+            from pep.gateway import CannotListen
+    except ExtraMissing:
+        return ""
+    given = ConsoleProcess(running.url, [root.public], root, port=CONSOLE_PORT if port == PORT else 0)
+    try:
+        return (await stack.enter_async_context(serve_console(given))).link
+    except CannotListen:
+        return (await stack.enter_async_context(serve_console(replace(given, port=0)))).link
 
 
 def _leave_credentials(running: Fabric) -> None:
@@ -238,12 +261,13 @@ def _events() -> str:
     return f"events        {shown}\n"
 
 
-def _say_ready(running: Fabric, in_force: InForce | None, json: bool, events: bool) -> None:
+def _say_ready(running: Fabric, in_force: InForce | None, console: str, json: bool, events: bool) -> None:
     decided_by = str(in_force or running.policies)
     if json:
         names = {name: replica.ready.health for name, replica in running.replicas.items()}
         trust = str(running.root.public)
-        print_json({"url": running.url, "replicas": names, "policies": decided_by, "trust": trust})
+        ready = {"url": running.url, "replicas": names, "policies": decided_by, "trust": trust}
+        print_json({**ready, "console": console})
         return
     examples = running.policies == DEFAULT_POLICIES if in_force is None else in_force.examples
     asking = "".join(f"  [bold]{program()} {each}[/]\n" for each in questions(examples))
@@ -268,3 +292,5 @@ def _say_ready(running: Fabric, in_force: InForce | None, json: bool, events: bo
         ),
         highlight=False,
     )
+    if console:  # in a line of its own, to be clicked or copied
+        out.print(f"See it in a browser: {console}", highlight=False, soft_wrap=True)

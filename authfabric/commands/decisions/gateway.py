@@ -14,7 +14,19 @@ import msgspec
 import typer
 
 from authfabric.files import find_trust, find_url
-from authfabric.terminal import Exit, HealthPort, Json, Url, err, fail, print_json, printable, run, say
+from authfabric.terminal import (
+    Exit,
+    HealthPort,
+    Json,
+    Url,
+    address_of,
+    err,
+    fail,
+    print_json,
+    printable,
+    run,
+    say,
+)
 from authz import AuthFabricError
 from authz.errors import InvalidSyntax
 from bus.runtime import serve_vitals
@@ -96,7 +108,7 @@ def serve(
         from pep.gateway import GatewaySettings, Tls
     except ImportError as error:
         fail(f"{_HINT} ({error.name} is missing)", Exit.USAGE)
-    host, port = _address(listen)
+    host, port = address_of("--listen", listen)
     if (certificate is None) != (key is None) or (clients is not None and certificate is None):
         fail("https needs `--certificate` and `--key` together; `--clients` needs both", Exit.USAGE)
     try:
@@ -160,13 +172,6 @@ def _say_ready(address: str, health: str, json: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        fail(f"`--listen {text}` must be HOST:PORT, such as 127.0.0.1:8181", Exit.USAGE)
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8181` means
 
 
 def _read(file: Path) -> GatewaySettings:

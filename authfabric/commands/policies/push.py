@@ -64,13 +64,14 @@ def push(
     Exit code 0: released, and with --wait in force: everyone has applied it, or can decide no more by an older one. 1:
     released, and not in force everywhere yet. 3: not released.
     """
-    identity, trusted = release_keys(key, trust)
+    where = find_url(url)
+    identity, trusted = release_keys(key, trust, where)
     reason = reason_of(force)
     try:
         bundle = read_tested(policies, trusted)
     except AuthFabricError as error:
         fail(error)
-    publisher = (find_url(url), domain, identity, trusted)
+    publisher = (where, domain, identity, trusted)
     work: Work = lambda to: to.push(bundle, message, override, reason)  # noqa: E731
     run(_release(publisher, work, timeout if wait else None, json))
 
@@ -88,28 +89,34 @@ def rollback(
     json: Json = False,
 ) -> None:
     """Bring the policies of an earlier release into force again, as a new release."""
-    identity, trusted = release_keys(key, trust)
-    publisher, reason = (find_url(url), domain, identity, trusted), reason_of(force)
+    where = find_url(url)
+    identity, trusted = release_keys(key, trust, where)
+    publisher, reason = (where, domain, identity, trusted), reason_of(force)
     work: Work = lambda to: to.rollback(epoch, message, reason)  # noqa: E731
     run(_release(publisher, work, timeout if wait else None, json))
 
 
 def list_(
     domain: Domain = DEFAULT_DOMAIN,
-    key: Key = None,
     trust: Trust = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Show the releases of a domain, newest first."""
-    identity, trusted = release_keys(key, trust)
-    history = run(_history((find_url(url), domain, identity, trusted)))
+    """Show the releases of a domain, newest first; a star marks what is in force."""
+    where = find_url(url)
+    try:
+        trusted = trusted_keys(trust, where)
+    except AuthFabricError as error:
+        fail(error, Exit.USAGE)
+    history = run(_history(where, domain, trusted))
+    in_force = next((each for each in reversed(history) if each.released is not None), None)
     if json:
-        print_json([_document(each) for each in reversed(history)])
+        print_json([{**_document(each), "in_force": each is in_force} for each in reversed(history)])
     elif not history:
         out.print(f"`{domain}` has no release yet: make one with `authfabric policy push DIR`")
     else:
-        say_table(("release", "hash", "when", "bundle", "signed by", "message"), map(_row, reversed(history)))
+        rows = [_row(each, each is in_force) for each in reversed(history)]
+        say_table(("release", "hash", "when", "bundle", "signed by", "message"), rows)
 
 
 _Publisher = tuple[str, str, Identity, frozenset[PublicKey]]
@@ -135,21 +142,34 @@ async def _release(publisher: _Publisher, work: Work, timeout: float | None, jso
         raise typer.Exit(Exit.DENIED)
 
 
-async def _history(publisher: _Publisher) -> list[Entry]:
-    url, domain, identity, trusted = publisher
+async def _history(url: str, domain: str, trusted: frozenset[PublicKey]) -> list[Entry]:
     async with connect(url, name="policy", connect_seconds=CONNECT_SECONDS) as bus:
-        return await Publisher(bus, domain, identity, trusted, time).history()
+        return await Feed(bus, domain, trusted).history()
 
 
-def release_keys(key: Path | None, trust: list[str] | None) -> tuple[Identity, frozenset[PublicKey]]:
-    """The key to sign with, and those whose releases count, by a command's options."""
+def release_keys(
+    key: Path | None, trust: list[str] | None, url: str
+) -> tuple[Identity, frozenset[PublicKey]]:
+    """The key to sign with, and those whose releases count, by a command's options.
+
+    A key that does not count is said to: members that do not trust it refuse what it signs.
+    """
     try:
         identity = own_identity(key)
-        trusted = trusted_keys(trust) if trust else frozenset[PublicKey]()
+        trusted = trusted_keys(trust, url)
     except InvalidKey as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:
         fail(error)
+    if identity.public not in trusted:
+        keys = ", ".join(f"`{each}`" for each in sorted(map(str, trusted)))
+        err.print(
+            f"[yellow]your key is not among those trusted here[/]: `{identity.public}` signs, and {keys} count;"
+            " members that trust only those refuse the release. Sign with one of them (`--key`), or have this one"
+            " trusted (`--trust` where members are started, `authfabric domain trust`)",
+            highlight=False,
+            soft_wrap=True,
+        )
     return identity, trusted | {identity.public}
 
 
@@ -234,7 +254,7 @@ def _document(entry: Entry) -> dict[str, object]:
     }
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: Entry, in_force: bool) -> tuple[str, ...]:
     if entry.released is None:
         return "?", "", "", "", "[red]not verified[/]", f"[red]{printable(entry.problem)}[/]"
     release = entry.released.release
@@ -243,4 +263,5 @@ def _row(entry: Entry) -> tuple[str, ...]:
     said = printable(release.message)
     if release.forced:
         said = f"{said} [yellow]forced: {printable(release.forced)}[/]".lstrip()
-    return str(entry.epoch), entry.released.hash[:12], when, release.bundle[:12], signer[:8], said
+    number = f"[bold green]{entry.epoch}*[/]" if in_force else str(entry.epoch)
+    return number, entry.released.hash[:12], when, release.bundle[:12], signer[:8], said

@@ -45,7 +45,7 @@ def restore(
     signed. Nothing is overwritten: where the store has another release under the same number, --join makes a new one
     after both, with the policies of the one side or the other. Whatever is there already stays as it is.
     """
-    identity, trusted = release_keys(key, trust)
+    identity, trusted = release_keys(key, trust, find_url(url))
 
     async def work() -> None:
         async with (

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Decision, Entity, Inference, Request
-from bus.audit import AuditRecord, AuditTrail, Break, Head, verify_chain
+from bus.audit import AuditRecord, AuditTrail, Break, Head, read_record, verify_chain
 
 ASKED = Request.of("alice", "/o", "read")
 ALLOW = Decision(True, epoch=3, inferred=Inference("precise", ("1",), stale=True))
@@ -121,3 +121,17 @@ def test_a_decision_that_cannot_be_encoded_any_more_is_counted_as_dropped():
     attributes["x"] = object()
     verified = verify_chain(trail.drain(1.0), "pep-1")
     assert (verified.broken, verified.head.sequence, verified.dropped) == (None, 2, 1)
+
+
+def test_a_gap_stands_in_the_chain_where_the_decisions_are_missing():
+    trail = AuditTrail("pep-1", limit=2)
+    for n in range(4):
+        trail.record(ASKED, ALLOW, float(n))
+    assert (trail.noted, trail.chained) == (4, 0)
+    before = trail.drain(4.0, most=1)
+    trail.record(ASKED, ALLOW, 5.0)
+    after = trail.drain(6.0)
+    records = [read_record(each) for each in before + after]
+    assert [each.dropped for each in records] == [0, 0, 2, 0]
+    assert (trail.noted, trail.chained) == (5, 5)
+    assert verify_chain(before + after, "pep-1").dropped == 2

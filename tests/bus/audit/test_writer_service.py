@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from nats.js.api import DiscardPolicy
 
 from authz import Decision, Identity, Request
 from bus import Connection, NatsServer
@@ -17,11 +18,12 @@ from bus.audit import (
     SignedHead,
     read_head,
     read_record,
+    writer_service,
 )
 from bus.audit.records import sign_head, writer_name
 from bus.wire.envelope import pack
 from bus.wire.messages import AuditPage
-from bus.wire.subjects import audit
+from bus.wire.subjects import AUDIT, audit
 from tests.waiting import eventually
 
 ALLOW = Decision(True)
@@ -216,3 +218,23 @@ async def test_a_writer_that_crashes_has_said_where_it_stood_a_moment_ago(bus, m
         assert [(head.sequence, head.digest, head.closed) for head in heads if head] == [
             (*writer.trail.head, False)
         ]
+
+
+async def test_what_a_full_store_never_took_is_told_as_lost_by_its_writers_signed_word(bus, monkeypatch):
+    monkeypatch.setattr(writer_service, "FINISH_SECONDS", 0.2)
+    store = AuditStore(bus, "shop")
+    async with AuditWriter(store, "pep", limit=3) as writer:
+        writer.record(asked(0), ALLOW)
+        await eventually(lambda: writer.stored == 1)
+        config = (await bus.jetstream().stream_info(AUDIT)).config
+        config.max_bytes, config.discard = (
+            1,
+            DiscardPolicy.NEW,
+        )  # it takes nothing more, and its heads' stream does
+        await bus.jetstream().update_stream(config)
+        for number in range(1, 9):
+            writer.record(asked(number), ALLOW)
+    chains = await verify(bus)
+    verified = chains.writers[writer.trail.writer]
+    assert (verified.broken, verified.head.sequence, verified.closed) == (None, 1, True)
+    assert verified.dropped == 8

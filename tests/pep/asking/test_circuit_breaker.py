@@ -17,61 +17,48 @@ from tests.waiting import eventually
 class TestRules:
     def test_it_is_closed_until_a_question_fails(self):
         circuit = Circuit()
-        assert circuit.admits(100.0)
         assert not circuit.is_open(100.0)
 
     def test_it_stays_closed_while_replicas_are_heard(self):
         circuit = Circuit()
         circuit.heard(100.0, ttl=3.0)
-        circuit.failed(101.0)
+        circuit.failed()
         assert not circuit.is_open(103.0)
         assert circuit.is_open(103.1)
 
-    def test_while_open_one_question_in_each_interval_is_let_through(self):
-        circuit = Circuit(probe_seconds=0.1)
-        circuit.failed(100.0)
-        admitted = [n for n in range(100) if circuit.admits(100.0 + n / 100)]
-        assert admitted == [10, 20, 30, 40, 50, 60, 70, 80, 90]
-
-    def test_further_failures_do_not_put_the_next_probe_off(self):
-        circuit = Circuit(probe_seconds=0.1)
-        circuit.failed(100.0)
-        circuit.failed(100.09)
-        assert circuit.admits(100.11)
-
     def test_an_answer_closes_it(self):
         circuit = Circuit()
-        circuit.failed(100.0)
+        circuit.failed()
         circuit.answered(100.0)
-        assert circuit.admits(100.01)
+        assert not circuit.is_open(100.01)
         assert not circuit.failing
 
     def test_it_stays_closed_while_replicas_answer_that_they_cannot_decide(self):
         circuit = Circuit()
         circuit.answered(100.0)
-        circuit.failed(100.0)
+        circuit.failed()
         assert not circuit.is_open(103.4)
         assert circuit.is_open(103.6)
 
     def test_an_announcement_closes_it(self):
         circuit = Circuit()
-        circuit.failed(100.0)
+        circuit.failed()
         circuit.heard(100.01, ttl=3.0)
-        assert circuit.admits(100.02)
+        assert not circuit.is_open(100.02)
 
     def test_after_a_reset_it_is_closed_until_a_question_fails_again(self):
         circuit = Circuit()
-        circuit.failed(100.0)
+        circuit.failed()
         circuit.reset()
-        assert circuit.admits(100.01)
-        circuit.failed(100.02)
-        assert not circuit.admits(100.03)
+        assert not circuit.is_open(100.01)
+        circuit.failed()
+        assert circuit.is_open(100.03)
 
     def test_a_shorter_lifetime_does_not_take_back_a_longer_one(self):
         circuit = Circuit()
         circuit.heard(100.0, ttl=3.0)
         circuit.heard(100.0, ttl=1.0)
-        circuit.failed(100.0)
+        circuit.failed()
         assert not circuit.is_open(102.0)
 
 
@@ -96,9 +83,8 @@ async def test_a_replica_that_gets_its_lease_back_is_waited_for(server):
         assert (await asked).allowed
 
 
-async def test_a_fabric_without_replicas_is_asked_once_in_a_while_and_found_when_it_is_there(server):
+async def test_a_fabric_without_replicas_is_asked_once_and_found_when_it_is_there(server):
     async with recorder(server.url) as wire, asking(wire.url, deadline=30.0) as pep:
-        pep.asker.circuit._probe_seconds = 3600.0
         denied = [await pep.check("alice", "/x", "read") for _ in range(1000)]
         assert {decision.reason for decision in denied} == {Reason.NO_PDP}
         assert {decision.detail for decision in denied} == {"no PDP serves `/x`"}
@@ -107,3 +93,13 @@ async def test_a_fabric_without_replicas_is_asked_once_in_a_while_and_found_when
             await eventually(lambda: len(pep.asker.scopes))
             assert await pep.check("alice", "/x", "read") == Decision(True, policies=("readers",))
         assert not pep.asker.circuit.failing
+
+
+async def test_while_nobody_is_there_the_probes_are_not_the_questions_of_users(server):
+    async with recorder(server.url) as wire, asking(wire.url, deadline=0.2) as pep:
+        assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
+        asked = bytes(wire.said).count(b"PUB af.scopes.who")
+        await eventually(lambda: bytes(wire.said).count(b"PUB af.scopes.who") > asked + 1)
+        began = bytes(wire.said).count(b"PUB af.ask.")
+        assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
+        assert bytes(wire.said).count(b"PUB af.ask.") == began

@@ -1,0 +1,60 @@
+"""What a server refuses for want of a right: remembered, logged once, and told to whoever waits for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from bus.errors import NotPermitted
+from bus.wire import subjects
+
+_FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "([^"\s]+)', re.IGNORECASE)
+_MOST = 64
+"""Maximum subjects remembered as refused."""
+
+_log = logging.getLogger("authfabric.bus")
+
+
+class Unanswered:
+    """Futures of those who wait, by the subject they asked on; in lower case, as the library gives servers' errors."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, str] = {}
+        """The subjects that were refused, each with the right that is missing; empty if that is not known."""
+        self._waiting: dict[str, set[asyncio.Future[Any]]] = {}
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """The rights that servers have refused, by name."""
+        return tuple(sorted(set(filter(None, self.refused.values()))))
+
+    @contextlib.contextmanager
+    def waiting(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
+        """For the length of the block, the future fails if the server says that nobody may publish there."""
+        several = self._waiting.setdefault(subject.lower(), set())
+        several.add(answer)
+        try:
+            yield
+        finally:
+            several.discard(answer)
+            if not several:
+                self._waiting.pop(subject.lower(), None)
+
+    def hear(self, error: str) -> None:
+        """The server has reported an error."""
+        if (found := _FORBIDDEN.search(error)) is None:
+            return
+        subject = found[2].lower()
+        missing = NotPermitted(
+            subject, subjects.right_for(subject, listening=found[1].lower() == "subscription")
+        )
+        for answer in self._waiting.get(subject, ()):
+            if not answer.done():
+                answer.set_exception(missing)
+        if subject not in self.refused and len(self.refused) < _MOST:
+            self.refused[subject] = missing.right
+            _log.warning("%s", missing)

@@ -1,0 +1,167 @@
+"""How the streams of a fabric are: who leads each, which servers keep it, how much is in it, and who lags behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from bus.errors import BusError, NoResponders, NotPermitted, ReplyTimeout
+from bus.nats import Connection
+from bus.wire import subjects
+
+STREAMS = (
+    *(f"KV_{bucket}" for bucket in (subjects.RELEASES, subjects.NEWEST, subjects.CONTENT)),
+    *(f"KV_{bucket}" for bucket in (subjects.TYPES, subjects.KEYS, subjects.REVOCATIONS)),
+    subjects.AUDIT,
+    subjects.AUDIT_HEADS,
+    subjects.PARCELS,
+    subjects.BROKERS,
+)
+"""The streams that there may be, in the order in which they are shown."""
+CURRENT_SECONDS = 5.0
+"""Time since its last word after which a server that keeps a stream counts as away."""
+_NOT_FOUND = 404
+_NANOSECOND = 1e-9
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """One server's copy of a stream, as its leader sees it."""
+
+    server: str
+    current: bool
+    """Whether it has everything, and is heard."""
+    silent: float
+    """Seconds since it was last heard; 0 for the leader."""
+    lag: int
+    """Messages that it does not have yet."""
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    """A stream as its leader describes it, or why nothing is known of it."""
+
+    name: str
+    messages: int = 0
+    bytes: int = 0
+    most_bytes: int = -1
+    """The size at which it takes no more, or discards the oldest; -1 without a limit."""
+    consumers: int = 0
+    copies: list[Copy] = []
+    """The leader first; none where there is one server only."""
+    problem: str = ""
+    hidden: bool = False
+    """Whether these credentials may not look at it."""
+
+    @property
+    def quorum(self) -> bool:
+        """Whether a majority of the servers that keep it have everything: only then is anything stored."""
+        return not self.problem and sum(each.current for each in self.copies) * 2 >= len(self.copies)
+
+
+class ConsumerState(msgspec.Struct, frozen=True):
+    """Who reads a stream, and how much it has not read yet."""
+
+    stream: str
+    name: str
+    waiting: int
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int = 0
+    description: str = ""
+
+
+class _Config(msgspec.Struct, frozen=True):
+    max_bytes: int = -1
+
+
+class _State(msgspec.Struct, frozen=True):
+    messages: int = 0
+    bytes: int = 0
+    consumer_count: int = 0
+
+
+class _Peer(msgspec.Struct, frozen=True):
+    name: str
+    current: bool = False
+    offline: bool = False
+    active: int = 0
+    lag: int = 0
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    leader: str = ""
+    replicas: list[_Peer] = []
+
+
+class _Info(msgspec.Struct, frozen=True):
+    error: _Error | None = None
+    config: _Config = _Config()
+    state: _State = _State()
+    cluster: _Cluster = _Cluster()
+
+
+class _Consumer(msgspec.Struct, frozen=True):
+    name: str
+    num_pending: int = 0
+    num_ack_pending: int = 0
+
+
+class _Consumers(msgspec.Struct, frozen=True):
+    consumers: list[_Consumer] = []
+
+
+_decode = msgspec.json.Decoder(_Info).decode
+_decode_consumers = msgspec.json.Decoder(_Consumers).decode
+
+
+async def stream_states(connection: Connection, seconds: float) -> list[StreamState]:
+    """All streams that there are. Raises NotConnected."""
+    asked = await asyncio.gather(*(_state(connection, name, seconds) for name in STREAMS))
+    return [each for each in asked if each is not None]
+
+
+async def consumer_states(connection: Connection, stream: str, seconds: float) -> list[ConsumerState]:
+    """Who reads a stream; nobody if there is no such stream, or these credentials may not look."""
+    try:
+        answer = await connection.ask(f"$JS.API.CONSUMER.LIST.{stream}", b"", seconds)
+        found = _decode_consumers(answer).consumers
+    except (BusError, msgspec.DecodeError):
+        return []
+    return [ConsumerState(stream, each.name, each.num_pending + each.num_ack_pending) for each in found]
+
+
+async def _state(connection: Connection, name: str, seconds: float) -> StreamState | None:
+    try:
+        info = _decode(await connection.ask(f"$JS.API.STREAM.INFO.{name}", b"", seconds))
+    except NotPermitted as error:
+        return StreamState(name, problem=str(error), hidden=True)
+    except NoResponders:
+        return StreamState(name, problem="no server that keeps it is there")
+    except ReplyTimeout:
+        return StreamState(name, problem=f"it has no leader: no answer within {seconds:g} s")
+    except msgspec.DecodeError as error:
+        return StreamState(name, problem=str(error))
+    if info.error is not None:
+        if info.error.code == _NOT_FOUND:
+            return None
+        return StreamState(name, problem=info.error.description)
+    state = info.state
+    return StreamState(
+        name, state.messages, state.bytes, info.config.max_bytes, state.consumer_count, _copies(info.cluster)
+    )
+
+
+def _copies(cluster: _Cluster) -> list[Copy]:
+    if not cluster.leader:
+        return []
+    others = [
+        Copy(
+            each.name,
+            each.current and not each.offline and each.active * _NANOSECOND < CURRENT_SECONDS,
+            each.active * _NANOSECOND,
+            each.lag,
+        )
+        for each in cluster.replicas
+    ]
+    return [Copy(cluster.leader, True, 0.0, 0), *others]
