@@ -4,12 +4,16 @@ from pubsub_core.client import (
     Delivered,
     DurableEvent,
     DurableSubscriber,
+    Event,
     EventClient,
+    Place,
+    ProfileRefused,
     Publisher,
     Replayed,
     Subscriber,
 )
 from pubsub_core.errors import (
+    CredentialRefused,
     DurableRefused,
     EventsMissed,
     InvalidEvent,
@@ -26,8 +30,8 @@ from pubsub_core.events import Gap, GapReason
 from pubsub_core.types import AttributeType, EventType
 
 __all__ = [
-    "AttributeType", "Delivered", "DurableEvent", "DurableRefused", "DurableSubscriber", "EventClient",
-    "EventType", "EventsMissed", "Gap", "GapReason", "InvalidEvent", "InvalidFilter", "NoBroker", "NotKept",
-    "Publisher", "Refused", "ReplayIncomplete", "Replayed", "SessionLost", "Subscriber", "TypeRefused",
-    "UnknownType",
+    "AttributeType", "CredentialRefused", "Delivered", "DurableEvent", "DurableRefused", "DurableSubscriber", "Event",
+    "EventClient", "EventType", "EventsMissed", "Gap", "GapReason", "InvalidEvent", "InvalidFilter", "NoBroker",
+    "NotKept", "Place", "ProfileRefused", "Publisher", "Refused", "ReplayIncomplete", "Replayed", "SessionLost",
+    "Subscriber", "TypeRefused", "UnknownType",
 ]  # fmt: skip

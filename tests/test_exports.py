@@ -16,7 +16,8 @@ SURFACE = {
     "bus": "BusError Connection NatsServer NoResponders NotConnected ReplyTimeout Scope cluster",
     "pdp": "Bundle BundleRefused Engine InvalidPolicies PolicyPoint PolicySet Replica read_folder",
     "pep": "UNVERIFIED AccessDenied Enforcer LeaseRules NobodyTrusted NotOnBus Recycling Strategy SyncEnforcer",
-    "pubsub_core": "AttributeType Delivered DurableEvent DurableRefused DurableSubscriber EventClient EventType"
+    "pubsub_core": "AttributeType CredentialRefused Event Place ProfileRefused"
+    " Delivered DurableEvent DurableRefused DurableSubscriber EventClient EventType"
     " EventsMissed Gap GapReason InvalidEvent InvalidFilter NoBroker NotKept Publisher Refused"
     " ReplayIncomplete Replayed SessionLost Subscriber TypeRefused UnknownType",
     "sdp_cache": "LeaseRules Recycler Recycling SecondaryPoint Snapshot SnapshotRefused Step",

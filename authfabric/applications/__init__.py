@@ -1,5 +1,6 @@
 """Event applications: one file made into keys, definitions, policies, profiles and the processes that serve them."""
 
+from authfabric.applications.definitions import definitions
 from authfabric.applications.document import (
     Application,
     InvalidApplication,
@@ -14,5 +15,5 @@ from authfabric.applications.store import ApplicationStore
 
 __all__ = [
     "Application", "ApplicationFolder", "ApplicationStore", "InvalidApplication", "NotReady", "Step", "Steps",
-    "application_schema", "hosted_application", "read_application", "until_ready", "usual_folder",
+    "application_schema", "definitions", "hosted_application", "read_application", "until_ready", "usual_folder",
 ]  # fmt: skip

@@ -31,7 +31,9 @@ from pubsub_core.client.publisher import Publisher
 from pubsub_core.client.replay_reader import Replayed, unix_time
 from pubsub_core.client.session import ClientSession
 from pubsub_core.client.subscriber import Delivered, Subscriber
+from pubsub_core.client.typed import Condition, E, Event, check_fits, type_name, typed, values_of
 from pubsub_core.errors import BrokerUntrusted, CallRefused, SessionLost
+from pubsub_core.events import Gap
 from pubsub_core.messages import (
     AddType,
     Advertise,
@@ -44,7 +46,7 @@ from pubsub_core.messages import (
     Replay,
 )
 from pubsub_core.trust import check_own
-from pubsub_core.types import SignedType, removal
+from pubsub_core.types import AttributeType, EventType, SignedType, removal
 
 __all__ = ["CallRefused", "Delivered", "EventClient", "Publisher", "Replayed", "Subscriber"]
 
@@ -163,6 +165,38 @@ class EventClient(ClientSession):
         reader = DurableSubscriber(session, type_, filter, durable, manual_ack)
         await self._durables.enter_async_context(reader.running())
         return reader
+
+    async def subscribe(
+        self,
+        kind: type[E],
+        where: Condition | str | bool = "",
+        *,
+        from_: float | datetime | None = None,
+    ) -> AsyncIterator[E | Gap]:
+        """Typed events: `async for sighting in client.subscribe(Sighting, Sighting.plate == "AB12CDE")`.
+
+        Raises as `subscriber` does, InvalidType if the class does not fit the type, and InvalidEvent for an event
+        without an attribute that the class needs.
+        """
+        if isinstance(where, bool):
+            raise TypeError("a condition compares an attribute of the class: `Sighting.plate == 'AB12CDE'`")
+        reader = await self.subscriber(type_name(kind), str(where), from_=from_)
+        assert reader.type is not None
+        check_fits(kind, reader.type, self._attribute_types(reader.type))
+        async for event in reader:
+            yield event if isinstance(event, Gap) else typed(kind, event.attributes)
+
+    async def publish(self, event: Event) -> None:
+        """Publish a typed event. Raises as `publisher` and `Publisher.publish` do, and InvalidType."""
+        name = type_name(type(event))
+        publisher = self.publishers.get(name)
+        if publisher is None:
+            publisher = await self.publisher(name)
+            check_fits(type(event), publisher.type, self._attribute_types(publisher.type))
+        await publisher.publish(**values_of(event))
+
+    def _attribute_types(self, definition: EventType) -> dict[str, AttributeType]:
+        return {each.name: each.type for each in self.catalogue.attributes(definition.version).values()}
 
     async def durables(self) -> tuple[Durable, ...]:
         """This client's durable subscriptions, and where they stand."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
 import shlex
 import sys
@@ -14,6 +16,7 @@ from tests.waiting import once_it_works
 
 PAGE = (Path(__file__).parents[2] / "docs" / "event-quickstart.md").read_text()
 FIRST, SECOND, THIRD = re.split(r"^## [123]\. .*$", PAGE, flags=re.MULTILINE)[1:]
+ENCRYPTION = (Path(__file__).parents[2] / "docs" / "concepts" / "encryption.md").read_text()
 SHOWN = re.search(r"^\$ python surgery.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]
 UP = re.search(r"^authfabric (up .*)$", PAGE, re.MULTILINE)[1]
 
@@ -48,3 +51,24 @@ async def test_what_the_page_shows_is_so(tmp_path, monkeypatch):
         assert await once_it_works(lambda: run_part(audited, tmp_path), AssertionError) == 2
         write_files(THIRD, tmp_path)
         assert await run("surgery.py") == SHOWN
+
+
+async def test_the_page_about_encryption(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with up("--events", "--replicas", "1"):
+        first, second = ENCRYPTION.split("Who holds which key")
+        assert await run_part(first, tmp_path) == 1
+        manager = Path(os.environ["XDG_DATA_HOME"]) / "authfabric/applications/sightings/manager.key"
+        words = ("-m", "authfabric", "keys", "status", "Sighting", "--key", str(manager), "--json")
+        assert members(await run(*words)) == {"location": 1, "numberplate": 2, "sighted": 2}
+        assert await run_part(second, tmp_path) == 2
+        assert members(await run(*words)) == {"location": 1, "numberplate": 2, "sighted": 1}
+
+
+def members(status: str) -> dict[str, int]:
+    """How many brokers hold the key of each attribute."""
+    return {
+        name: sum(not member["leaving"] for member in group["members"])
+        for group in json.loads(status)["groups"]
+        for name in group["attributes"]
+    }

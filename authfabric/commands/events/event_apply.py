@@ -95,6 +95,10 @@ def schema(
     from authfabric.applications import application_schema
 
     text = msgspec.json.format(msgspec.json.encode(application_schema()), indent=2).decode() + "\n"
+    _write(text, output)
+
+
+def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
@@ -102,6 +106,19 @@ def schema(
         replace_file(output, text)
     except AuthFabricError as error:
         fail(error)
+
+
+def stubs(
+    file: File,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="The file to write. Default: print it.")
+    ] = None,
+) -> None:
+    """Write Python classes for an application's types, for `client.subscribe(Sighting, Sighting.plate == "AB12")`."""
+    from authfabric.applications import definitions
+    from pubsub_core.client import stubs as written
+
+    _write(written(definitions(_folder(file, None).application)), output)
 
 
 def _folder(file: Path, keys: Path | None) -> ApplicationFolder:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated
 
+import msgspec
 import typer
 
 from authfabric.commands.events.event_values import (
@@ -21,7 +22,14 @@ from authfabric.commands.events.event_values import (
 from authfabric.terminal import Exit, Url, counted, err, fail, print_json, printable, run, say
 from authz import AuthFabricError
 from pubsub_core import Delivered, EventClient, Gap, InvalidEvent, Refused, Subscriber, UnknownType
-from pubsub_core.client import DurableEvent, ProfileRefused, Publisher, read_profile
+from pubsub_core.client import (
+    DurableEvent,
+    ProfileRefused,
+    Publisher,
+    read_cloud_event,
+    read_profile,
+    to_cloud_event,
+)
 from pubsub_core.errors import KeysAwaited
 
 KEYS_SECONDS = 10.0
@@ -51,6 +59,11 @@ Count = Annotated[int, typer.Option("-n", "--count", min=0, help="End after so m
 Lines = Annotated[bool, typer.Option("--json", help="Print one JSON object for each event.")]
 
 
+Cloud = Annotated[
+    bool, typer.Option("--cloudevents", help="Events are CloudEvents 1.0, as JSON, one a line.")
+]
+
+
 def publish(
     type_: Type,
     values: Annotated[
@@ -61,13 +74,14 @@ def publish(
         ),
     ] = None,
     profile: As = None,
+    cloud: Cloud = False,
     url: Url = None,
 ) -> None:
     """Publish an event, or one for each line of standard input. Exit code 0: the broker has taken all of them."""
     if not values and sys.stdin.isatty():
         fail("say what to publish: NAME=VALUE, or JSON objects on standard input", Exit.USAGE)
     with _errors():
-        count = run(_publish(type_, values or [], profile, url))
+        count = run(_publish(type_, values or [], profile, url, cloud))
     say(f"published {counted(count, 'event')} of {printable(type_)}")
 
 
@@ -85,6 +99,7 @@ def subscribe(
         ),
     ] = "",
     count: Count = 0,
+    cloud: Cloud = False,
     url: Url = None,
     json: Lines = False,
 ) -> None:
@@ -101,9 +116,9 @@ def subscribe(
                 if durable
                 else await client.subscriber(type_, filter_, from_=start)
             )
-            if not json and not count:
+            if not (json or cloud or count):
                 err.print(f"listening to {type_} as {known.name}; Ctrl-C ends it", highlight=False)
-            await _print(reader, count, json, show_type=False)
+            await _print(reader, count, json or cloud, show_type=False, cloud=cloud)
 
     with _errors():
         run(work())
@@ -168,7 +183,9 @@ def tail(
         run(work())
 
 
-async def _publish(type_: str, values: Sequence[str], profile: str | None, url: str | None) -> int:
+async def _publish(
+    type_: str, values: Sequence[str], profile: str | None, url: str | None, cloud: bool
+) -> int:
     async with EventClient.connect(url, profile=profile) as client:
         publisher = await client.publisher(type_)
         attributes = {
@@ -181,7 +198,7 @@ async def _publish(type_: str, values: Sequence[str], profile: str | None, url: 
         async for line in _lines():
             if line.strip():
                 try:
-                    await publisher.publish(**parse_line(line, attributes))
+                    await publisher.publish(**parse_line(_data(line, type_) if cloud else line, attributes))
                 except InvalidEvent as error:
                     await publisher.flush()
                     raise InvalidEvent(
@@ -191,6 +208,14 @@ async def _publish(type_: str, values: Sequence[str], profile: str | None, url: 
                 count += 1
         await publisher.flush()
         return count
+
+
+def _data(line: str, type_: str) -> str:
+    """What a CloudEvent says, if it is of this type. Raises InvalidEvent."""
+    event = read_cloud_event(line)
+    if event.type != type_:
+        raise InvalidEvent("type", f"must be `{type_}`, not `{event.type}`")
+    return msgspec.json.encode(event.data).decode()
 
 
 async def _publish_one(publisher: Publisher, values: dict[str, object]) -> None:
@@ -214,7 +239,9 @@ async def _lines() -> AsyncIterator[str]:
         yield line
 
 
-async def _print(reader: AsyncIterator[Delivered | Gap], count: int, json: bool, show_type: bool) -> None:
+async def _print(
+    reader: AsyncIterator[Delivered | Gap], count: int, json: bool, show_type: bool, cloud: bool = False
+) -> None:
     seen = 0
     async for event in reader:
         if isinstance(event, Gap):
@@ -225,7 +252,7 @@ async def _print(reader: AsyncIterator[Delivered | Gap], count: int, json: bool,
             continue
         seen += 1
         if json:
-            print_json(event_document(event), line=True)
+            print_json(to_cloud_event(event) if cloud else event_document(event), line=True)
         else:
             say(event_text(event, show_type or bool(event.type.name != getattr(reader, "name", ""))))
         if isinstance(event, DurableEvent):
