@@ -5,7 +5,8 @@ of the Metropolitan Police publish; a detective with a court order sees one numb
 service bills by numberplate and time, and counts by time and location. Each domain has its own PDP, broker and, if
 wanted, account on the server. What a client may takes both its own domain's policies and a capability that goes
 back to PITO. The police go by roles (`met_roles`), the congestion charge service by attributes. In the end the court
-takes its order back.
+takes its order back. In one account sightings are sealed: PITO's key manager gives the brokers of the two services the
+keys of what their clients may see, so that PITO's own broker and the servers carry what they cannot read.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from authfabric.scenarios.met_roles import Met
+from authfabric.scenarios.sealing import SealedType
 from authfabric.scenarios.testbed import Domain, ServerMode, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching
 from authz import Identity, PublicKey
@@ -45,6 +47,8 @@ LATER = (
 )
 """What it says when the court has taken its order back."""
 
+UNSEEN: Mapping[str, Sequence[str]] = {"met": (), "ccs": ("speed",)}
+"""Whose brokers get keys of sightings, in one account, and of which attributes they get none."""
 _CONNECT = "- {uid: connect, effect: allow, rules: {}, targets: {action_id: connect}}\n"
 CCS = (
     _CONNECT
@@ -75,10 +79,13 @@ async def play(*, accounts: bool = False) -> tuple[Outcome, Outcome]:
     ground = ServerMode.ACCOUNTS if accounts else ServerMode.SECURED
     async with stage(["met", "ccs", "pito"], ground) as (met, ccs, pito):
         kind = EventType.new(NUMBERPLATE, pito.key.public, ATTRIBUTES, uuid4)
-        await pito.publish_types(SignedType.sign(kind, pito.key))
+        signed = SignedType.sign(kind, pito.key)
+        await pito.publish_types(signed)
+        sealed = None if accounts else SealedType(pito, signed)
         force = Met(met, NUMBERPLATE)
         force.people.update({name: Identity.generate() for name in ("smith", "camera-7")})
-        await _start(force, ccs, pito)
+        await _start(force, ccs, pito, sealed)
+        keys = "" if sealed is None else await sealed.until_held()
         async with contextlib.AsyncExitStack() as stack:
             bus = await stack.enter_async_context(met.connect("people"))
             order = force.order(CASE, WANTED)
@@ -92,7 +99,7 @@ async def play(*, accounts: bool = False) -> tuple[Outcome, Outcome]:
             publisher = await camera.publisher(NUMBERPLATE)
             await warm_up(publisher, viewers, {**SIGHTINGS[1], "time": 0.0}, "time")
             where = "three accounts" if accounts else "one secured account"
-            first = await _tell(publisher, viewers, viewers, SIGHTINGS, f"Who sees what, {where}")
+            first = await _tell(publisher, viewers, viewers, SIGHTINGS, f"Who sees what, {where}", keys)
             await force.revoke(bus, order)
             await _bereft(smith)
             second = await _tell(
@@ -113,6 +120,7 @@ async def _tell(
     waiting: Sequence[Viewer],
     sightings: Sequence[Mapping[str, object]],
     title: str,
+    note: str = "",
 ) -> Outcome:
     """Publish sightings, and wait until those who see the last have seen it."""
     for sighting in sightings:
@@ -121,11 +129,14 @@ async def _tell(
     last = sightings[-1]["time"]
     for viewer in waiting:
         await viewer.until(lambda event: event.attributes.get("time") == last)
-    return outcome(title, sightings, viewers, "time")
+    return outcome(title, sightings, viewers, "time", note)
 
 
-async def _start(force: Met, ccs: Domain, pito: Domain) -> None:
-    """PDPs and brokers of all domains. Nobody uses PITO's types without PITO's word, and PITO is heard of."""
+async def _start(force: Met, ccs: Domain, pito: Domain, sealed: SealedType | None) -> None:
+    """PDPs and brokers of all domains. Nobody uses PITO's types without PITO's word, and PITO is heard of.
+
+    If sightings are sealed, PITO gives keys to the brokers of those who use them, and to its own none.
+    """
     domains = (force.domain, ccs, pito)
     owners, heart = pito.folder / "owners.txt", pito.folder / "pito.key"
     owners.write_text(f"owner: {pito.key.public}\ntype: uk.gov.pito.*\n")
@@ -134,11 +145,20 @@ async def _start(force: Met, ccs: Domain, pito: Domain) -> None:
     await asyncio.gather(force.domain.release(force.policies()), ccs.release(CCS), pito.release(PITO))
     extra = {domain.name: ["--owners", str(owners)] for domain in domains}
     extra[pito.name] += ["--owner-key", str(heart)]
+    identities: dict[str, Identity] = {}
+    if sealed is not None:
+        await sealed.start_manager()
+        for name, hidden in UNSEEN.items():
+            identities[name], words = sealed.allow(name, hidden)
+            extra[name] += words
     asking = await force.domain.start_roles()
     await asyncio.gather(
         force.domain.start_pdp(asking),
         *(domain.start_pdp() for domain in (ccs, pito)),
-        *(domain.start_broker(domains, pito.key, extra[domain.name]) for domain in domains),
+        *(
+            domain.start_broker(domains, pito.key, extra[domain.name], identity=identities.get(domain.name))
+            for domain in domains
+        ),
     )
 
 

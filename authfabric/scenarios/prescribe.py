@@ -3,8 +3,8 @@
 After Bacon, Eyers, Singh and Pietzuch (Access control in publish/subscribe systems, 2008, section 7.2, figure 4). A
 nurse at a patient's home prescribes. Doctors hear of it while they treat that patient; to the pharmacy it is a
 `Prescription`, without the prescriber; to the auditor a `Controlled_Drug_Auth`, of drugs of one class only, without the
-patient. Then one doctor hands a patient over to another: nobody subscribes anew, and from then on the other one hears
-of that patient.
+patient. Prescriptions are sealed, and each broker has the keys of what its clients may see. Then one doctor hands a
+patient over to another: nobody subscribes anew, and from then on the other one hears of that patient.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from uuid import uuid4
 
+from authfabric.scenarios.sealing import SealedType
 from authfabric.scenarios.testbed import Domain, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, side_by_side, warm_up, watching
 from pdp.bundle import File
@@ -23,6 +24,8 @@ from pubsub_core.rules import Rows
 from pubsub_core.types import AttributeType, EventType, SignedType
 
 BROKERS = ("home", "surgery", "pharmacy", "audit")
+UNSEEN = {"pharmacy": ("prescriber_id",), "audit": ("patient_id",)}
+"""What of a prescription a broker has no key for, since none of its clients may see it."""
 VIEWERS = {
     "jones": ("doctor", "surgery"),
     "smith": ("doctor", "surgery"),
@@ -102,11 +105,17 @@ PRESCRIBED = (
 async def play() -> tuple[Outcome, ...]:
     """Run the scenario; returns who saw what before and after the patient is handed over."""
     async with stage(["health"]) as (domain,):
-        await domain.publish_types(*_types(domain))
+        types = _types(domain)
+        await domain.publish_types(*types)
         await domain.put_table("drugs", DRUGS)
         await domain.release([File("health.yaml", POLICIES), File("health.rules", RULES)])
-        brokers = (domain.start_broker([domain], domain.key, name=name) for name in BROKERS)
-        await asyncio.gather(domain.start_pdp(), *brokers)
+        sealed = SealedType(
+            domain, next(each for each in types if each.definition.name == "health.Prescribe")
+        )
+        await asyncio.gather(
+            domain.start_pdp(), sealed.start_manager(), *(_start(domain, sealed, name) for name in BROKERS)
+        )
+        keys = await sealed.until_held()
         async with contextlib.AsyncExitStack() as stack:
             viewers = await _viewers(domain, stack)
             nurse = await stack.enter_async_context(
@@ -117,7 +126,14 @@ async def play() -> tuple[Outcome, ...]:
             )
             prescribe = await nurse.publisher("health.Prescribe")
             treatments = {name: await clerk.publisher(name) for name in (BEGUN, ENDED)}
-            return tuple([await _act(number, prescribe, treatments, viewers) for number in range(len(ACTS))])
+            acts = [await _act(number, prescribe, treatments, viewers, keys) for number in range(len(ACTS))]
+            return tuple(acts)
+
+
+async def _start(domain: Domain, sealed: SealedType, name: str) -> None:
+    """A broker, with the keys of what its clients may see."""
+    identity, words = sealed.allow(name, UNSEEN.get(name, ()))
+    await domain.start_broker([domain], domain.key, words, name, identity)
 
 
 def _types(domain: Domain) -> list[SignedType]:
@@ -136,7 +152,11 @@ async def _viewers(domain: Domain, stack: contextlib.AsyncExitStack) -> list[Vie
 
 
 async def _act(
-    number: int, prescribe: Publisher, treatments: Mapping[str, Publisher], viewers: Sequence[Viewer]
+    number: int,
+    prescribe: Publisher,
+    treatments: Mapping[str, Publisher],
+    viewers: Sequence[Viewer],
+    keys: str,
 ) -> Outcome:
     when, news = ACTS[number]
     # Whoever has seen the first marker hears all that is told after it, so the second round misses nothing.
@@ -153,7 +173,7 @@ async def _act(
         await viewer.until(lambda event: event.attributes.get("number") == last["number"])
     published = [{"type": "health.Prescribe", **each} for each in events]
     heard = {each.name: [{"type": one.type.name, **one.attributes} for one in each.seen] for each in viewers}
-    return side_by_side(f"What is heard of prescriptions, {when}", published, heard, "number")
+    return side_by_side(f"What is heard of prescriptions, {when}", published, heard, "number", keys)
 
 
 async def _tell(treatments: Mapping[str, Publisher], news: Sequence[tuple[str, str, str]]) -> None:

@@ -20,6 +20,8 @@ async def test_each_sees_what_it_may_of_what_the_camera_saw(accounts):
         "billing (ccs)": tuple(only(each, "numberplate", "time") for each in true),
         "statistics (ccs)": tuple(only(each, "location", "time") for each in true),
     }
+    sealed = "speed at met;" in outcome.note and "numberplate at ccs, met;" in outcome.note
+    assert sealed is not accounts
     assert after.seen == {
         "detective (met)": (None, None),
         "billing (ccs)": tuple(only(each, "numberplate", "time") for each in LATER),

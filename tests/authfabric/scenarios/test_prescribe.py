@@ -52,6 +52,8 @@ async def test_everyone_hears_what_concerns_them_and_as_it_concerns_them():
             for_the_auditor(act, n) if n in {MORPHINE_P1, MORPHINE_P2} else None for n in range(4)
         )
         assert outcome.seen == expected
+        assert "patient_id at home, pharmacy, surgery;" in outcome.note  # not where the auditor is
+        assert "prescriber_id at audit, home, surgery." in outcome.note
 
 
 def test_nothing_is_wrong_with_its_rules():
