@@ -19,7 +19,7 @@ from authfabric.terminal import err, print_json
 from authz.authority import Statement
 from bus.audit import AuditWriter, Vouched
 from bus.nats import Connection, connect
-from bus.runtime import in_background
+from bus.runtime import Collectors, in_background, serve_vitals
 from bus.services import hearing_changes
 from bus.wire import DEFAULT_DOMAIN, Scope
 from pdp.attributes import (
@@ -42,12 +42,13 @@ from pdp.replica import (
     PolicyPoint,
     ProviderMetrics,
     Replica,
+    ReplicaMetrics,
+    ReplicaVitals,
     Shadow,
     ShadowMetrics,
     SignerMetrics,
     alarm_on,
     serve_explanations,
-    serve_health,
     serve_scopes,
     serve_search,
 )
@@ -78,6 +79,7 @@ class PdpProcess:
     audit: bool | None = None
     """Whether what it decides is signed and audited; None: if there is an audit stream."""
     health_port: int = 0
+    health_host: str = "127.0.0.1"
     max_queue: int = 8192
     json: bool = False
 
@@ -88,10 +90,16 @@ async def serve_pdp(serving: PdpProcess) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
+        vitals, collectors = ReplicaVitals(), Collectors()
+        health = serve_vitals(vitals, [collectors], serving.health_port, serving.health_host)
+        port = stack.enter_context(
+            health
+        )  # from the first moment, also while there is no server or no release
         bus = await stack.enter_async_context(connect(serving.url, name=serving.name))
         parts = await _parts(bus, serving, stack)
         collect_garbage_rarely()
         answering = await _answering(bus, serving, parts, stack)
+        collectors.add(*parts.metrics(answering))
         if isinstance(answering, Follower):
             await _wait_for_policies(answering, stop)
         if stop.is_set():
@@ -111,8 +119,8 @@ async def serve_pdp(serving: PdpProcess) -> None:
         ) as replica:
             if isinstance(answering, Follower):
                 answering.load = partial(_load, replica)
-            metrics = parts.metrics(answering)
-            port = stack.enter_context(serve_health(replica, serving.health_port, more=metrics))
+            vitals.replica = replica
+            collectors.add(ReplicaMetrics(replica))
             _say_ready(serving, replica, port)
             await stop.wait()
             err.print(f"draining: {replica.queued} questions left", highlight=False)
@@ -122,7 +130,8 @@ async def serve_pdp(serving: PdpProcess) -> None:
 def _load(replica: Replica) -> dict[str, float]:
     """What `authfabric status` and the console tell of a replica."""
     counts = {"decisions": replica.answered, "queue": replica.queued, "shed": replica.shed}
-    return {name: float(count) for name, count in counts.items()}
+    times = {f"p{share}_ms": 1000 * replica.latencies.quantile(share / 100) for share in (50, 99)}
+    return {name: float(count) for name, count in counts.items()} | times
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +235,7 @@ async def _provider(
 
 def _say_ready(serving: PdpProcess, replica: Replica, port: int) -> None:
     scopes = [str(scope) for scope in replica.scopes]
-    health = f"http://127.0.0.1:{port}"
+    health = f"http://{serving.health_host}:{port}"
     if serving.json:
         print_json({"ready": True, "url": serving.url, "serves": scopes, "health": health})
     else:

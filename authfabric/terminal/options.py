@@ -13,6 +13,16 @@ from authfabric.terminal.output import Exit, fail
 HealthPort = Annotated[
     int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
 ]
+HEALTH_HOST = "127.0.0.1"
+"""Where health and metrics are served unless `--listen` says otherwise."""
+HealthListen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Where to serve /healthz, /readyz and /metrics, instead of on this machine alone.",
+    ),
+]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 SignerKey = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 

@@ -8,11 +8,12 @@ from bus.runtime.process import ProcessFailed, ServingProcess, end_with_parent, 
 from bus.runtime.tasks import all_or_none, end_task, in_background, result_within
 
 if TYPE_CHECKING:
-    from bus.runtime.health_server import serve_vitals
+    from bus.runtime.health_server import Collectors, serve_vitals
+    from bus.runtime.latency import Latencies
 
 __all__ = [
-    "ProcessFailed", "ServingProcess", "all_or_none", "end_task", "end_with_parent", "in_background",
-    "result_within", "run_fast", "serve_vitals", "signal_process",
+    "Collectors", "Latencies", "ProcessFailed", "ServingProcess", "all_or_none", "end_task",
+    "end_with_parent", "in_background", "result_within", "run_fast", "serve_vitals", "signal_process",
 ]  # fmt: skip
 
-__getattr__ = lazily(__name__, {".health_server": "serve_vitals"})
+__getattr__ = lazily(__name__, {".health_server": "Collectors serve_vitals", ".latency": "Latencies"})

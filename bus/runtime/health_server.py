@@ -77,6 +77,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Probes every few seconds are not worth a line each."""
 
 
+class Collectors(Collector):
+    """Several collectors as one: more may be added while it is served."""
+
+    def __init__(self) -> None:
+        self._several: list[Collector] = []
+
+    def add(self, *more: Collector) -> None:
+        self._several += more
+
+    def collect(self) -> Iterable[Metric]:
+        return (metric for each in tuple(self._several) for metric in each.collect())
+
+
 class _WorkMetrics(Collector):
     """The background work of the process, in the form Prometheus collects."""
 

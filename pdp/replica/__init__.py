@@ -6,7 +6,7 @@ from authz.lazy import lazily
 
 if TYPE_CHECKING:
     from pdp.replica.answer_authority import AnswerAuthority
-    from pdp.replica.health_server import serve_health
+    from pdp.replica.health_server import ReplicaMetrics, ReplicaVitals, serve_health
     from pdp.replica.metrics import PolicyMetrics, ProviderMetrics, ShadowMetrics, SignerMetrics
     from pdp.replica.policy_follower import Answering, Follower, Following, PolicyFollower
     from pdp.replica.policy_point import PolicyPoint
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerAuthority", "Answering", "DecisionSigner", "Follower", "Following", "PolicyFollower",
-    "PolicyMetrics", "PolicyPoint", "ProviderMetrics", "Replica", "Shadow", "ShadowMetrics", "SignerMetrics",
-    "alarm_on", "serve_explanations", "serve_health", "serve_scopes", "serve_search",
+    "PolicyMetrics", "PolicyPoint", "ProviderMetrics", "Replica", "ReplicaMetrics", "ReplicaVitals", "Shadow",
+    "ShadowMetrics", "SignerMetrics", "alarm_on", "serve_explanations", "serve_health", "serve_scopes",
+    "serve_search",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
         ".answer_authority": "AnswerAuthority",
-        ".health_server": "serve_health",
+        ".health_server": "ReplicaMetrics ReplicaVitals serve_health",
         ".metrics": "PolicyMetrics ProviderMetrics ShadowMetrics SignerMetrics",
         ".policy_follower": "Answering Follower Following PolicyFollower",
         ".policy_point": "PolicyPoint",

@@ -35,6 +35,15 @@ class ReplicaMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         replica = self._replica
         yield CounterMetricFamily("authfabric_pdp_decisions", "Questions answered.", replica.answered)
+        outcomes = CounterMetricFamily(
+            "authfabric_pdp_outcomes", "Decisions by effect and reason.", labels=["effect", "reason"]
+        )
+        for (allowed, reason), count in list(replica.outcomes.items()):
+            outcomes.add_metric(["allow" if allowed else "deny", str(reason)], count)
+        yield outcomes
+        yield replica.latencies.metric(
+            "authfabric_pdp_latency_seconds", "Time from a question's arrival to its answer."
+        )
         yield CounterMetricFamily(
             "authfabric_pdp_shed", "Questions refused because of overload.", replica.shed
         )
@@ -53,17 +62,17 @@ class ReplicaMetrics(Collector):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplicaVitals:
-    """How a replica is, now."""
+    """How a replica is, now; before there is one, the process lives and is not ready."""
 
-    replica: Replica
+    replica: Replica | None = None
 
     def live(self) -> bool:
-        return is_live(self.replica, monotonic())
+        return self.replica is None or is_live(self.replica, monotonic())
 
     def ready(self) -> bool:
-        return is_ready(self.replica, monotonic())
+        return self.replica is not None and is_ready(self.replica, monotonic())
 
 
 def serve_health(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
 from typing import Protocol, Self, TypeAlias
@@ -15,6 +16,7 @@ import msgspec
 from authz import AuthFabricError, Decision, InvalidRequest, Reason, Request
 from bus.errors import BadMessage, NotConnected
 from bus.nats import Connection, Subscription
+from bus.runtime import Latencies
 from bus.wire import (
     ANNOUNCE,
     DECIDING,
@@ -104,6 +106,8 @@ class Replica:
         self.authority = authority
         self.scopes = widest(scopes)
         self.answered = 0
+        self.outcomes: Counter[tuple[bool, Reason]] = Counter()  # by whether they allow, and by reason
+        self.latencies = Latencies()  # from when questions arrive until they are answered
         self.shed = 0
         self.refused = 0
         """How many messages came as questions and could not be read."""
@@ -225,6 +229,7 @@ class Replica:
                 if not work.budget or now() - work.arrived < work.budget:
                     self._reply(work.asked, Answers.of(await self._decide(work.requests)))
                     self.answered += count
+                    self.latencies.add(now() - work.arrived, count)
                 else:
                     self.expired += count
             finally:
@@ -243,6 +248,7 @@ class Replica:
             return [left] * len(requests)
         except Exception:
             decisions = await asyncio.gather(*map(self._decide_alone, readable))
+        self.outcomes.update([(each.allowed, each.reason) for each in decisions])
         if self._observe is not None:
             self._observe(readable, decisions)
         if len(readable) == len(requests):

@@ -12,7 +12,7 @@ import typer
 
 from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, find_url, trusted_keys
 from authfabric.processes import PdpProcess, serve_pdp
-from authfabric.terminal import Exit, HealthPort, Url, fail, run
+from authfabric.terminal import HEALTH_HOST, Exit, HealthListen, HealthPort, Url, address_of, fail, run
 from authz import AuthFabricError
 from bus.feeds import DEFAULT_LEASE
 from bus.wire import DEFAULT_DOMAIN, Scope, subjects
@@ -98,6 +98,7 @@ def serve(
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
     ] = "",
     health_port: HealthPort = 0,
+    listen: HealthListen = None,
     max_queue: Annotated[
         int,
         typer.Option(min=1, help="Questions taken and not yet answered; beyond, they are refused as busy."),
@@ -136,7 +137,8 @@ def serve(
         domain=domain,
         held=held,
         audit=audit,
-        health_port=health_port,
+        health_port=health_port if listen is None else address_of("--listen", listen)[1],
+        health_host=HEALTH_HOST if listen is None else address_of("--listen", listen)[0],
         max_queue=max_queue,
         json=json,
     )
