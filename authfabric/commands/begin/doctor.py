@@ -143,7 +143,7 @@ def _own_credentials(bus: Connection) -> list[Finding]:
 
 def _ends(about: str, until: float, soon: float, renew: str) -> Finding:
     days = (until - time()) / 86_400
-    well = days > SOON_DAYS
+    well = days > soon
     return Finding(
         about, well, f"ends in {int(days)} days" if days > 0 else "has ended", "" if well else renew
     )
