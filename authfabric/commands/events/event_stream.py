@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Annotated
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from difflib import get_close_matches
+from typing import Annotated, TypeVar
 
 import msgspec
 import typer
@@ -20,7 +20,6 @@ from authfabric.commands.events.event_values import (
     parse_time,
 )
 from authfabric.terminal import Exit, Url, counted, err, fail, print_json, printable, run, say
-from authz import AuthFabricError
 from pubsub_core import Delivered, EventClient, Gap, InvalidEvent, Refused, Subscriber, UnknownType
 from pubsub_core.client import (
     DurableEvent,
@@ -30,7 +29,9 @@ from pubsub_core.client import (
     read_profile,
     to_cloud_event,
 )
-from pubsub_core.errors import KeysAwaited
+from pubsub_core.errors import CredentialRefused, KeysAwaited
+
+Result = TypeVar("Result")
 
 KEYS_SECONDS = 10.0
 """How long to wait for a broker that has only just started to get the keys of a sealed type."""
@@ -80,8 +81,7 @@ def publish(
     """Publish an event, or one for each line of standard input. Exit code 0: the broker has taken all of them."""
     if not values and sys.stdin.isatty():
         fail("say what to publish: NAME=VALUE, or JSON objects on standard input", Exit.USAGE)
-    with _errors():
-        count = run(_publish(type_, values or [], profile, url, cloud))
+    count = _run(_publish(type_, values or [], profile, url, cloud), profile)
     say(f"published {counted(count, 'event')} of {printable(type_)}")
 
 
@@ -120,8 +120,7 @@ def subscribe(
                 err.print(f"listening to {type_} as {known.name}; Ctrl-C ends it", highlight=False)
             await _print(reader, count, json or cloud, show_type=False, cloud=cloud)
 
-    with _errors():
-        run(work())
+    _run(work(), profile)
 
 
 def replay(
@@ -146,8 +145,7 @@ def replay(
             past = await client.replay(type_, filter_, from_=start, to=end, during=during)
             await _print(past, count, json, show_type=False)
 
-    with _errors():
-        run(work())
+    _run(work(), profile)
 
 
 def tail(
@@ -179,8 +177,7 @@ def tail(
             if readers:
                 await _print(_merged(readers), count, json, show_type=True)
 
-    with _errors():
-        run(work())
+    _run(work(), profile)
 
 
 async def _publish(
@@ -285,10 +282,21 @@ def _time(option: str, text: str | None) -> float | None:
         fail(f"{option}: `{text}` must be like 1h, `beginning` or 2030-01-31T08:00:00Z", Exit.USAGE)
 
 
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    """End with one line and the exit code that says whose fault it is."""
+def _run(work: Coroutine[object, object, Result], profile: str | None) -> Result:
+    """Run a command's work; where it is refused, say where it stands what the client may."""
+    return run(_explained(work, profile))
+
+
+async def _explained(work: Coroutine[object, object, Result], profile: str | None) -> Result:
     try:
-        yield
-    except AuthFabricError as error:
-        fail(error)
+        return await work
+    except CredentialRefused:
+        raise
+    except Refused as error:
+        who = read_profile(profile).name
+        hint = f"what {who} may is under `clients.{who}` in the application's file; `authfabric audit tail` shows"
+        plain = str(error).endswith("is not permitted")
+        fail(f"{error}: {hint} what was decided" if plain else error, Exit.DENIED)
+    except UnknownType as error:
+        near = get_close_matches(error.name, read_profile(profile).types, 1)
+        fail(f"there is no event type `{error.name}` here: did you mean `{near[0]}`?" if near else error)
