@@ -38,6 +38,11 @@ INLINE = "policies.yaml"
 _SECONDS = 1.0
 
 
+def decide_by(packed: bytes) -> Callable[[Request], Decision]:
+    """What decides by a bundle, packed, in this process. Raises BundleRefused, InvalidPolicies."""
+    return PolicySet.read(Bundle.unpack(packed)).engine().evaluate
+
+
 class LocalAsker:
     """Decides here and now, by the policies that were last released in this process."""
 

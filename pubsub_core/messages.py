@@ -117,6 +117,30 @@ class DeleteDurable(msgspec.Struct, frozen=True, tag_field="verb", tag="delete-d
     name: str
 
 
+class Survey(msgspec.Struct, frozen=True, tag_field="verb", tag="survey"):
+    """Ask what could come of a subscription, and how far interest in a type extends."""
+
+    type: str
+    filter: str = ""
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """What could come of a subscription, and how far interest in its type extends."""
+
+    satisfiable: bool
+    """Whether any event could pass its filter and everything that restricts the client."""
+    complete: bool = False
+    """Whether every event that passes the filter could come, in some form."""
+    missing: tuple[str, ...] = ()
+    """The type and its sub-types of which nothing can come, by name, each with the reason."""
+    brokers: int = 0
+    """Other brokers whose clients want events of the type, or of its sub-types."""
+    subscriptions: int = 0
+    """Subscriptions of this broker's clients to them."""
+    publishers: int = 0
+    """Clients of this broker that publish them."""
+
+
 Call: TypeAlias = (
     Connect
     | Disconnect
@@ -128,6 +152,7 @@ Call: TypeAlias = (
     | Subscribe
     | Replay
     | Unsubscribe
+    | Survey
     | Inspect
     | ListDurables
     | DeleteDurable
@@ -190,6 +215,7 @@ class Answer(msgspec.Struct, frozen=True):
     position: int = 0
     """The number in the stream after which a subscription begins that outlasts its broker."""
     durables: tuple[Durable, ...] = ()
+    extent: Extent | None = None
 
 
 class BrokerKey(msgspec.Struct, frozen=True):

@@ -11,22 +11,35 @@ from authz.predicate import Path, Predicate, comparisons, paths
 from authz.predicate.filter import EVENT
 from authz.rules import AllowDuring, AutoReplay, Call, FluentRule, Restrict, Rule, Transform, parse_term
 from authz.rules.reader import conditions_of
-from authz.rules.terms import CREDENTIALS, LOOKUP, NOW, term_texts
+from authz.rules.terms import CREDENTIALS, LOOKUP, NOW, read_interval, term_texts
 from pdp.documents import Finding, Kind
 from pdp.rules import Interaction
 from pubsub_core.errors import EventError, InvalidFilter, UnknownType
-from pubsub_core.rules import HOLDS_AT, LIBRARY, PUBLISHED, InvalidStep, Step, make_step, reshape
+from pubsub_core.rules import (
+    AT_MOST,
+    HOLDS_AT,
+    LIBRARY,
+    PUBLISHED,
+    REPLAYED,
+    InvalidStep,
+    Step,
+    make_step,
+    reshape,
+)
 from pubsub_core.types import Attribute, Catalogue, EventType, bind_filter
 
 BUILT_IN: Mapping[str, tuple[int, str]] = {
     NOW: (0, "now()"),
     PUBLISHED: (0, "published()"),
+    REPLAYED: (0, "replayed()"),
     LOOKUP: (3, "lookup('table', key, 'column')"),
     HOLDS_AT: (2, "holds_at(fluent(...), time)"),
     CREDENTIALS: (2, "credentials(user, role)"),
 }
 """Terms that every broker knows, with how many arguments they have and how they are written."""
 
+RATE = "at_most(1, '1 minute', attribute, ...)"
+"""How a rate is written: as many attributes as it counts by, perhaps none."""
 _Remark: TypeAlias = tuple[Kind, str]
 
 
@@ -60,7 +73,15 @@ def _terms(rule: Rule, fluents: Mapping[str, int], functions: Collection[str]) -
         yield Kind.UNKNOWN_TERM, _unknown(rule.body.fluent, fluents, ())
     for call in _calls(rule):
         usage = BUILT_IN.get(call.name)
-        if usage is not None:
+        if call.name == AT_MOST:
+            if not _is_rate(call):
+                yield Kind.UNKNOWN_TERM, f"`{call}` does not fit: write `{RATE}`"
+            elif not isinstance(rule.body, Restrict | Transform):
+                yield (
+                    Kind.UNKNOWN_TERM,
+                    f"`{call}` counts what is sent: it belongs into a RESTRICT or a TRANSFORM",
+                )
+        elif usage is not None:
             if len(call.arguments) != usage[0]:
                 yield Kind.UNKNOWN_TERM, f"`{call}` does not fit: write `{usage[1]}`"
         elif call.name in functions:
@@ -75,8 +96,16 @@ def _terms(rule: Rule, fluents: Mapping[str, int], functions: Collection[str]) -
             yield Kind.UNKNOWN_TERM, text
 
 
+def _is_rate(call: Call) -> bool:
+    try:
+        count, span, *_ = call.arguments
+        return isinstance(count, int) and count > 0 and isinstance(span, str) and bool(read_interval(span))
+    except (KeyError, ValueError):
+        return False
+
+
 def _unknown(name: str, fluents: Iterable[str], functions: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, [*fluents, *functions, *BUILT_IN], 1)
+    near = difflib.get_close_matches(name, [*fluents, *functions, *BUILT_IN, AT_MOST], 1)
     hint = (
         f"did you mean `{near[0]}`?"
         if near

@@ -61,6 +61,10 @@ class Situation:
     now: float = 0.0
 
     @property
+    def replayed(self) -> bool:
+        return self.action != SUBSCRIBE
+
+    @property
     def request(self) -> Request:
         return Request.of(self.subject, f"/types/{self.type}", self.action, {"sub": dict(self.fixed)})
 
@@ -188,7 +192,7 @@ class _Broker:
         book = Rulebook(self._types, SECRET, self._context)
         told = msgspec.structs.replace(report, rules=tuple(remarks))
         try:
-            shown = Judge(interaction, book).apply(event, self._situation.now)
+            shown = Judge(interaction, book).apply(event, self._situation.now, past=self._situation.replayed)
         except EventError as error:
             return msgspec.structs.replace(told, seen=(), withheld=str(error))
         if shown is None:
@@ -211,7 +215,7 @@ class _Broker:
         """Whether a condition holds of the event, or why that cannot be found out."""
         names = self._types.names(interaction.version)
         terms = {text: read_term(text, names, self._context) for text in term_texts(condition)}
-        case = Case(event, self._situation.now, interaction.known, terms)
+        case = Case(event, self._situation.now, interaction.known, terms, self._situation.replayed, [])
         try:
             return compile_condition(condition)(case)
         except EventError as error:

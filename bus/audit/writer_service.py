@@ -57,6 +57,7 @@ class AuditWriter:
         """What of the trail is in stored records, or counted there as missing."""
         self._store = store
         self._waiting = asyncio.Event()
+        self._advanced = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -95,6 +96,14 @@ class AuditWriter:
         if not self._waiting.is_set():
             self._waiting.set()
 
+    async def recorded(self) -> bool:
+        """Return when the store has everything that was noted so far: whether nothing of it was dropped."""
+        wanted, dropped = self.trail.head.sequence + len(self.trail), self.trail.dropped
+        while self.stored < wanted and (len(self.trail) or self.stored < self.trail.head.sequence):
+            self._advanced.clear()
+            await self._advanced.wait()
+        return self.stored >= wanted and self.trail.dropped == dropped
+
     async def _write(self) -> None:
         while True:
             await self._waiting.wait()
@@ -118,6 +127,7 @@ class AuditWriter:
             else:
                 self._say("")
                 self.stored = first + len(page) - 1
+                self._advanced.set()
                 return
 
     async def _keep_saying(self) -> None:

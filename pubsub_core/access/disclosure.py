@@ -1,16 +1,20 @@
 """Disclosure records: for everything sent under rules, to whom, which attributes of which events, by which rules.
 
 What goes into one message is told together. Telling never waits; whoever is told keeps it, or counts what it cannot.
+Where a policy demands it, `kept` says when what was told is kept, and nothing is sent before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from bus.audit import Disclosure
 from pubsub_core.events import Event
 from pubsub_core.types import Catalogue
+
+Kept: TypeAlias = Callable[[Callable[[bool], None]], None]
+"""Calls back when all that was told is kept: with false if something of it is not."""
 
 
 class _Kind(NamedTuple):
@@ -30,9 +34,10 @@ class _Kind(NamedTuple):
 class Disclosures:
     """Gathers what is sent, until it is told."""
 
-    def __init__(self, catalogue: Catalogue, tell: Callable[[Disclosure], None]) -> None:
+    def __init__(self, catalogue: Catalogue, tell: Callable[[Disclosure], None], kept: Kept) -> None:
         self._catalogue = catalogue
         self._tell = tell
+        self._kept = kept
         self._waiting: dict[tuple[object, ...], list[tuple[bytes, int, float]]] = {}
         """By kind, of which the fields alone are looked up."""
 
@@ -49,6 +54,11 @@ class Disclosures:
         if alike is None:
             alike = self._waiting[kind] = []
         alike.append((event.publisher, event.sequence, event.time))
+
+    def keep(self, done: Callable[[bool], None]) -> None:
+        """Hand on what was gathered, and say when it is kept; false if it is not."""
+        self.tell()
+        self._kept(done)
 
     def tell(self) -> None:
         """Hand on what was gathered."""

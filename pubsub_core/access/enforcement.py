@@ -71,8 +71,8 @@ class Enforcement:
 
     restriction: Restriction
     generic: Mapping[str, Generic] = field(default_factory=lambda: GENERIC)
-    judge: Judge | None = None
-    """Applies the restriction's rules, if it has any."""
+    judges: tuple[Judge, ...] = ()
+    """Apply the restriction's rules, if it has any, one after the other."""
     client: str = ""
     """The key of the client that it binds."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -99,12 +99,11 @@ class Enforcement:
         )
         self._pushed = widened(restriction.filter) == restriction.filter
         self._lax = not (self._checks or self._options or restriction.foreign)
-        self.open = self._pushed and self._lax and self.judge is None and restriction.visible is None
+        plain = not self.judges and restriction.visible is None and not restriction.recorded
+        self.open = self._pushed and self._lax and plain
         self.measures = bool(self._checks)
         self.free = self.open and self._holds is None and not restriction.forced
-        assert (self.judge is None) == (restriction.rules is None), (
-            "who has rules needs somebody to apply them"
-        )
+        assert len(self.judges) == len(restriction.every_rule), "who has rules needs somebody to apply them"
 
     def publish(self, event: Event, size: int, now: float) -> Values | None:
         """The values under which the event may be published, the very same if nothing changes; None if it may not."""
@@ -119,25 +118,49 @@ class Enforcement:
             return None
         return values if self._passes(event, values, size, now) else None
 
-    def show(self, event: Event, size: int, now: float, matched: bool = False) -> Shown | None:
+    def show(
+        self, event: Event, size: int, now: float, matched: bool = False, past: bool = False
+    ) -> Shown | None:
         """What the subscriber may see of an event: the very same, or others in its place, or None for nothing.
 
-        `matched` says that the event has passed this restriction's pushed part already.
+        `matched` says that the event has passed this restriction's pushed part already, `past` that it is replayed.
         """
         holds, visible = self._holds, self.restriction.visible
         if holds is not None and not (matched and self._pushed) and not holds(event.attributes):
             return None
-        if self.judge is not None:
-            shown = self.judge.show(event, now, visible)
-        else:
-            shown = Shown((event.narrowed(visible),), ())
+        shown = self._judged(event, now, visible, past)
         passes = shown is not None and (self._lax or self._passes(event, event.attributes, size, now))
         return shown if passes else None
 
     def transform(self, event: Event, now: float) -> tuple[Event, ...]:
         """What rules make of an event that is published: the very same, or others in its place, or nothing."""
-        shown = self.judge.show(event, now) if self.judge is not None else None
-        return shown.events if shown is not None else () if self.judge is not None else (event,)
+        shown = self._judged(event, now)
+        return shown.events if shown is not None else ()
+
+    def _judged(
+        self, event: Event, now: float, visible: frozenset[str] | None = None, past: bool = False
+    ) -> Shown | None:
+        """What all rules make of an event; None for nothing.
+
+        What one has made an event of another type, the next do not speak of: they must let the event itself through,
+        and make nothing of it.
+        """
+        if not self.judges:
+            return Shown((event.narrowed(visible),), ())
+        if len(self.judges) == 1:
+            return self.judges[0].show(event, now, visible, past)
+        events: tuple[Event, ...] = (event,)
+        ids: tuple[str, ...] = ()
+        for judge in self.judges:
+            found: list[Event] = []
+            own: tuple[str, ...] = ()
+            for each in events:
+                shown = judge.show(each if each.type == event.type else event, now, visible, past)
+                if shown is not None:
+                    own = shown.rules
+                    found += shown.events if each.type == event.type else (each,) if not judge.changes else ()
+            events, ids = tuple(found), (*ids, *own)
+        return Shown(events, ids) if events else None
 
     def _passes(self, event: Event, values: Values, size: int, now: float) -> bool:
         """Whether what only this broker can tell is well."""

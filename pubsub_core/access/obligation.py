@@ -8,6 +8,7 @@ A broker understands these obligations of policies, each an object with one or m
     filter       a filter, in which `$name` stands for the client's attribute of that name
     predicate    the name of a generic predicate; `with` binds its parameters to constants, to `event.<attribute>`, or
                  to `$name`
+    record       `before`: nothing is delivered until the audit stream has that it is
     interaction  the text of a rule of interaction control, alone with `rule`, the name by which it is known
 
 What it does not understand it cannot fulfil, so the permission does not count.
@@ -32,7 +33,7 @@ from pubsub_core.rules import About, read_interaction
 from pubsub_core.types import Attribute, bind_filter
 
 RULE = "interaction"
-_KEYS = frozenset({"attributes", "hidden", "values", "filter", "predicate", "with"})
+_KEYS = frozenset({"attributes", "hidden", "values", "filter", "predicate", "with", "record"})
 
 
 class Reader:
@@ -101,9 +102,20 @@ class Reader:
                 str(min(unknown, default=obligation)), "is not one that brokers understand"
             )
         restriction = Restriction(
-            self._visible(obligation), {}, self._filter(obligation), self._checks(obligation)
+            self._visible(obligation),
+            {},
+            self._filter(obligation),
+            self._checks(obligation),
+            recorded=self._recorded(obligation),
         )
         return restriction & self._values(obligation.get("values", {}))
+
+    def _recorded(self, obligation: Mapping[str, object]) -> bool:
+        if "record" not in obligation:
+            return False
+        if obligation["record"] != "before" or self._right is Right.PUBLISH:
+            raise InvalidObligation("record", "must be `before`, and belongs to what is delivered")
+        return True
 
     def _visible(self, obligation: Mapping[str, object]) -> frozenset[str] | None:
         visible: frozenset[str] | None = None

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from authz.spki import UseRefused
-from authz.spki.use import Spent, Use, permit
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from authz.spki import Grant, UseRefused
+from authz.spki.condition import Rate
+from authz.spki.use import Spent, Tally, Use, permit
 from pubsub_core.access.restriction import Metered
 
 FEW = 1024
 """Maximum clients counted before those whose periods are over are dropped."""
+
+Counted: TypeAlias = tuple[str, Grant, Rate, int, int]
+"""A client, a grant and its rate, and how often it was used in which period."""
 
 
 class Ledger:
@@ -20,6 +27,22 @@ class Ledger:
     def __init__(self) -> None:
         self._spent: dict[str, Spent] = {}
         self._limit = FEW
+        self.changed = False
+        """Whether something was counted since this was last set to false."""
+
+    def counted(self) -> list[Counted]:
+        """Everything, to be kept."""
+        return [
+            (client, grant, rate, tally.period, tally.count)
+            for client, spent in self._spent.items()
+            for (grant, rate), tally in spent.items()
+        ]
+
+    def restore(self, counted: Iterable[Counted]) -> None:
+        """Go on from what was kept."""
+        for client, grant, rate, period, count in counted:
+            spent = {**self._spent.get(client, {}), (grant, rate): Tally(period, count)}
+            self._spent[client] = spent
 
     def __len__(self) -> int:
         return len(self._spent)
@@ -33,6 +56,7 @@ class Ledger:
             return False
         if left:
             self._spent[client] = _current(left, now)
+            self.changed = True
             self._make_room(now)
         return True
 

@@ -88,6 +88,10 @@ class Restriction:
     """If any, each event is let through by one of these; at most one side of `&` has them."""
     rules: Interaction | None = None
     """Rules of interaction control; at most one side of `&` has them."""
+    owned: tuple[Interaction, ...] = ()
+    """Rules of the owners of types, each of which binds by itself."""
+    recorded: bool = False
+    """Whether nothing is delivered before the audit stream has that it is."""
     foreign: frozenset[str] = frozenset()
     """Versions whose values are of other kinds than those the filter speaks of: it says nothing about their events."""
 
@@ -103,20 +107,28 @@ class Restriction:
             (*self.checks, *(each for each in other.checks if each not in self.checks)),
             self.options or other.options,
             self.rules or other.rules,
+            (*self.owned, *(each for each in other.owned if each not in self.owned)),
+            self.recorded or other.recorded,
             self.foreign | other.foreign,
         )
 
     @property
     def pushed(self) -> Predicate:
         """The part that the event service can express, perhaps wider than the whole."""
-        ruled = TRUE if self.rules is None else widened(self.rules.pushed)
-        own = widened(self.filter)
-        return own if ruled == TRUE else ruled if own == TRUE else And((own, ruled))
+        ruled = (widened(each.pushed) for each in self.every_rule)
+        terms = tuple(each for each in (widened(self.filter), *ruled) if each != TRUE)
+        return TRUE if not terms else terms[0] if len(terms) == 1 else And(terms)
+
+    @property
+    def every_rule(self) -> tuple[Interaction, ...]:
+        """The rules of owners, then those of this domain."""
+        return self.owned if self.rules is None else (*self.owned, self.rules)
 
     @property
     def local(self) -> bool:
         """Whether something is left for the client's own broker to look at."""
-        return bool(self.checks or self.options or self.rules or self.foreign) or self.pushed != self.filter
+        looked_at = self.checks or self.options or self.every_rule or self.recorded or self.foreign
+        return bool(looked_at) or self.pushed != self.filter
 
     @property
     def kind(self) -> Class:

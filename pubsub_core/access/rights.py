@@ -19,7 +19,9 @@ from authz.predicate import paths
 from authz.spki import Capability, Grant, Kind, Owners, Right, Validity, Verifier
 from pep import Enforcer
 from pubsub_core.access.obligation import Reader
+from pubsub_core.access.owner_points import OwnerPoints
 from pubsub_core.access.restriction import UNRESTRICTED, Restriction, either
+from pubsub_core.access.type_object import type_object
 from pubsub_core.errors import InvalidObligation
 from pubsub_core.trust import Credential
 from pubsub_core.types import Catalogue, EventType
@@ -41,11 +43,6 @@ ASKED = (*(action for actions in ACTIONS.values() for action in actions), REPLAY
 """Everything that PDPs are asked about a type."""
 Reach: TypeAlias = Callable[[Entity, str], bool]
 """Whether a change of policies may be about an action on an object."""
-
-
-def type_object(catalogue: Catalogue, definition: EventType) -> Entity:
-    """A type as PDPs know it: by its name where that means it, otherwise by its full name."""
-    return Entity(f"/types/{catalogue.label(definition)}", {"owner": definition.owner, "uuid": definition.id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +141,15 @@ class Rights:
         catalogue: Catalogue,
         owners: Owners | None = None,
         predicates: Iterable[str] = (),
+        points: OwnerPoints | None = None,
     ) -> None:
-        """`owners` are those without whose capability nobody uses their types."""
+        """`owners` are those without whose capability nobody uses their types, `points` their policies."""
         self._pep = pep
         self._catalogue = catalogue
         self._owners = owners
         self.verifier = Verifier(owners) if owners is not None else None
         self._predicates = tuple(predicates)
+        self._points = points
         self.doubt: Callable[[], str] = lambda: ""
         """Why it is not known what was revoked; nothing if it is."""
 
@@ -254,17 +253,39 @@ class Rights:
             if altered is not None and altered.allowed:
                 obliged &= reader.rules(altered.obligations)
             owned = self._capability(ask, definition, reader, now)
+            said = self._said_by_owners(ask, definition, reader)
         except InvalidObligation as error:
             _log.warning("%s is not granted on `%s`: %s", ask.right, definition.name, error)
             return None
-        if owned is None:
+        if owned is None or said is None:
             return None
-        left = obliged & owned.restriction
+        left = obliged & owned.restriction & said
         spoken_of = {str(path.keys[0]) for path in paths(left.filter)}.union(
             *(each.attributes.values() for each in left.checks)
         )
         foreign = self._catalogue.retyped(definition.version, spoken_of)
         return _Left(replace(left, foreign=foreign) if foreign else left, owned.end)
+
+    def _said_by_owners(self, ask: Ask, definition: EventType, reader: Reader) -> Restriction | None:
+        """What the policies of the type's owner, and of those whose types it extends, leave; None if nothing.
+
+        Rules of each bind by themselves, so that none lets through what another's would not. Raises InvalidObligation.
+        """
+        left = UNRESTRICTED
+        if self._points is None:
+            return left
+        for action in ask.actions:
+            thing = type_object(self._catalogue, definition)
+            request = Request.of(ask.holder.credential.entity, thing, action, ask.context)
+            for decision in self._points.decide(request, definition):
+                if action == TRANSFORM:
+                    found = reader.rules(decision.obligations) if decision.allowed else UNRESTRICTED
+                elif decision.allowed:
+                    found = reader.obligations(decision.obligations)
+                else:
+                    return None
+                left &= replace(found, rules=None, owned=() if found.rules is None else (found.rules,))
+        return left
 
     def _reader(self, ask: Ask, definition: EventType) -> Reader:
         return Reader(

@@ -95,7 +95,7 @@ class Broker:
         self.acknowledging = Acknowledging(setting, self.sessions, self.publish)
         self._intake = Intake(setting, self.counts)
         self.gaps = GapNotices(self.sessions, self.counts)
-        self._mail = Mail(setting, self.counts)
+        self._mail = Mail(setting, self.counts, self.flush, self.close)
         self.observer = Observer(setting.catalogue, setting.rules.context)
         self.triggers = Triggers(setting.catalogue, setting.rules.context)
         self.switchboard.on_connect = self._connected
@@ -109,7 +109,6 @@ class Broker:
 
     @property
     def held(self) -> bool:
-        """Whether nothing at all is delivered."""
         return self._holds.everything
 
     @property
@@ -295,6 +294,13 @@ class Broker:
     def _stays(self, types: Iterable[str]) -> bool:
         """Whether nothing is delivered of one of these types for the moment."""
         return self._holds.holds(types) or not all(map(self.presence.within_reach, types))
+
+    def hear_past(self, events: Iterable[Event]) -> None:
+        """Past events are sent to a client that asked for them: they start what rules say of such."""
+        if self.rule_replays is not None and self.triggers:
+            for event in events:
+                for due in self.triggers.hear(event, self.setting.now(), past=True):
+                    self.rule_replays.begin(due)
 
     def _connected(self, subscription: Subscription) -> None:
         self.cursors.regrant(subscription)

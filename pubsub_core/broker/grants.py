@@ -99,7 +99,8 @@ class Claims:
         self._expected = 0
         self._due: dict[object, tuple[float, Claim]] = {}
         """What must be asked again, and when: it was not answered, or expires."""
-        self._ledger = Ledger()
+        self.ledger = Ledger()
+        """What clients have used of the rates in their capabilities."""
         self._ends: dict[object, float] = {}
         """Until when what was last granted of a claim holds, if not for ever."""
 
@@ -215,10 +216,10 @@ class Claims:
                 asked = self.bound(subscription, left)
             except InvalidFilter:  # it may no longer ask about what it asks about, so it gets nothing
                 continue
-            if left.rules is not None:
-                if not self._can_judge(id_, left.rules):
-                    continue
-                asked = without(asked, altered(left.rules.changes, self._broker.setting.catalogue, id_))
+            if not all(self._can_judge(id_, each) for each in left.every_rule):
+                continue
+            for each in left.every_rule:
+                asked = without(asked, altered(each.changes, self._broker.setting.catalogue, id_))
             parts[id_] = self._enforcement(subscription.granted.get(id_), left, claim), asked
         if isinstance(subscription, Playback):
             subscription.permit(parts, granted.answered)
@@ -260,10 +261,11 @@ class Claims:
         if before is not None and before.restriction == left:
             return before
         client, subscription = str(claim.session.key), claim.subscription
-        if left.rules is None:
-            return Enforcement(left, self._generic, client=client, ledger=self._ledger)
         wanted: Wanted | None = None
-        if subscription is not None:
+        if subscription is not None and left.every_rule:
             wanted = Wanted(subscription.filter, subscription.type, self._broker.setting.catalogue)
-        judge = Judge(left.rules, self._broker.setting.rules, wanted)
-        return Enforcement(left, self._generic, judge, client, self._ledger)
+        book, last = self._broker.setting.rules, len(left.every_rule) - 1
+        judges = (
+            Judge(each, book, wanted if place == last else None) for place, each in enumerate(left.every_rule)
+        )
+        return Enforcement(left, self._generic, tuple(judges), client, self.ledger)

@@ -19,6 +19,7 @@ from authz.crypto import AgreementKey
 from authz.errors import InvalidKey, InvalidSignature
 from bus.wire import subjects
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
+from pubsub_core.carriage.policy_records import PolicyRecords
 from pubsub_core.carriage.records import HELLO, TOLD, Hello, Peer, Told, token_of, word_record
 from pubsub_core.delivery import Counts, Setting, SubscriptionTable
 from pubsub_core.errors import TypeRefused
@@ -82,6 +83,7 @@ class Presence:
         self._tell_interest = tell_interest
         self._owners = tuple(owners)
         self._network = network
+        self._policy_records = PolicyRecords(setting, counts, network)
         self._agreement = AgreementKey.of(setting.identity)
         self._boot = int(setting.now() * 1000)
         self._told: dict[str, float] = {}
@@ -225,6 +227,9 @@ class Presence:
             locked = lock(self._network, "type record", data) if self._network else data
             self._say(f"type.{token_of(definition)}", locked)
 
+        for name, policy in self._policy_records:
+            self._say(name, policy)
+
     def say_types_elsewhere(self) -> None:
         """The same if there are brokers of other domains, who may have another store."""
         if self._domains:
@@ -233,14 +238,12 @@ class Presence:
     def hear(self, subject: str, data: bytes, stored: bool = False) -> None:
         """Take in a record; `stored` says that it was kept, and may be old."""
         _, _, _, _, what, *_ = subject.split(".")
-        if what == "hello":
-            self._hear_hello(data, stored)
-        elif what == "word":
-            self._hear_word(data)
-        elif what == "beat":
-            self._hear_beat(data, stored)
-        elif what == "type":
-            self._hear_type(data)
+        dated = {"hello": self._hear_hello, "beat": self._hear_beat}
+        plain = {"word": self._hear_word, "type": self._hear_type, "policy": self._policy_records.hear}
+        if what in dated:
+            dated[what](data, stored)
+        elif what in plain:
+            plain[what](data)
 
     def _hear_hello(self, data: bytes, stored: bool) -> None:
         try:
@@ -262,12 +265,10 @@ class Presence:
 
     def _hear_word(self, data: bytes) -> None:
         try:
-            news = self._web.learn(data)
+            if self._web.learn(data):
+                self.review()
         except InvalidSignature:
             self._counts.forged += 1
-            return
-        if news:
-            self.review()
 
     def _hear_beat(self, data: bytes, stored: bool) -> None:
         """Take in an owner's heartbeat; one that was kept says only that there are some to be heard."""

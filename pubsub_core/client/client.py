@@ -40,10 +40,12 @@ from pubsub_core.messages import (
     Answer,
     DeleteDurable,
     Durable,
+    Extent,
     Inspect,
     ListDurables,
     RemoveType,
     Replay,
+    Survey,
 )
 from pubsub_core.trust import check_own
 from pubsub_core.types import AttributeType, EventType, SignedType, removal
@@ -258,6 +260,12 @@ class EventClient(ClientSession):
         answer = await self.call(Inspect(type_))
         self._believe(answer)
         return answer.restrictions
+
+    async def extent(self, type_: str, filter_: str = "") -> Extent:
+        """What could come of a subscription, and how far interest extends. Raises Refused, InvalidFilter."""
+        answer = await self.call(Survey(type_, filter_))
+        self._believe(answer)
+        return answer.extent or Extent(satisfiable=False)
 
     async def add_type(self, signed: SignedType) -> None:
         """Have a type known everywhere. Raises Refused, TypeRefused, BrokerUntrusted."""

@@ -80,6 +80,13 @@ class Publisher:
             await self._outgoing.room()
         self._outgoing.add(self.type, self._shape.by_id(values))
 
+    def publish_as(self, number: int, at: float, /, **values: object) -> None:
+        """Publish an event under a number and a time of one's own, at once: the same again is the same event.
+
+        What is so published between two calls of `flush` goes together. Raises InvalidEvent, naming the attribute.
+        """
+        self._outgoing.add(self.type, self._shape.by_id(values), number, at)
+
     async def flush(self) -> None:
         """Return when the broker has taken everything. Raises InvalidEvent or NotKept for the first that it did not."""
         await self._outgoing.flush()
@@ -118,10 +125,19 @@ class Outgoing:
         self._ended = ""
         self._reply = client.bus.expect(self._on_taken)
 
-    def add(self, definition: EventType, values: dict[str, object]) -> None:
-        """Have an event sent. Raises InvalidEvent if it is too large."""
-        self._sequence += 1
-        event = Event(definition.id, definition.version, self._key, time(), self._sequence, values)
+    def add(
+        self,
+        definition: EventType,
+        values: dict[str, object],
+        number: int | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Have an event sent, by default with the next number. Raises InvalidEvent if it is too large."""
+        if number is None:
+            self._sequence += 1
+        sequence = self._sequence if number is None else number
+        moment = time() if at is None else at
+        event = Event(definition.id, definition.version, self._key, moment, sequence, values)
         data = encode(event)
         if len(data) > MAX_EVENT_BYTES:
             raise InvalidEvent("event", TOO_LARGE.format(len(data)))

@@ -160,7 +160,7 @@ class Intake:
                 raw, changed = msgspec.Raw(encode(event)), True
                 self._counts.restricted += 1
             passed.append((place, raw, event))
-            ruled |= granted is not None and granted.judge is not None
+            ruled |= granted is not None and bool(granted.judges)
         self._counts.refused += sum(problem is not EXCLUDED for _, _, problem in refused)
         self._counts.published += len(passed)
         published = [(event, raw) for _, raw, event in passed] if ruled else None

@@ -6,7 +6,7 @@ Invariant: what is posted was looked at under the restriction in force, whether 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
@@ -18,12 +18,14 @@ from bus.wire import pack
 from pubsub_core.delivery.state import Counts, Item, Session, Setting
 from pubsub_core.events import Event, GapReason, Missed, after, decode, encode
 from pubsub_core.messages import Closed, Delivery, Drained, Interest, Post, Tense
+from pubsub_core.rules import Shown
 
 MAX_ITEMS = 512
 """Maximum events in one message to a client."""
 MAX_POST_BYTES = 256 * 1024
 """Maximum bytes of events in one message to a client."""
 TOO_LARGE = "an event was made larger than can be sent: {} bytes"
+UNRECORDED = "what it was to be sent has to be recorded first, and could not be"
 UNSENDABLE = "an event cannot be put into a message"
 
 _log = logging.getLogger("authfabric.events")
@@ -35,9 +37,20 @@ _Sent: TypeAlias = "tuple[int, Event | msgspec.Raw, int] | None"
 class Mail:
     """Sends clients what is in their outboxes."""
 
-    def __init__(self, setting: Setting, counts: Counts) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        counts: Counts,
+        flush: Callable[[Session], None],
+        close: Callable[[Session, str], None],
+    ) -> None:
+        """`flush` is called when something can be sent that had to be recorded first, `close` when it cannot be."""
         self._setting = setting
         self._counts = counts
+        self._flush = flush
+        self._close = close
+        self._noted: list[tuple[Item, tuple[object, ...]]] = []
+        """What was noted just now, to be recorded before it is sent, and in which form."""
 
     def flush(self, session: Session, held: Collection[str] = ()) -> None:
         """Send a client what it has room for, past events and present ones in messages of their own.
@@ -69,7 +82,7 @@ class Mail:
             first += len(items)
 
     def _again(self, session: Session, item: Item) -> _Sent:
-        shown = self._shown(session, item, self._setting.now())
+        shown = self._shown(session, item, self._setting.now(), again=True) or ()
         number = item.subscription.number
         if item.part < len(shown):
             return number, shown[item.part], item.place
@@ -112,6 +125,10 @@ class Mail:
                 message.stopped = True
                 break
             shown = look(session, item, now)
+            if shown is None:
+                self._record(session, taken[message.looked_at + 1 :], now)
+                message.stopped = True
+                break
             message.looked_at += 1
             if not shown:
                 counts.withheld += 1
@@ -131,8 +148,34 @@ class Mail:
         if tense:
             session.past_sent.update(each.subscription.number for each in sent)
 
-    def _shown(self, session: Session, item: Item, now: float) -> Sequence[Event | msgspec.Raw]:
-        """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so."""
+    def _record(self, session: Session, ahead: Sequence[Item], now: float) -> None:
+        """Have the audit stream keep what has to be recorded of what comes next, and send it then."""
+        for item in ahead:
+            granted = item.subscription.granted.get(item.event.type) if item.event is not None else None
+            if granted is not None and granted.restriction.recorded:
+                self._shown(session, item, now)
+        noted, self._noted = self._noted, []
+        if not noted or self._setting.disclosures is None:
+            return
+
+        def kept(done: bool) -> None:
+            if not done:
+                self._close(session, UNRECORDED)
+                return
+            for item, form in noted:
+                if session.recorded.get(item) == (form, False):
+                    session.recorded[item] = form, True
+            self._flush(session)
+
+        self._setting.disclosures.keep(kept)
+
+    def _shown(
+        self, session: Session, item: Item, now: float, again: bool = False
+    ) -> Sequence[Event | msgspec.Raw] | None:
+        """An event as its subscriber may see it now: usually one, none if it may not, several if rules say so.
+
+        None if that has to be recorded first: it is noted, and on its way. What is sent again was recorded.
+        """
         event, subscription = item.event, item.subscription
         if event is None:
             return (item.raw,)
@@ -144,17 +187,40 @@ class Mail:
             return (item.raw,)
         size = len(memoryview(item.raw)) if enforcement.measures else 0
         try:
-            shown = enforcement.show(event, size, now, matched)
+            shown = enforcement.show(event, size, now, matched, past)
         except Exception:  # what one has published must not be in the way of what others have
             _log.exception("an event that cannot be looked at is withheld")
             return ()
         if shown is None:
             return ()
         disclosures = self._setting.disclosures
-        if disclosures is not None and (past or enforcement.judge is not None):
+        recorded = enforcement.restriction.recorded
+        if recorded and not again:
+            ready = self._is_recorded(session, item, shown, past)
+            if ready is not True:
+                return None if ready is False else ()
+        elif disclosures is not None and (past or recorded or enforcement.judges):
             for each in shown.events:
                 disclosures.note(session.holder.credential.name, event, each, shown.rules, past)
         return (item.raw,) if shown.events[0] is event else shown.events
+
+    def _is_recorded(self, session: Session, item: Item, shown: Shown, past: bool) -> bool | None:
+        """Whether the audit stream has that an event is sent in this form; None if it never will."""
+        disclosures, event = self._setting.disclosures, item.event
+        if disclosures is None or event is None:
+            _log.warning("an event is withheld: it has to be recorded first, and nothing is recorded here")
+            return None
+        form = shown.rules, *((each.version, *each.attributes) for each in shown.events)
+        before = session.recorded.get(item)
+        if before == (form, True):
+            del session.recorded[item]
+            return True
+        if before != (form, False):
+            session.recorded[item] = form, False
+            self._noted.append((item, form))
+            for each in shown.events:
+                disclosures.note(session.holder.credential.name, event, each, shown.rules, past)
+        return False
 
     def _encoded(self, items: Sequence[_Sent]) -> bytes:
         """The bytes of items; in place of one that has none, a gap."""

@@ -137,8 +137,8 @@ class Playback(Subscription):
     @property
     def rates(self) -> dict[str, Rate]:
         """How fast it may go, by the names of the rules that say so."""
-        rules = (each.restriction.rules for each in self.granted.values())
-        slow = (each.slowest for each in rules if each is not None)
+        rules = (each for enforcement in self.granted.values() for each in enforcement.restriction.every_rule)
+        slow = (each.slowest for each in rules)
         return {each.id: each.rate for each in slow if each is not None and each.rate is not None}
 
     def go_on(self) -> None:

@@ -23,6 +23,7 @@ from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.errors import EventError, UnknownType
 from pubsub_core.events import Event
 from pubsub_core.rules import (
+    REPLAYED,
     Case,
     Context,
     Interaction,
@@ -73,10 +74,12 @@ class _Ready:
     during: tuple[Term, ...]
     narrow: Predicate
     test: Callable[[Event, float], bool] | None
+    by_past: bool
+    """Whether it asks if the trigger is replayed: otherwise nothing that is replayed starts it."""
 
-    def due(self, event: Event, now: float) -> Due | None:
+    def due(self, event: Event, now: float, past: bool = False) -> Due | None:
         """What is to be sent because of an event. Raises Unknowable."""
-        case = Case(event, now, self.known, self.terms)
+        case = Case(event, now, self.known, self.terms, past)
         if not all(test(case) for test in self.where):
             return None
         query = Query(_time(self.start, case), _time(self.end, case), *self._held(case))
@@ -126,10 +129,10 @@ class Triggers:
     def connect(self, subscription: Subscription) -> bool:
         """Take up what rules say about a subscription now; true if other triggers are to be heard than before."""
         rules = [
-            (enforcement.restriction.rules, each)
+            (rules, each)
             for enforcement in subscription.granted.values()
-            if enforcement.restriction.rules is not None
-            for each in enforcement.restriction.rules.replays
+            for rules in enforcement.restriction.every_rule
+            for each in rules.replays
         ]
         if not rules and subscription not in self._subscriptions:
             return False
@@ -165,14 +168,14 @@ class Triggers:
         found = next(about, None)
         return found.sending(query) if found is not None else None
 
-    def hear(self, event: Event, now: float) -> Iterator[Due]:
-        """What is to be sent because of an event."""
+    def hear(self, event: Event, now: float, past: bool = False) -> Iterator[Due]:
+        """What is to be sent because of an event; `past` if it is one that a client has replayed."""
         started = set[tuple[Subscription, str]]()
         for each in self._ready.get(event.type, ()):
-            if (each.subscription, each.id) in started:
+            if (each.subscription, each.id) in started or (past and not each.by_past):
                 continue
             try:
-                due = each.due(event, now)
+                due = each.due(event, now, past)
             except EventError as error:
                 _log.warning("`%s` replays nothing: %s", each.id, error)
                 continue
@@ -220,6 +223,7 @@ class Triggers:
             tuple(read_argument(each, names, self._context) for each in things),
             event_part(filter_),
             self._test(filter_, own, known) if event_part(filter_) != filter_ else None,
+            f"{REPLAYED}()" in term_texts(wheres[0]),
         )
 
     def _terms(self, conditions: Iterable[Predicate], names: Mapping[str, Attribute]) -> Mapping[str, Term]:

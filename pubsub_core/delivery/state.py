@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,7 @@ from pubsub_core.keys import Channel, KeyRing
 from pubsub_core.messages import Bundle, Taken
 from pubsub_core.rules import Rulebook
 from pubsub_core.trust import Credentials
-from pubsub_core.types import Catalogue
+from pubsub_core.types import Catalogue, OwnerPolicies
 
 MAX_OBJECTIONS = 64
 """Maximum refusals remembered for a client: more than it has bundles under way."""
@@ -42,6 +42,10 @@ class Item(msgspec.Struct, frozen=True, eq=False):
     """The events in whose place it stands, if it is the notice of a gap."""
     place: int = 0
     """Where it stands in the stream, for a subscription that outlasts its broker."""
+
+
+Shape: TypeAlias = "tuple[tuple[object, ...], bool]"
+"""In which form something is shown, and whether that is recorded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +83,8 @@ class Session:
     parked: deque[tuple[Bundle, Callable[[Taken], None]]] = field(default_factory=deque)
     """Bundles that came meanwhile, and how they are answered."""
     lag: Lag = field(default_factory=Lag)
+    recorded: dict[Item, Shape] = field(default_factory=dict)
+    """What has to be in the audit stream before it is sent, and is on its way there."""
     objections: dict[int, Taken] = field(default_factory=dict)
     """What was said of the last bundles of which something was not published."""
     channel: Channel | None = None
@@ -169,9 +175,14 @@ class Setting:
     """Keeps what is published, before it is passed on; None if there is no history."""
     disclosures: Disclosures | None = None
     """Is told of everything that is sent under rules."""
+    policies: OwnerPolicies = field(init=False)
+    """What owners say about their types."""
+    on_policy: Callable[[str], None] = lambda type_: None
+    """Is told of each type about which its owner says something else."""
     rules: Rulebook = field(init=False)
 
     def __post_init__(self) -> None:
+        self.policies = OwnerPolicies(self.catalogue, lambda type_: self.on_policy(type_))
         self.rules = Rulebook(self.catalogue, self.identity.derive("rules"))
 
     def vouch(self, proof: Proof, digests: bytes) -> Proof:

@@ -22,6 +22,11 @@ class Pace:
     _sent: deque[tuple[float, int]] = field(default_factory=deque)
     _span: float = 0.0
 
+    @property
+    def sent(self) -> list[tuple[float, int]]:
+        """When how many were sent."""
+        return list(self._sent)
+
     def matters(self, now: float) -> bool:
         """Whether any rule could still look at it."""
         return bool(self._sent) and self._sent[-1][0] > now - LONGEST

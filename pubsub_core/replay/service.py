@@ -31,7 +31,7 @@ from pubsub_core.delivery import (
 )
 from pubsub_core.events import LOOKBACK, Event, encode
 from pubsub_core.history import PageWanted
-from pubsub_core.messages import Ended
+from pubsub_core.messages import Ended, Tense
 from pubsub_core.replay.page_service import Pages, PastUnknown
 from pubsub_core.replay.rate_limit import Pace
 from pubsub_core.replay.rule_replays import RuleSending
@@ -53,7 +53,8 @@ class Replays:
         broker.rule_replays = self.rules
         broker.gaps.recovery = self
         self._pages = pages
-        self._paces: dict[tuple[str, str], Pace] = {}
+        self.paces: dict[tuple[str, str], Pace] = {}
+        """What was sent lately, by the names of clients and rules."""
         self._greeted = asyncio.Event()
         """Whether this broker has made itself known to others."""
         self._started = 0.0
@@ -116,7 +117,7 @@ class Replays:
             self._greeted.set()
         now = self._broker.setting.now()
         self._catch_up()
-        self._paces = {key: each for key, each in self._paces.items() if each.matters(now)}
+        self.paces = {key: each for key, each in self.paces.items() if each.matters(now)}
         for session in self._broker.sessions.values():
             for playback in session.playbacks.values():
                 playback.go_on()
@@ -179,8 +180,11 @@ class Replays:
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
                 last = session.outbox.last
                 self.rules.announce(session, playback)
-                session.outbox.put(*(Item(playback, *each) for each in playback.wanted(taken, now)))
+                wanted = playback.wanted(taken, now)
+                session.outbox.put(*(Item(playback, *each) for each in wanted))
                 self._broker.flush(session)
+                if playback.tense is Tense.PAST:  # what rules send starts nothing, or they would never end
+                    self._broker.hear_past(event for event, _ in wanted)
                 if rates := playback.rates:
                     _, sent = session.outbox.unacknowledged(last)
                     count = sum(each.subscription is playback and not each.part for each in sent)
@@ -197,7 +201,7 @@ class Replays:
 
     def _pace(self, session: Session, rule: str) -> Pace:
         """What one client was sent under one rule lately, in whatever session, of the rule's type and its sub-types."""
-        return self._paces.setdefault((session.holder.credential.name, rule), Pace())
+        return self.paces.setdefault((session.holder.credential.name, rule), Pace())
 
     def _room(self, session: Session, playback: Playback, now: float) -> int:
         """How many events can be sent now: none while nobody knows whether they may be."""

@@ -2,8 +2,10 @@
 
 from pubsub_core.rules.condition import Known, bind_condition, event_part, fixed, without
 from pubsub_core.rules.context import (
+    AT_MOST,
     HOLDS_AT,
     PUBLISHED,
+    REPLAYED,
     Case,
     Context,
     Row,
@@ -31,15 +33,17 @@ from pubsub_core.rules.judge import Judge, Rulebook, Shown
 from pubsub_core.rules.library import LIBRARY, InvalidStep, make_step
 from pubsub_core.rules.observer import Common, Mark, Observer
 from pubsub_core.rules.production import altered
+from pubsub_core.rules.rates import Counted, Rates
 from pubsub_core.rules.table import MAX_TABLE_BYTES, TABLE, InvalidTable, Rows, Table, changed
 from pubsub_core.rules.transformation import Step, reshape
 from pubsub_core.rules.wanted import Wanted
 
 __all__ = [
-    "HOLDS_AT", "KEPT_SECONDS", "LIBRARY", "MAX_TABLE_BYTES", "PUBLISHED", "TABLE", "About", "Arguments",
-    "Bar", "Case", "Change", "Common", "Context", "Fluent", "Fluents", "Functions", "Interaction", "Interval",
-    "InvalidStep", "InvalidTable", "Judge", "Known", "Limits", "Mark", "Observer", "Permit", "Replaying",
-    "Row", "Rows", "Rulebook", "Shown", "Step", "Table", "Term", "Test", "Unknowable", "Wanted", "altered",
-    "bind_condition", "changed", "compile_condition", "described", "event_part", "fixed", "make_step",
-    "read_argument", "read_fluents", "read_interaction", "read_term", "reshape", "without",
+    "AT_MOST", "HOLDS_AT", "KEPT_SECONDS", "LIBRARY", "MAX_TABLE_BYTES", "PUBLISHED", "REPLAYED", "TABLE",
+    "About", "Arguments", "Bar", "Case", "Change", "Common", "Context", "Counted", "Fluent", "Fluents",
+    "Functions", "Interaction", "Interval", "InvalidStep", "InvalidTable", "Judge", "Known", "Limits",
+    "Mark", "Observer", "Permit", "Rates", "Replaying", "Row", "Rows", "Rulebook", "Shown", "Step",
+    "Table", "Term", "Test", "Unknowable", "Wanted", "altered", "bind_condition", "changed",
+    "compile_condition", "described", "event_part", "fixed", "make_step", "read_argument", "read_fluents",
+    "read_interaction", "read_term", "reshape", "without",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -16,15 +16,20 @@ from authz.predicate import Path, Predicate, Scalar, compile_predicate
 from authz.predicate.compiler import Layout
 from authz.predicate.filter import EVENT, USER
 from authz.rules import Call, Moment, parse_term
-from authz.rules.terms import LOOKUP, NOW, Argument
+from authz.rules.terms import LOOKUP, NOW, Argument, read_interval
 from pubsub_core.errors import EventError, InvalidFilter
 from pubsub_core.events import Event
 from pubsub_core.rules.condition import Known, worth
 from pubsub_core.rules.fluents import Fluent, Fluents
+from pubsub_core.rules.rates import Rates
 from pubsub_core.types import Attribute
 
 PUBLISHED = "published"
 """When the event was published."""
+REPLAYED = "replayed"
+"""Whether the event is sent as one of the past."""
+AT_MOST = "at_most"
+"""`at_most(count, 'span', attribute, ...)`: whether so few events with these values were sent to the client lately."""
 HOLDS_AT = "holds_at"
 """`holds_at(fluent(...), time)`: whether a fluent held then."""
 
@@ -69,6 +74,8 @@ class Context:
     tables: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
     """Rows by their keys, as text, in tables by their names."""
     functions: Calling = field(default_factory=NoFunctions)
+    rates: Rates = field(default_factory=Rates)
+    """What clients were sent lately under rates."""
     doubted: Collection[str] = ()
     """The fluents of which other brokers may know more, and have not said so yet."""
 
@@ -100,6 +107,10 @@ class Case(msgspec.Struct, frozen=True, eq=False, gc=False):
     now: float
     known: Known
     terms: Mapping[str, Term]
+    past: bool = False
+    """Whether it is sent as one of the past."""
+    uses: list[Callable[[], None]] | None = None
+    """What is to be counted if the event is sent; None where nothing is sent by what comes of the rules."""
 
     def get(self, text: str) -> object:
         """What a term is worth. Raises Unknowable."""
@@ -153,6 +164,12 @@ def _call(call: Call, names: Mapping[str, Attribute], context: Context) -> Term:
             return lambda case: case.now
         case Call(name, ()) if name == PUBLISHED:
             return lambda case: case.event.time
+        case Call(name, ()) if name == REPLAYED:
+            return lambda case: case.past
+        case Call(name, (int() as count, str() as span, *by)) if name == AT_MOST:
+            return _rate(call, count, span, [read_argument(each, names, context) for each in by], context)
+        case Call(name, _) if name in (REPLAYED, AT_MOST):
+            raise InvalidFilter(str(call), "is written `replayed()`, or `at_most(1, '1 minute', attribute)`")
         case Call(name, (str() as table, key, str() as column)) if name == LOOKUP:
             return _lookup(table, read_argument(key, names, context), column, context)
         case Call(name, (Call() as fluent, at)) if name == HOLDS_AT:
@@ -166,6 +183,26 @@ def _call(call: Call, names: Mapping[str, Attribute], context: Context) -> Term:
         return context.holds(call.name, found, case.now)
 
     return fact
+
+
+def _rate(call: Call, count: int, span: str, by: Sequence[Term], context: Context) -> Term:
+    try:
+        seconds = read_interval(span)
+    except (KeyError, ValueError):
+        raise InvalidFilter(str(call), "names no span such as '1 minute' or '2 hours'") from None
+    rate = str(call)
+
+    def permits(case: Case) -> object:
+        if case.uses is None:
+            raise Unknowable(AT_MOST, "counts what is sent: it belongs into a RESTRICT or a TRANSFORM")
+        client = worth(Path(USER), case.known)
+        who = str(client), rate, tuple(each(case) for each in by)
+        if not context.rates.permits(who, count, seconds, case.event, case.now):
+            return False
+        case.uses.append(partial(context.rates.count, who, seconds, case.event, case.now))
+        return True
+
+    return permits
 
 
 def _lookup(table: str, key: Term, column: str, context: Context) -> Term:

@@ -95,11 +95,21 @@ class Judge:
         if self._permits.unconditional and self._others.unconditional:
             self._always = self._in_force(Case(_NO_EVENT, 0.0, interaction.known, self._terms))
 
-    def show(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
-        """What comes of an event, of which these attributes may be seen; None if nothing does."""
+    @property
+    def changes(self) -> bool:
+        """Whether some rule makes another event of one."""
+        return bool(self._interaction.changes)
+
+    def show(
+        self, event: Event, now: float, visible: frozenset[str] | None = None, past: bool = False
+    ) -> Shown | None:
+        """What comes of an event, of which these attributes may be seen; None if nothing does.
+
+        `past` says that it is sent as one of the past.
+        """
         counts = self._book.counts
         try:
-            shown = self.apply(event, now, visible)
+            shown = self.apply(event, now, visible, past)
         except EventError as error:
             counts.failed += 1
             self._say(error)
@@ -110,11 +120,13 @@ class Judge:
             counts.passed += 1
         return shown
 
-    def apply(self, event: Event, now: float, visible: frozenset[str] | None = None) -> Shown | None:
+    def apply(
+        self, event: Event, now: float, visible: frozenset[str] | None = None, past: bool = False
+    ) -> Shown | None:
         """The same, uncounted. Raises EventError where something cannot be found out, or done."""
-        force = self._always
+        force, uses = self._always, list[Callable[[], None]]()
         if force is None or force.tests:
-            case = Case(event, now, self._known, self._terms)
+            case = Case(event, now, self._known, self._terms, past, uses)
             force = force or self._in_force(case)
             if force is None:
                 return None
@@ -132,7 +144,11 @@ class Judge:
         wanted = self._wanted
         if wanted is not None and not (len(events) == 1 and wanted.holds(events[0])):
             events = tuple(filter(wanted.holds, events))
-        return Shown(events, force.ids) if events else None
+        if not events:
+            return None
+        for use in uses:
+            use()
+        return Shown(events, force.ids)
 
     def _in_force(self, case: Case) -> _Force | None:
         """The rules that apply and are not overridden, after one that permits; None if none does."""

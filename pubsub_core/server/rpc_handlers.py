@@ -10,11 +10,10 @@ import msgspec
 
 from authz import AuthFabricError, Entity, PublicKey
 from authz.errors import InvalidSignature
-from authz.predicate import TRUE
 from authz.predicate.filter import parse_filter
 from authz.spki import Right
 from bus.wire import pack, subjects
-from pubsub_core.access import Ask, Granted, Holder, Restriction, Rights, type_object
+from pubsub_core.access import Ask, Granted, Holder, Rights, type_object
 from pubsub_core.broker import Broker, Claim, Claims, replay_ask
 from pubsub_core.delivery import Cursor, Playback, Query, Session, Subscription
 from pubsub_core.errors import (
@@ -37,22 +36,24 @@ from pubsub_core.messages import (
     DeleteDurable,
     Describe,
     Disconnect,
+    Extent,
     Inspect,
     ListDurables,
     RemoveType,
     Replay,
     SignedCall,
     Subscribe,
+    Survey,
     Unadvertise,
     Unsubscribe,
     place_of,
 )
 from pubsub_core.replay import Replays, admit
-from pubsub_core.rules import described
 from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.refusals import refusal
+from pubsub_core.server.survey import describe, survey
 from pubsub_core.trust import Web, signer_of
-from pubsub_core.types import EventType, SignedType, check_filter, name_filter
+from pubsub_core.types import EventType, SignedType, check_filter
 
 SETTLED_SECONDS = 1.0
 """How long a subscription waits until the stream is read for it: after that it begins a little later than it says."""
@@ -137,6 +138,8 @@ class Calls:
                 return self._about(session, self._broker.setting.catalogue.version(version))
             case Inspect(name):
                 return await self._inspect(session, name)
+            case Survey(name, filter_):
+                return await self._survey(session, name, filter_)
             case AddType(data):
                 return await self._add_type(session, SignedType.decode(data))
             case RemoveType(name, word):
@@ -317,9 +320,22 @@ class Calls:
             *(granted for id_, granted in session.adverts.items() if id_ == definition.id),
         ]
         lines = [
-            self._described(id_, each.restriction) for granted in claims for id_, each in granted.items()
+            describe(self._broker.setting.catalogue, id_, each.restriction)
+            for granted in claims
+            for id_, each in granted.items()
         ]
         return self._about(session, definition, restrictions=tuple(lines))
+
+    async def _survey(self, session: Session, name: str, filter_: str) -> Answer:
+        definition = self._broker.setting.catalogue.named(name)
+        await self._require(session, definition.name, "inspect")
+        names = self._broker.setting.catalogue.names(definition.version)
+        await asyncio.to_thread(check_filter, filter_, names)
+        subscription = Subscription(session.token, 0, definition.id, filter_)
+        ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
+        granted = await self._claims.granted(Claim(session, ask, subscription))
+        extent = survey(self._broker, self._claims, subscription, granted)
+        return self._about(session, definition, extent=extent)
 
     async def _add_type(self, session: Session, signed: SignedType) -> Answer:
         await self._require(session, signed.definition.name, "define")
@@ -353,6 +369,7 @@ class Calls:
         definition: EventType,
         restrictions: tuple[str, ...] = (),
         interested: bool = False,
+        extent: Extent | None = None,
     ) -> Answer:
         """The answer to a call about a type, by which the client sees that this broker may carry it."""
         signed = self._broker.setting.catalogue.signed(definition.version)
@@ -361,6 +378,7 @@ class Calls:
             restrictions=restrictions,
             interested=interested,
             vouches=self._vouches(session, definition),
+            extent=extent,
         )
 
     def _vouches(self, session: Session, definition: EventType) -> tuple[bytes, ...]:
@@ -368,22 +386,6 @@ class Calls:
         own, now = str(setting.identity.public), setting.now()
         starts = dict.fromkeys((definition.owner, str(signer_of(session.credential))))
         return tuple(word for start in starts for word in self._web.chain(start, own, definition.id, now))
-
-    def _described(self, id_: str, restriction: Restriction) -> str:
-        catalogue = self._broker.setting.catalogue
-        definition = catalogue.newest(id_)
-        attributes = catalogue.attributes(definition.version)
-        parts = [f"{definition.name}: {restriction.kind}"]
-        if restriction.visible is not None:
-            seen = [each.name for id_, each in attributes.items() if id_ in restriction.visible]
-            parts.append(f"attributes {', '.join(seen) or 'none'}")
-        if restriction.filter != TRUE:
-            parts.append(f"where {name_filter(restriction.filter, attributes)}")
-        parts += [f"{attributes[key].name} is always {value!r}" for key, value in restriction.forced.items()]
-        parts += [f"predicate {each.name}" for each in restriction.checks]
-        if restriction.rules is not None:
-            parts += described(restriction.rules, attributes)
-        return "; ".join(parts)
 
 
 def _binding(channel: Channel | None) -> bytes:

@@ -20,7 +20,7 @@ from bus.nats import Connection, Probes, connect
 from bus.runtime import in_background
 from bus.stores import ParcelPublisher
 from pep import UNVERIFIED, Enforcer
-from pubsub_core.access import Disclosures, Rights
+from pubsub_core.access import Disclosures, OwnerPoints, Rights
 from pubsub_core.broker import Broker, Claims
 from pubsub_core.delivery import Setting
 from pubsub_core.events import NONCE_BYTES, Scrutiny
@@ -31,13 +31,16 @@ from pubsub_core.rules import Functions
 from pubsub_core.server.carriage_service import Carriage, place_of
 from pubsub_core.server.config import Serving
 from pubsub_core.server.context_service import ContextTables
+from pubsub_core.server.disclosure_service import recording
 from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.endpoints_service import Door
 from pubsub_core.server.fluent_subscription import Observation
 from pubsub_core.server.key_service import Sealing
+from pubsub_core.server.owner_policy_service import OwnerPolicyWatch
 from pubsub_core.server.policy_watch_service import PolicyWatch
 from pubsub_core.server.rpc_handlers import Calls
 from pubsub_core.server.type_store import TypeStore
+from pubsub_core.server.usage_store import UsageStore
 from pubsub_core.trust import Credentials, HeardOwners, Web
 from pubsub_core.types import Catalogue
 
@@ -78,13 +81,17 @@ class BrokerService:
         self.presence = self.broker.presence
         self.carriage = Carriage(bus, self.broker, place, self.sealing.doubt)
         self.sealing.on_keys = self._try_again
-        self._rights = rights = Rights(pep, self.catalogue, serving.owners, serving.generic)
-        self.types = TypeStore(bus, self.catalogue, serving.network)
+        self.policies = self.broker.setting.policies
+        points = OwnerPoints(self.catalogue, self.policies)
+        self._rights = rights = Rights(pep, self.catalogue, serving.owners, serving.generic, points)
+        self.types = TypeStore(bus, self.catalogue, serving.network, self.policies)
         self._kept = self._carried = False
         self.claims = Claims(self.broker, rights, serving.generic, self._changed)
         self.observation = Observation(self.broker, rights)
         if serving.disclosures and pep.audit is not None:
-            self.broker.setting.disclosures = Disclosures(self.catalogue, pep.audit.disclose)
+            self.broker.setting.disclosures = Disclosures(
+                self.catalogue, pep.audit.disclose, recording(pep.audit)
+            )
         self._tables = ContextTables(
             home, serving.domain, serving.policies, serving.network, self.broker.setting.rules.context
         )
@@ -93,6 +100,12 @@ class BrokerService:
         self._exchange = FluentExchange(self.broker, self._pages, doubts)
         self._replays = Replays(self.broker, self._pages, self.claims)
         self.durables = Durables(bus, self.broker, place, self.sealing.doubt)
+        self._usage = UsageStore(
+            serving.known.with_suffix(".rates") if serving.known else None,
+            self.broker.setting.rules.context.rates,
+            self.claims.ledger,
+            self._replays,
+        )
         self._calls = Calls(
             self.broker,
             rights,
@@ -107,6 +120,7 @@ class BrokerService:
         self._door = Door(bus, self.broker, self._calls, self._pages, self.durables, serving.group)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
+        self._owner_policies = OwnerPolicyWatch(self.broker, self._evolve_types)
         asking = pep.asker.connection
         ways = [(asking, home), (home, asking), *([(bus, bus)] if bus is not home else [])]
         self.probes = Probes(ways)
@@ -178,10 +192,12 @@ class BrokerService:
         self.presence.start()
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
-        for work in (self._tick, self._keep_pace, self._follow_types, self._follow_revocations):
+        follow = self._follow_types, self._owner_policies.follow, self._follow_revocations
+        for work in (self._tick, self._keep_pace, *follow):
             in_background(stack, work)
         stack.callback(self.presence.leave)
         stack.push_async_callback(self._drain)
+        stack.callback(self._usage.save)
         stack.callback(self.probes.end)
 
     async def _drain(self) -> None:
@@ -252,6 +268,7 @@ class BrokerService:
             self.probes.send()
             self.presence.tick()
             self._heard.add(self.web.heard)
+            self._usage.save()
             now = time()
             self._end_sessions(now)
             self.broker.try_again()
@@ -261,6 +278,7 @@ class BrokerService:
             self._follow()
             if self.presence.found_types or self._types_changed():
                 self.presence.found_types = False
+                self.policies.look_again()
                 await self.evolve(self.claims.epoch)
             await self.claims.review()
             await self.observation.review()
@@ -323,6 +341,10 @@ class BrokerService:
         finally:
             self.broker.release(types)
 
+    async def _evolve_types(self, types: Collection[str] | None) -> None:
+        """Ask anew about these types alone, whoever has granted what before."""
+        await self.evolve(self.claims.epoch, keep=False, types=types)
+
     def _touched(self, changes: Sequence[PolicyChange]) -> Collection[str] | None:
         """The types on which changes of policies may leave other rights; None if anything may be different."""
         self.claims.expect(changes[-1].epoch)
@@ -335,6 +357,7 @@ class BrokerService:
             await self._types_news.wait()
             self._types_news.clear()
             if await self._read_types():
+                self.policies.look_again()
                 self.presence.say_types_elsewhere()
                 await self.evolve(self.claims.epoch)
 

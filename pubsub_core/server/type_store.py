@@ -19,19 +19,31 @@ from bus.stores import Record, RecordStore, writer
 from bus.wire import subjects
 from pubsub_core.errors import TypeRefused
 from pubsub_core.keys import CannotOpen, lock, unlock
-from pubsub_core.types import REMOVAL, UNREAD, Catalogue, SignedType
+from pubsub_core.types import POLICY, REMOVAL, UNREAD, Catalogue, OwnerPolicies, SignedType
 
 _log = logging.getLogger("authfabric.events")
 _REMOVED = "removed-"
 """Begins the name of a record that says that a type was taken out."""
+_POLICY = "policy-"
+"""Begins the name of what its owner says about a type."""
 
 
 class TypeStore:
     """The authoritative copies, and a catalogue that keeps up with them."""
 
-    def __init__(self, connection: Connection, catalogue: Catalogue, network: bytes = b"") -> None:
-        """`network` is a secret that all brokers share, if the store is not to read the definitions."""
+    def __init__(
+        self,
+        connection: Connection,
+        catalogue: Catalogue,
+        network: bytes = b"",
+        policies: OwnerPolicies | None = None,
+    ) -> None:
+        """`network` is a secret that all brokers share, if the store is not to read the definitions.
+
+        `policies` keeps up with what owners say about their types, if anything does.
+        """
         self.catalogue = catalogue
+        self._policies = policies
         self._network = network
         self._records = RecordStore(connection, subjects.TYPES)
         self._own = writer(connection)
@@ -44,6 +56,22 @@ class TypeStore:
         self.catalogue.accept(signed, time())
         if self.catalogue.revision != before:
             await self._records.put(f"{self._own}.{_place(signed)}", self._locked(signed.encode()))
+
+    async def publish_policy(self, data: bytes) -> None:
+        """Store what the owner of a type says about it. Raises TypeRefused, InvalidSignature, StoreUnavailable."""
+        await self.refresh()
+        opened = POLICY.read(data)
+        type_ = opened.value.type
+        if not self.catalogue.knows(type_):
+            raise TypeRefused(type_, "there is no such type in the store: publish its definition first")
+        definition = self.catalogue.newest(type_)
+        if str(opened.signer) != definition.owner:
+            raise TypeRefused(definition.name, "only its owner can say who may use it")
+        name = f"{self._own}.{type_}.{_POLICY}{hashlib.sha256(data).hexdigest()}"
+        await self._records.put(name, self._locked(data))
+        for record in await self._records.since(0, f"{self._own}.{type_}"):
+            if _is_policy(record) and record.data and record.name != name:
+                await self._records.remove(record.name)
 
     async def remove(self, id_: str, word: bytes) -> None:
         """Take all versions of a type out, by its owner's word. Raises InvalidSignature, TypeRefused."""
@@ -75,7 +103,7 @@ class TypeStore:
         for problem, count in problems.items():
             what = "a definition in the store is" if count == 1 else f"{count} definitions in the store are"
             _log.warning("%s left out: %s", what, problem)
-        return bool(records)
+        return any(not _is_policy(record) for record in records)
 
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
         """Call back whenever there may be a new definition."""
@@ -91,7 +119,10 @@ class TypeStore:
         """Take one record in; what is returned is why it was not."""
         try:
             data = self._unlocked(record.data)
-            if record.name.rpartition(".")[2].startswith(_REMOVED):
+            if _is_policy(record):
+                if self._policies is not None:
+                    self._policies.accept(data)
+            elif record.name.rpartition(".")[2].startswith(_REMOVED):
                 self._take_out(data)
             else:
                 self.catalogue.accept(SignedType.decode(data), time())
@@ -110,6 +141,10 @@ class TypeStore:
         """Forget what a word takes out, which is only what is its signer's. Raises InvalidSignature, TypeRefused."""
         opened = REMOVAL.read(word)
         self.catalogue.take_out(str(opened.signer), opened.value.name, opened.value.at, time())
+
+
+def _is_policy(record: Record) -> bool:
+    return record.name.rpartition(".")[2].startswith(_POLICY)
 
 
 def _place(signed: SignedType) -> str:

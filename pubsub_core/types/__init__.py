@@ -4,12 +4,20 @@ from pubsub_core.types.edit import Added, Edit, Removed, Renamed, Retyped, apply
 from pubsub_core.types.event_type import Attribute, AttributeType, EventType, check_id, type_id
 from pubsub_core.types.filter_binding import bind_filter, check_filter, name_filter
 from pubsub_core.types.names import EVERY, Names, below
+from pubsub_core.types.owner_policy import (
+    MAX_POLICY_BYTES,
+    POLICY,
+    OwnerPolicies,
+    OwnerPolicy,
+    sign_policy,
+)
 from pubsub_core.types.registry import Catalogue
 from pubsub_core.types.signature import REMOVAL, UNREAD, SignedType, removal
 from pubsub_core.types.versions import CONVERSIONS, Reader, reader
 
 __all__ = [
-    "CONVERSIONS", "EVERY", "REMOVAL", "UNREAD", "Added", "Attribute", "AttributeType", "Catalogue", "Edit",
-    "EventType", "Names", "Reader", "Removed", "Renamed", "Retyped", "SignedType", "apply", "below",
-    "bind_filter", "check_filter", "check_id", "find", "name_filter", "reader", "removal", "type_id",
+    "CONVERSIONS", "EVERY", "MAX_POLICY_BYTES", "POLICY", "REMOVAL", "UNREAD", "Added", "Attribute",
+    "AttributeType", "Catalogue", "Edit", "EventType", "Names", "OwnerPolicies", "OwnerPolicy", "Reader",
+    "Removed", "Renamed", "Retyped", "SignedType", "apply", "below", "bind_filter", "check_filter",
+    "check_id", "find", "name_filter", "reader", "removal", "sign_policy", "type_id",
 ]  # fmt: skip

@@ -14,6 +14,30 @@ _NAMES = "tests/pubsub_core/types/test_names.py::"
 
 EVENTS: list[Mutation] = [
     without(
+        "tests/pubsub_core/access/test_owner_policies.py::test_rules_of_owner_and_host_both_let_through_what_is_delivered",
+        "pubsub_core/access/rights.py",
+        "        left = obliged & owned.restriction & said\n",
+        "        left = obliged & owned.restriction\n",
+    ),
+    without(
+        "tests/pubsub_core/access/test_owner_policies.py::test_of_two_policies_the_later_counts_and_only_if_the_owner_signed_it",
+        "pubsub_core/types/owner_policy.py",
+        "        if str(opened.signer) != self._catalogue.newest(policy.type).owner:\n",
+        "        if False:\n",
+    ),
+    without(
+        "tests/pubsub_core/access/test_recorded.py::test_nothing_is_delivered_before_the_audit_stream_has_it",
+        "pubsub_core/delivery/dispatcher.py",
+        "        if recorded and not again:\n",
+        "        if False:\n",
+    ),
+    without(
+        "tests/pubsub_core/rules/test_rates.py::test_rates_outlast_a_broker_that_is_restarted",
+        "pubsub_core/server/usage_store.py",
+        "            rates.restore(usage.rates)\n",
+        "",
+    ),
+    without(
         "tests/pubsub_core/server/test_policy_watch_service.py::test_a_type_that_a_release_does_not_touch_is_delivered_while_another_is_asked_anew",
         "pubsub_core/broker/holds.py",
         "            if event.type in self._types or event.publisher in self._publishers:\n",
@@ -511,8 +535,8 @@ EVENTS: list[Mutation] = [
         "tests/pubsub_core/test_hours_and_rates.py::"
         "test_a_rate_is_counted_for_a_client_however_often_it_subscribes",
         "pubsub_core/broker/grants.py",
-        "            return Enforcement(left, self._generic, client=client, ledger=self._ledger)\n",
-        "            return Enforcement(left, self._generic, client=client)\n",
+        "        return Enforcement(left, self._generic, tuple(judges), client, self.ledger)\n",
+        "        return Enforcement(left, self._generic, tuple(judges), client)\n",
     ),
     without(
         "tests/pubsub_core/test_hours_and_rates.py::"

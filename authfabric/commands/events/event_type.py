@@ -46,11 +46,13 @@ from authz.errors import InvalidKey
 from authz.spki import InvalidCapability, encode_chain, parse_chain
 from bus.identity import load_key, load_public_key
 from bus.nats import connect
+from pdp.bundle import Bundle, PolicySet, read_folder
 from pep import NobodyTrusted
 from pubsub_core.errors import InvalidType, TypeRefused
 from pubsub_core.server import TypeStore
 from pubsub_core.types import (
     EVERY,
+    MAX_POLICY_BYTES,
     Added,
     Attribute,
     AttributeType,
@@ -58,12 +60,14 @@ from pubsub_core.types import (
     Edit,
     EventType,
     Names,
+    OwnerPolicy,
     Removed,
     Renamed,
     Retyped,
     SignedType,
     apply,
     find,
+    sign_policy,
 )
 
 app = typer.Typer(help="Event types: definitions that their owners sign.", no_args_is_help=True)
@@ -209,6 +213,42 @@ def publish(
             out.print(f"published {each.definition.name}, version {each.definition.version}", highlight=False)
 
 
+@app.command()
+def policy(
+    definition: Annotated[Path, typer.Argument(help="The signed definition of the type.")],
+    key: SignerKey,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="The folder with its policies, rules and roles; none: nothing more is said."),
+    ] = None,
+    network_key: NetworkKey = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Say, as the owner of a type, who may use it and how: at every broker that carries it, whatever its domain.
+
+    Both must permit: this policy, and that of the domain whose broker is asked.
+    """
+    with _errors(json):
+        kind, owner = read_type(definition).definition, load_key(key, passphrase.known)
+        bundle = read_folder(folder) if folder is not None else Bundle()
+        PolicySet.read(bundle)
+        packed = bundle.pack() if folder is not None else b""
+        if len(packed) > MAX_POLICY_BYTES:
+            raise TypeRefused(
+                kind.name, f"its policy has {len(packed)} bytes: at most {MAX_POLICY_BYTES} travel"
+            )
+        if str(owner.public) != kind.owner:
+            raise TypeRefused(kind.name, "only its owner can say who may use it: sign with the owner's key")
+        data = sign_policy(OwnerPolicy(kind.id, time(), packed), owner)
+        run(_publish_policy(find_url(url), data, read_network_key(network_key)))
+    said = f"{len(bundle.files)} file{'s' * (len(bundle.files) != 1)}" if packed else "nothing more"
+    if json:
+        print_json({"type": kind.name, "files": [each.path for each in bundle.files]})
+    else:
+        out.print(f"the owner of {kind.name} says {said} about it", highlight=False)
+
+
 @app.command("list")
 def list_(
     names: NamesOption = None,
@@ -314,3 +354,8 @@ def _show(definition: EventType, json: bool) -> None:
     say(f"{printable(definition.name)}, version {definition.version}")
     rows = [(printable(each.name), each.type.value, each.id) for each in definition.attributes]
     say_table(("attribute", "type", "UUID"), rows)
+
+
+async def _publish_policy(url: str, data: bytes, network: bytes) -> None:
+    async with connect(url, name="type") as bus:
+        await TypeStore(bus, Catalogue(), network).publish_policy(data)

@@ -19,7 +19,7 @@ from pubsub_core.history.store import HistoryStore
 from pubsub_core.replay.rate_limit import Pace
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
-from tests.pubsub_core.town import Town, rule, take
+from tests.pubsub_core.town import Town, next_event, rule, take
 from tests.waiting import PATIENCE, eventually
 
 __all__ = ["place", "postgresql", "url"]
@@ -251,6 +251,27 @@ async def test_an_emergency_sends_the_details_of_the_hours_before(url, place):
     assert [each.time for each in details] == [each.time for each in dashboard]
     await publisher.publish(patient="p1", pulse=71)
     assert (await anext(subscriber))["pulse"] == 71
+
+
+async def test_a_replayed_event_starts_a_rule_only_if_the_rule_asks_whether_it_is_replayed(url, place):
+    reading, emergency = await place.define("Reading", *READING), await place.define("Emergency", *EMERGENCY)
+    await place.broker("home", history=setting(url))
+    text = f"""
+all: ALLOW SUBSCRIPTION TO {reading.name}
+past: ALLOW REPLAY OF {emergency.name}
+live: AUTO REPLAY EVENT TYPE {reading.name} FILTER patient = 'p1' ON {emergency.name}
+told: AUTO REPLAY EVENT TYPE {reading.name} FILTER patient = 'p2' ON {emergency.name} WHERE replayed()
+"""
+    await release(place, text)
+    sensor, carer = await place.client("sensor", "home"), await place.client("carer", "home")
+    await publish(sensor, reading, {"patient": "p1", "pulse": 1}, {"patient": "p2", "pulse": 2})
+    await publish(sensor, emergency, {"patient": "p1"})
+    subscriber = await carer.subscriber(reading.name)
+    past = [each async for each in await carer.replay(emergency.name)]
+    assert [each["patient"] for each in past] == ["p1"]
+    assert (await next_event(subscriber))["patient"] == "p2", "by the rule that was told to"
+    await publish(sensor, emergency, {"patient": "p1"})
+    assert (await next_event(subscriber))["patient"] == "p1", "by the one that was not"
 
 
 async def test_a_replay_goes_no_faster_than_a_rule_says(url, place):

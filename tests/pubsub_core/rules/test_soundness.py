@@ -118,7 +118,7 @@ def delivered(rules: list[tuple[str, str]], values: Named, world: World, asked: 
     if not compile_predicate(routed, EVENT)(happened.attributes):
         return {}
     judge = Judge(restriction.rules, rulebook, Wanted(asked, READING.id, CATALOGUE))
-    found = Enforcement(restriction, judge=judge).show(happened, 10, world.now)
+    found = Enforcement(restriction, judges=(judge,)).show(happened, 10, world.now)
     if found is None and not restriction.rules.changes:
         return {}
     return {CATALOGUE.version(each.version).name: named(each) for each in found.events} if found else {}

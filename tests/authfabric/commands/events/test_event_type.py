@@ -108,6 +108,19 @@ def test_a_published_type_is_in_the_store(jetstream_server):
     ]
 
 
+def test_the_owner_of_a_type_says_who_may_use_it(jetstream_server):
+    url = ("--url", jetstream_server.url)
+    run("type", "publish", "one.type", *url)
+    Path("said").mkdir()
+    Path("said/plate.rules").write_text("all: ALLOW SUBSCRIPTION TO uk.Plate\n")
+    said = run("type", "policy", "one.type", "said", "--key", "pito.key", *url)
+    assert said == "the owner of uk.Plate says 1 file about it\n"
+    assert json.loads(run("type", "policy", "one.type", "--key", "pito.key", *url, "--json"))["files"] == []
+    assert "only its owner" in run("type", "policy", "one.type", "said", "--key", "met.key", *url, code=1)
+    Path("said/plate.rules").write_text("all: ALLOW SUBSCRIPTION\n")
+    assert "plate.rules:1" in run("type", "policy", "one.type", "said", "--key", "pito.key", *url, code=3)
+
+
 def test_the_list_says_whose_types_are_and_which_of_them_their_names_mean(jetstream_server):
     name, url = f"uk.T{uuid4().hex}", ("--url", jetstream_server.url)
     pito, met = (Path(f"{each}.pub").read_text().strip() for each in ("pito", "met"))

@@ -1,0 +1,40 @@
+"""What owners say about their types comes into force: once it is heard, nothing goes by what was said before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+
+from pubsub_core.broker import Broker
+
+
+class OwnerPolicyWatch:
+    """Has what concerns a type held, and asked anew, whenever its owner says something else."""
+
+    def __init__(self, broker: Broker, evolve: Callable[[Collection[str] | None], Awaitable[None]]) -> None:
+        self._broker = broker
+        self._evolve = evolve
+        self._held: list[Collection[str] | None] = []
+        self._news = asyncio.Event()
+        broker.setting.on_policy = self._hold
+
+    def _hold(self, type_: str) -> None:
+        types = {each.id for each in self._broker.setting.catalogue.family(type_)}
+        held = None if types & self._broker.triggers.involved() else types
+        self._broker.hold(held)
+        self._held.append(held)
+        self._news.set()
+
+    async def follow(self) -> None:
+        """Ask anew, for ever."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            held, self._held = self._held, []
+            try:
+                self._broker.presence.say_types_elsewhere()
+                for types in held:
+                    await self._evolve(types)
+            finally:
+                for types in held:
+                    self._broker.release(types)
