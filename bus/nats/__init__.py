@@ -3,6 +3,7 @@
 from bus.nats.access_client import (
     CAPABILITY_REQUEST,
     AccessAnswer,
+    ask_capability,
     ask_revocation,
     refusal,
     unpack_revocation,
@@ -17,5 +18,6 @@ from bus.nats.subscription import Subscription
 
 __all__ = [
     "CAPABILITY_REQUEST", "SILENT_SECONDS", "AccessAnswer", "Connection", "FaultyConnection", "Handler",
-    "Probes", "Relocation", "Subscription", "ask_revocation", "connect", "refusal", "unpack_revocation",
+    "Probes", "Relocation", "Subscription", "ask_capability", "ask_revocation", "connect", "refusal",
+    "unpack_revocation",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from authz import Identity
 from authz.crypto import Seal
 from authz.spki import Notice
 from authz.spki.capability import encode
@@ -56,16 +57,23 @@ unpack_revocation = Unpack(RevocationRequest)
 _unpack = Unpack(AccessAnswer)
 
 
-async def ask_capability(connection: Connection, at: float, session: str = "") -> bytes:
-    """A chain that ends with the connection's own key, fresh from the service. Raises AccessRefused."""
-    return (await ask_renewal(connection, at, session)).chain
+async def ask_capability(
+    connection: Connection, at: float, session: str = "", identity: Identity | None = None
+) -> bytes:
+    """A chain that ends with a key, by default the connection's own, fresh from the service. Raises AccessRefused."""
+    return (await ask_renewal(connection, at, session, identity)).chain
 
 
-async def ask_renewal(connection: Connection, at: float, session: str = "") -> AccessAnswer:
+async def ask_renewal(
+    connection: Connection, at: float, session: str = "", identity: Identity | None = None
+) -> AccessAnswer:
     """A fresh chain, and a fresh TLS certificate over the same key. Raises AccessRefused."""
-    assert connection.credentials is not None
-    request = CAPABILITY_REQUEST.sign(CapabilityRequest(at, session), connection.credentials.identity)
-    return await _ask(connection, subjects.RENEW, request)
+    if identity is None:
+        assert connection.credentials is not None
+        identity = connection.credentials.identity
+    return await _ask(
+        connection, subjects.RENEW, CAPABILITY_REQUEST.sign(CapabilityRequest(at, session), identity)
+    )
 
 
 async def ask_revocation(connection: Connection, notice: Notice, chain: bytes = b"") -> None:

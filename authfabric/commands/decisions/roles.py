@@ -31,9 +31,11 @@ from authfabric.processes import RoleProcess, serve_roles
 from authfabric.terminal import Exit, Json, Url, err, fail, option_seconds, out, passphrase, print_json, run
 from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
+from authz.spki import decode_chain, unparse_chain
+from authz.spki.text import unparse_authority
 from bus.errors import NoResponders
 from bus.identity import load_key
-from bus.nats import connect
+from bus.nats import ask_capability, connect
 from bus.services import RoleClient, RoleRefused
 from bus.wire import DEFAULT_DOMAIN, Set
 from pdp.bundle import BundleCache
@@ -182,6 +184,34 @@ def list_(
     """Print the roles that are active in a session."""
     found = _speak(key, domain, url, lambda client: client.session(session).look())
     _show({"session": session, "roles": found.roles, "seconds": found.seconds}, found.roles, json)
+
+
+@app.command()
+def capability(
+    key: Key,
+    session: Session,
+    output: Annotated[Path, typer.Option("--out", "-o", help="The file to write the capability to.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Have the domain issue the capability that the roles of a session give; brokers honour it while they are held.
+
+    The access control service gives it (`domain serve --roles KEY --policies DIR`), by the rules that end in
+    `capability(...)`. It is revoked when the session, or the role, ends.
+    """
+    identity, where = _identity(key), find_url(url)
+
+    async def work() -> bytes:
+        async with connect(where, name="roles", connect_seconds=CONNECT_SECONDS) as bus:
+            return await ask_capability(bus, time(), session, identity)
+
+    try:
+        chain = decode_chain(run(work()))
+        write_new(output, unparse_chain(chain))
+    except AuthFabricError as error:
+        fail(error)
+    lines = unparse_authority(chain[-1].unverified().authority).splitlines()
+    _show({"file": str(output), "session": session, "granted": lines}, [*lines, f"written to {output}"], json)
 
 
 @app.command()

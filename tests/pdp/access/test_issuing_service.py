@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,9 @@ from time import time
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from authfabric.cli import app
 from authz import Identity
 from authz.spki import Notice, decode_chain, parse_authority, parse_chain, unparse_chain
 from bus.errors import NotConnected
@@ -18,13 +21,14 @@ from bus.identity.certificates import Lifetime, Subject, certificate_end
 from bus.identity.certificates import certify as certify_for
 from bus.identity.credentials import Credentials
 from bus.identity.credentials_store import (
+    VARIABLE,
     CredentialsFile,
     chain_end,
     client_context,
     read_credentials,
     write_credentials,
 )
-from bus.identity.keystore import read_private
+from bus.identity.keystore import create_key, read_private
 from bus.nats.access_client import CAPABILITY_REQUEST, AccessRefused, CapabilityRequest, ask_capability
 from bus.services.role_client import RoleClient
 from bus.wire.subjects import RENEW
@@ -147,6 +151,40 @@ async def test_an_active_role_becomes_a_capability_that_ends_with_the_session(tm
                     await session.end()
                     await eventually(lambda: not police.ready)
                 assert bus.ready
+
+
+async def test_the_command_writes_what_the_roles_of_a_session_give(tmp_path, monkeypatch):
+    provider = "network: *\naction: connect|provide"
+    async with secured(tmp_path) as (world, access), world.connect(provider) as own:
+        roles = RoleEntitlement(access.member, ROLE_SERVICE.public, POLICIES.roles.rulebook)
+        issuing = IssuingService(
+            access.member, Issuer("met", world.service), time, access.revocations, roles=roles
+        )
+        async with RoleService(own, RoleServing(ROLE_SERVICE, lease=60.0)) as service, issuing:
+            service.adopt(POLICIES, 1)
+            holder = Identity.generate()  # somebody else's link: the session's key signs the request
+            capability = unparse_chain([world.grant(holder, PEP)])
+            pem, certificate = holder.to_pem().decode(), world.certificate(holder)
+            write_credentials(
+                file := tmp_path / "pep.json",
+                CredentialsFile(world.url, pem, capability, certificate, world.authority),
+            )
+            monkeypatch.setenv(VARIABLE, str(file))
+            create_key(tmp_path / "smith.key", DETECTIVE, None)
+            async with world.connect(world.credentials(PEP, DETECTIVE)) as bus:
+                session = await RoleClient(bus, DETECTIVE, seconds=20.0).begin("smith")
+                words = ["roles", "capability", "--key", str(tmp_path / "smith.key"), "--session", session.id]
+                words += ["--out", str(tmp_path / "smith.cap")]
+                refused = await asyncio.to_thread(CliRunner().invoke, app, words)
+                assert refused.exit_code == 3
+                assert "no role active" in refused.stderr
+                await session.activate("user")
+                await session.activate("detective")
+                given = await asyncio.to_thread(CliRunner().invoke, app, words)
+                assert given.exit_code == 0, given.output
+            (link,) = parse_chain((tmp_path / "smith.cap").read_text())
+            assert link.open().subject == DETECTIVE.public
+            assert 'where: event.officer == "smith"' in given.stdout
 
 
 @contextlib.asynccontextmanager
