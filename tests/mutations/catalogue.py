@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.answers import ANSWERS
 from tests.mutations.bus import BUS
 from tests.mutations.clocks import CLOCKS
+from tests.mutations.console import CONSOLE
 from tests.mutations.events import EVENTS
 from tests.mutations.gateway import GATEWAY
 from tests.mutations.keys import KEYS
@@ -18,6 +19,7 @@ MUTATIONS: list[Mutation] = [
     *ANSWERS,
     *EVENTS,
     *CLOCKS,
+    *CONSOLE,
     *GATEWAY,
     *KEYS,
     *MACHINE,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
+
+import httpx
 
 from authfabric.console.viewers import token_hash
 from authfabric.processes import ConsoleProcess, Fabric, Served, fabric, serve_console
@@ -17,6 +20,7 @@ from bus.wire import DEFAULT_DOMAIN
 from pdp.bundle import Bundle, File
 from pdp.releases import Published, Publisher
 from pep import Enforcer
+from tests.waiting import PATIENCE
 
 VERA, MALLORY = "vera's token, which is long enough", "mallory's token, which is long enough"
 CONSOLE_POLICY = """
@@ -83,4 +87,13 @@ async def place(folder: Path) -> AsyncIterator[Place]:
         await found.add("pdp-1")
         await found.add("pdp-2")
         found.served = await stack.enter_async_context(serve_console(given))
+        await _shown(found)
         yield found
+
+
+async def _shown(place: Place) -> None:
+    """Return when the console shows both replicas as deciding by what is in force."""
+    async with httpx.AsyncClient(base_url=place.served.address) as client, asyncio.timeout(PATIENCE):
+        await client.post("/sign-in", data={"token": place.given.token})
+        while (await client.get("/")).text.count('data-state="in force"') < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)

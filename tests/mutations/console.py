@@ -1,0 +1,66 @@
+"""The defences of the console: who sees anything, who changes anything, and what runs in a page."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation, without
+
+_TESTS = "tests/authfabric/console/test_console.py::"
+_APP = "authfabric/console/app.py"
+_VIEWERS = "authfabric/console/viewers.py"
+
+CONSOLE: list[Mutation] = [
+    without(
+        f"{_TESTS}test_who_has_not_signed_in_sees_nothing",
+        _APP,
+        "            if viewer is None:\n",
+        "            viewer = viewer or Viewer('anybody', operator=True)\n            if viewer is None:\n",
+    ),
+    without(
+        f"{_TESTS}test_a_viewer_may_do_what_the_policies_say_and_no_more",
+        _APP,
+        "            if not await self._viewers.may(viewer, deed):\n",
+        "            if False:\n",
+    ),
+    without(
+        f"{_TESTS}test_a_token_without_the_right_to_view_lets_nobody_in",
+        _VIEWERS,
+        "        if viewer is None or not await self.may(viewer, Deed.VIEW):\n",
+        "        if viewer is None:\n",
+    ),
+    without(
+        f"{_TESTS}test_a_form_without_the_viewers_own_word_changes_nothing",
+        _APP,
+        'if request.method == "POST" and (await _form(request)).get("word") != viewer.form_word:',
+        "if False:",
+    ),
+    without(
+        f"{_TESTS}test_another_host_name_is_refused",
+        _APP,
+        "middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],",
+        "middleware=[],",
+    ),
+    without(
+        f"{_TESTS}test_what_others_wrote_is_shown_as_text",
+        "authfabric/console/pages.py",
+        "autoescape=True",
+        "autoescape=False",
+    ),
+    without(
+        f"{_TESTS}test_every_answer_forbids_foreign_scripts_frames_and_caching",
+        "authfabric/console/pages.py",
+        "default-src 'none'; script-src 'self';",
+        "default-src *; script-src 'unsafe-inline' *;",
+    ),
+    without(
+        f"{_TESTS}test_the_cookie_is_out_of_reach_of_scripts_and_other_sites",
+        _APP,
+        'httponly=True, samesite="strict"',
+        'httponly=False, samesite="lax"',
+    ),
+    without(
+        f"{_TESTS}test_whoever_signs_out_is_out",
+        _VIEWERS,
+        "        self._sessions.pop(token_hash(session), None)\n",
+        "        pass\n",
+    ),
+]
