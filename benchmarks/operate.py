@@ -1,0 +1,165 @@
+"""What it costs to run a fabric: idle processes, metrics, commands that start, and the console's log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from time import perf_counter, time
+
+import httpx
+import uvloop
+
+from authfabric.processes import ConsoleProcess, Fabric, fabric, serve_console
+from authz import Decision, Request
+from benchmarks.harness import at_least, at_most, best, main
+from bus.audit import AuditStore, AuditTrail
+from bus.nats import connect
+from bus.wire import DEFAULT_DOMAIN
+from pep import Enforcer
+
+PROMISES = {
+    "metrics_cost": at_least(0.97),
+    "idle_pdp_cpu": at_most(0.005),
+    "help_start_s": at_most(0.1),
+    "version_start_s": at_most(0.1),
+    "ask_start_s": at_most(0.3),
+    "console_log_rate": at_least(2000),
+}
+IDLE_SECONDS = 8.0
+"""How long idle processes are watched."""
+ROUNDS = 6
+CHECKS = 3000
+"""Decisions in one round."""
+LINES = 250
+"""Decisions audited in one step."""
+STEPS = 40
+STEP_SECONDS = 0.1
+"""Time between two steps: 2,500 lines a second."""
+SCRAPE_SECONDS = 0.1
+
+
+def run() -> dict[str, float]:
+    return uvloop.run(_measure())
+
+
+async def _measure() -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with fabric(1, jetstream=Path(folder) / "store") as running:
+            idle = await _idle(running)
+            return {
+                **idle,
+                "metrics_cost": await _metrics_cost(running),
+                **await asyncio.to_thread(_starts, running),
+                "console_log_rate": await _console_log_rate(running),
+            }
+
+
+async def _idle(running: Fabric) -> dict[str, float]:
+    """The share of a core that a replica, and the server, use while nobody asks."""
+    server = running.server.pid if running.server is not None else 0
+    pids = {"idle_pdp_cpu": running.replicas["pdp-1"].pid, "idle_server_cpu": server}
+    await asyncio.sleep(2.0)
+    before = {name: _cpu(pid) for name, pid in pids.items()}
+    began = perf_counter()
+    await asyncio.sleep(IDLE_SECONDS)
+    passed = perf_counter() - began
+    return {name: round((_cpu(pid) - before[name]) / passed, 4) for name, pid in pids.items()}
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _metrics_cost(running: Fabric) -> float:
+    """Throughput while metrics are scraped ten times a second, over that while they are not."""
+    health = str(running.replicas["pdp-1"].ready.health)
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    async with Enforcer.connect(
+        running.url, trust=[running.root.public], recycling=None, audit=False, deadline=10.0
+    ) as pep:
+        questions = [("alice", f"/sales/{number}", "read") for number in range(CHECKS)]
+        await pep.check_many(questions)
+        for _ in range(ROUNDS):
+            for scraped in (True, False):
+                scraping = asyncio.create_task(_scrape(health)) if scraped else None
+                began = perf_counter()
+                answers = await pep.check_many(questions)
+                rates[scraped].append(CHECKS / (perf_counter() - began))
+                assert all(each.allowed for each in answers)
+                if scraping is not None:
+                    scraping.cancel()
+    return round(max(rates[True]) / max(rates[False]), 3)
+
+
+async def _scrape(health: str) -> None:
+    while True:
+        await asyncio.to_thread(lambda: urllib.request.urlopen(f"{health}/metrics").read())
+        await asyncio.sleep(SCRAPE_SECONDS)
+
+
+def _starts(running: Fabric) -> dict[str, float]:
+    """Seconds that commands take, from the shell's point of view."""
+    command = [sys.executable, "-m", "authfabric"]
+    trust = ["--url", running.url, "--trust", str(running.root.public)]
+    words = {
+        "version_start_s": ["--version"],
+        "help_start_s": ["--help"],
+        "ask_start_s": ["ask", "alice", "/sales/q1", "read", *trust],
+    }
+
+    def timed(each: list[str]) -> float:
+        return best(
+            lambda: subprocess.run([*command, *each], check=True, stdout=subprocess.DEVNULL), rounds=5
+        )
+
+    return {name: round(timed(each), 3) for name, each in words.items()}
+
+
+async def _console_log_rate(running: Fabric) -> float:
+    """Lines a second that a browser is sent of those that are audited, if none is left out; 0 if some are."""
+    given = ConsoleProcess(running.url, [running.root.public])
+    async with (
+        serve_console(given) as served,
+        connect(running.url, name="benchmark") as bus,
+        httpx.AsyncClient(base_url=served.address, timeout=30) as client,
+    ):
+        store = AuditStore(bus, DEFAULT_DOMAIN)
+        await store.create()
+        await client.post("/sign-in", data={"token": given.token})
+        async with client.stream("GET", "/live") as stream:
+            lines = stream.aiter_lines()
+            await anext(lines)  # it listens
+            writing = asyncio.create_task(_write(store))
+            began, shown = perf_counter(), 0
+            async for line in lines:
+                if line.startswith("data:") and '"rows"' in line:
+                    news = json.loads(line.removeprefix("data:"))
+                    shown += news["shown"]
+                    if news["missed"]:
+                        return 0.0
+                    if shown >= LINES * STEPS:
+                        break
+            await writing
+            return round(shown / (perf_counter() - began), 1)
+
+
+async def _write(store: AuditStore) -> None:
+    trail = AuditTrail("benchmark-writer", limit=LINES)
+    request, decision = Request.of("alice", "/sales/q1", "read"), Decision(True, policies=("p",))
+    for step in range(STEPS):
+        began = perf_counter()
+        for _ in range(LINES):
+            trail.record(request, decision, time())
+        await store.append(trail.writer, trail.drain(time()), str(step))
+        await asyncio.sleep(max(0.0, STEP_SECONDS - (perf_counter() - began)))
+
+
+if __name__ == "__main__":
+    main(run)
