@@ -118,15 +118,15 @@ def client_of(url: str, owner: Identity, broker: int) -> contextlib.AbstractAsyn
     )
 
 
-@contextlib.asynccontextmanager
-async def broker_of(url: str, owner: Identity, number: int) -> AsyncIterator[BrokerService]:
+def serving(url: str, owner: Identity, number: int, sealed: Sequence[str] = ()) -> Serving:
+    """How one of the brokers is set up."""
     identity, keys = Identity.generate(), {owner.public}
     chains = {}
-    for name in SEALED:
+    for name in sealed:
         grant = Grant.of(Resource.of(Kind.TYPE, name), [Right.PUBLISH, Right.SUBSCRIBE])
         capability = Capability(owner.public, identity.public, False, Authority.of(grant))
         chains[name] = encode_chain([capability.sign(owner)])
-    serving = Serving(
+    return Serving(
         url,
         f"b{number}",
         DOMAIN,
@@ -137,7 +137,11 @@ async def broker_of(url: str, owner: Identity, number: int) -> AsyncIterator[Bro
         sealed=chains,
         unverified=True,
     )
-    async with serve_broker(serving) as service:
+
+
+@contextlib.asynccontextmanager
+async def broker_of(url: str, owner: Identity, number: int) -> AsyncIterator[BrokerService]:
+    async with serve_broker(serving(url, owner, number, SEALED)) as service:
         while len(service.sealing.vault.ring.groups) < 8:  # noqa: ASYNC110 - nothing here tells
             await asyncio.sleep(0.05)
         yield service

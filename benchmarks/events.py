@@ -19,6 +19,7 @@ from authz.predicate.matching import Matcher
 from benchmarks.carriage import carriage
 from benchmarks.harness import at_least, at_most, best_of_each, main
 from benchmarks.measures.reauthorization import evolve, reauthorization
+from benchmarks.measures.routed import routed
 from pubsub_core.trust import Credential, issue
 from pubsub_core.types import AttributeType, EventType, SignedType
 
@@ -28,11 +29,12 @@ PUSHES = 20
 WARM_UP = 100
 BROKERS = ("north", "south")
 PROMISES = {
-    "publish_ratio": at_least(0.35),
+    "publish_ratio": at_least(0.6),
     "match_growth": at_most(3),
     "fanout_cost": at_most(1.1),
     "idle_cpu_40": at_most(0.01),
     "idle_growth": at_most(1.5),
+    "routed_share": at_most(1.3),
     "reauthorize_ms_10000": at_most(50),
 }
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}, description: '%d'}"
@@ -47,7 +49,7 @@ ATTRIBUTES = [
 
 def run() -> dict[str, float]:
     """Measure throughput through two brokers, matching, policy evolution, and what carriage costs a broker."""
-    return {**matching(), **uvloop.run(services()), **uvloop.run(carriage())}
+    return {**matching(), **uvloop.run(services()), **uvloop.run(routed()), **uvloop.run(carriage())}
 
 
 def matching() -> dict[str, float]:

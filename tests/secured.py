@@ -29,6 +29,7 @@ from bus.server.server_config import Limits, Links, Security, ServiceKeys
 from pdp.access import AccessControl, AccessRules, AccessService
 from pdp.access.census import Census, Share
 from pdp.access.domain import Domain
+from pubsub_core.carriage import CarrierRightsService
 
 YEAR = 365 * 86_400.0
 PEP = "network: default\naction: connect"
@@ -93,7 +94,15 @@ class Secured:
         self, control: AccessControl | None = None, clock: Callable[[], float] = time
     ) -> AccessService:
         keys, tls = ServiceKeys.of(self.service), self.tls(self.service)
-        return AccessService(self.url, keys, control or self.control(), clock, tls, Census(self.share))
+        return AccessService(
+            self.url,
+            keys,
+            control or self.control(),
+            clock,
+            tls,
+            Census(self.share),
+            carriage=CarrierRightsService(clock=clock),
+        )
 
     def tls(self, identity: Identity):
         return client_context(identity, self.certificate(identity), self.authority)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         note_running,
         own_state_folder,
     )
+    from authfabric.files.storage_classes import read_storage
 
 __all__ = [
     "CONNECT_SECONDS", "DEFAULT", "DEFAULT_POLICIES", "STARTERS", "Chain", "Database", "DecisionRight", "FileRefused",
@@ -57,8 +58,8 @@ __all__ = [
     "empower", "fabric_folder", "find_authority", "find_trust", "find_url", "forget_running",
     "history_setting", "load_or_make", "make_network_key", "note_running", "own_identity", "own_state_folder",
     "read_appointment", "read_chains", "read_draft", "read_encoded", "read_file", "read_names",
-    "read_network_key", "read_owners", "read_revocations", "read_signed_types", "read_type", "read_types",
-    "replace_file", "role_seniors", "roles_key_file", "rule_files", "trusted_keys", "write_authority",
+    "read_network_key", "read_owners", "read_revocations", "read_signed_types", "read_storage", "read_type",
+    "read_types", "replace_file", "role_seniors", "roles_key_file", "rule_files", "trusted_keys", "write_authority",
     "write_encoded", "write_new", "write_type",
 ]  # fmt: skip
 
@@ -76,5 +77,6 @@ __getattr__ = lazily(
         ".rules": "role_seniors rule_files",
         ".settings": "CONNECT_SECONDS DEFAULT_POLICIES STARTERS cache_folder fabric_folder find_trust"
         " find_url forget_running note_running own_state_folder",
+        ".storage_classes": "read_storage",
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from bus.identity import Credentials, Found
 from bus.nats import Connection, ask_revocation
 from bus.runtime import in_background
 from bus.server import ServiceKeys
+from bus.stores import STORAGE, StorageClass
 from pdp.access import (
     AccessRules,
     AccessService,
@@ -34,6 +35,7 @@ from pdp.access import (
     Share,
 )
 from pdp.bundle import PolicySet, read_folder
+from pubsub_core.carriage import CarrierRightsService
 
 FOLLOW_SECONDS = 2.0
 
@@ -56,11 +58,18 @@ class DomainProcess:
     json: bool = False
     audit: bool = True
     """Whether decisions are kept."""
+    roots: Collection[PublicKey] = ()
+    """Those who may vouch for brokers for any type, besides the owners of types."""
+    storage: tuple[StorageClass, ...] = STORAGE
+    """How events are kept on their way."""
 
     def access(self) -> AccessService:
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
         control = self.folder.control(self.rules)
-        return AccessService(self.url, keys, control, time, tls, Census(self.share), audit=self.audit)
+        carriage = CarrierRightsService(self.roots, self.storage)
+        return AccessService(
+            self.url, keys, control, time, tls, Census(self.share), audit=self.audit, carriage=carriage
+        )
 
     def issuing(self, access: AccessService) -> IssuingService:
         enrolment = Enrolment(lambda: self.folder.members)

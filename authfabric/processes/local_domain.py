@@ -15,6 +15,7 @@ from authz.spki import parse_authority
 from bus.identity import Lifetime, write_credentials
 from bus.server import ServiceKeys
 from pdp.access import AccessService, Domain, DomainFolder, Enrolment, Issuer, IssuingService
+from pubsub_core.carriage import CarrierRightsService
 
 NAME = "local"
 DAYS = 30 * 86_400.0
@@ -63,7 +64,13 @@ class LocalDomain:
         certify = partial(self.folder.certify_member, self.issuer)
         async with (
             AccessService(
-                self.folder.file.url, keys, self.folder.control(), time, tls, audit=audit
+                self.folder.file.url,
+                keys,
+                self.folder.control(),
+                time,
+                tls,
+                audit=audit,
+                carriage=CarrierRightsService(),
             ) as access,
             IssuingService(access.member, self.issuer, time, access.revocations, enrolment, certify=certify),
         ):

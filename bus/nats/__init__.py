@@ -2,9 +2,12 @@
 
 from bus.nats.access_client import (
     CAPABILITY_REQUEST,
+    CARRIED_MARK,
     AccessAnswer,
     ask_capability,
     ask_revocation,
+    carried_mark,
+    own_carried_mark,
     refusal,
     unpack_revocation,
 )
@@ -17,7 +20,7 @@ from bus.nats.relocation import Relocation
 from bus.nats.subscription import Subscription
 
 __all__ = [
-    "CAPABILITY_REQUEST", "SILENT_SECONDS", "AccessAnswer", "Connection", "FaultyConnection", "Handler",
-    "Probes", "Relocation", "Subscription", "ask_capability", "ask_revocation", "connect", "refusal",
-    "unpack_revocation",
+    "CAPABILITY_REQUEST", "CARRIED_MARK", "SILENT_SECONDS", "AccessAnswer", "Connection", "FaultyConnection",
+    "Handler", "Probes", "Relocation", "Subscription", "ask_capability", "ask_revocation", "carried_mark",
+    "connect", "own_carried_mark", "refusal", "unpack_revocation",
 ]  # fmt: skip

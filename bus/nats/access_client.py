@@ -10,13 +10,16 @@ from authz import Identity
 from authz.crypto import Seal
 from authz.spki import Notice
 from authz.spki.capability import encode
-from bus.errors import BusError
+from bus.errors import BadMessage, BusError
 from bus.wire import Unpack, pack, subjects
 
 if TYPE_CHECKING:
     from bus.nats.connection import Connection
 
 SECONDS = 5.0
+CARRIED_MARK = "carries="
+"""Before what stands for the types that a connection may carry, in its label."""
+_WHO_AM_I = "$SYS.REQ.USER.INFO"
 
 
 class AccessRefused(BusError):
@@ -86,6 +89,29 @@ async def ask_revocation(connection: Connection, notice: Notice, chain: bytes = 
     await _ask(
         connection, subjects.revoke(subjects.place(submitter)), pack(RevocationRequest(encode(notice), chain))
     )
+
+
+class _User(msgspec.Struct, frozen=True):
+    user: str = ""
+
+
+class _WhoAmI(msgspec.Struct, frozen=True):
+    data: _User = _User()
+
+
+def carried_mark(label: str) -> str:
+    """What stands for the types that the connection with this label may carry; nothing if it may carry none."""
+    marks = (each for each in label.split(" ") if each.startswith(CARRIED_MARK))
+    return next(marks, "").removeprefix(CARRIED_MARK)
+
+
+async def own_carried_mark(connection: Connection) -> str:
+    """The same of a connection of one's own, as its server has it. Raises BusError."""
+    answer = await connection.ask(_WHO_AM_I, b"", SECONDS)
+    try:
+        return carried_mark(msgspec.json.decode(answer, type=_WhoAmI).data.user)
+    except msgspec.DecodeError as error:
+        raise BadMessage("user", str(error)) from None
 
 
 async def _ask(connection: Connection, subject: str, payload: bytes) -> AccessAnswer:

@@ -4,11 +4,11 @@ from bus.server.auth_callout import Admission, Arrival, admit, read_arrival, ref
 from bus.server.disk_reserve_service import DiskReserve
 from bus.server.nats_server import NatsServer, cluster, find_binary, free_ports
 from bus.server.server_config import ACCOUNT, Links, Security, ServiceKeys
-from bus.server.subject_permissions import Permissions, permissions
+from bus.server.subject_permissions import Carried, Permissions, permissions
 from bus.server.system_account import Connected, System
 
 __all__ = [
-    "ACCOUNT", "Admission", "Arrival", "Connected", "DiskReserve", "Links", "NatsServer", "Permissions",
+    "ACCOUNT", "Admission", "Arrival", "Carried", "Connected", "DiskReserve", "Links", "NatsServer", "Permissions",
     "Security", "ServiceKeys", "System", "admit", "cluster", "find_binary", "free_ports", "permissions",
     "read_arrival", "refuse",
 ]  # fmt: skip

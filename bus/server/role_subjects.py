@@ -5,7 +5,9 @@ A network is a domain's token, or `*` for all domains. Subjects are patterns her
 
 from __future__ import annotations
 
-from bus.stores import consumer_names, reader_names, rights
+from collections.abc import Collection
+
+from bus.stores import STORAGE, consumer_names, reader_names, rights
 from bus.wire import subjects
 
 COMMON = frozenset({"$SYS.REQ.USER.INFO", "$JS.API.INFO", subjects.RENEW})
@@ -19,7 +21,8 @@ _OPEN = (
     subjects.REVOCATIONS,
 )
 """The buckets that everyone who may connect may read: what stands in them is signed, or sealed, or no secret."""
-_CONSUMER_CALLS = ("CREATE", "INFO", "DELETE", "MSG.NEXT")
+_CONSUMER_CALLS = ("INFO", "MSG.NEXT")
+"""What a broker may do with a consumer that was made for it."""
 
 
 def asked_about(network: str, pattern: str) -> str:
@@ -133,33 +136,40 @@ def installing(network: str) -> set[str]:
     }
 
 
-def carrying(network: str, owner: str) -> set[str]:
-    """Where brokers publish, besides their answers: events, records of their own, and what is for clients."""
+def carrying(network: str, owner: str, storage: Collection[str] = ()) -> set[str]:
+    """Where brokers publish, besides answers and events: requests for consumers, records, and what is for clients."""
     return {
         *defining(owner),
         *reading(f"KV_{subjects.CONTEXT}"),
         *rights(subjects.BROKERS, subjects.broker_record(None, "*", ">")),
-        *consuming(owner),
+        *consuming(owner, storage),
         *reading(f"KV_{subjects.DURABLES}"),
         subjects.written(subjects.DURABLES, f"{network}.>"),
-        _parcels(network),
+        subjects.carry(owner),
+        _mark(network, owner),
         f"{_records(network, owner)}.>",
         f"{subjects.ROOT}.past.{network}.*",
         mail(network, "*"),
     }
 
 
-def consuming(owner: str) -> set[str]:
-    """Where a broker speaks to the stream of parcels: about consumers under its own names, and no others."""
+def consuming(owner: str, storage: Collection[str] = ()) -> set[str]:
+    """Where a broker fetches parcels and acknowledges them: by consumers that were made for it, and no others."""
     names = consumer_names(owner)
-    api = {f"$JS.API.CONSUMER.{what}.{subjects.PARCELS}.{name}" for name in names for what in _CONSUMER_CALLS}
-    api |= {
-        f"$JS.API.CONSUMER.{what}.{subjects.PARCELS}.{name}"
-        for name in reader_names(owner)
-        for what in ("CREATE", "DELETE", "MSG.NEXT")
-    }
-    acknowledged = {f"$JS.ACK.{subjects.PARCELS}.{name}.>" for name in names}
-    return {*api, *acknowledged, f"$JS.API.STREAM.INFO.{subjects.PARCELS}"}
+    api = {f"$JS.API.CONSUMER.{what}.*.{name}" for name in names for what in _CONSUMER_CALLS}
+    api |= {f"$JS.API.CONSUMER.MSG.NEXT.*.{name}" for name in reader_names(owner)}
+    acknowledged = {f"$JS.ACK.*.{name}.>" for name in names}
+    streams = {subjects.parcel_stream(each) for each in (*(known.name for known in STORAGE), *storage)}
+    return {*api, *acknowledged, *(f"$JS.API.STREAM.INFO.{each}" for each in streams)}
+
+
+def publishing(network: str, owner: str, type_: str) -> str:
+    """Where the events of a type, or of all of an owner, are published in a network."""
+    return subjects.parcels(None, "*", owner, type_).replace("*.*", f"*.{network}", 1)
+
+
+def _mark(network: str, owner: str) -> str:
+    return subjects.mark("", owner).replace(subjects.token(""), network, 1)
 
 
 def defining(owner: str) -> set[str]:
@@ -167,9 +177,10 @@ def defining(owner: str) -> set[str]:
     return {subjects.written(subjects.TYPES, f"{owner}.>")}
 
 
-def brokering(network: str) -> set[str]:
-    """What brokers listen to: their clients, brokers of all domains, and the tables that rules look into."""
+def brokering(network: str, owner: str) -> set[str]:
+    """What brokers listen to: their clients, brokers of all domains, which types they may carry, and tables."""
     return {
+        subjects.carried(owner),
         f"{subjects.ROOT}.events.{network}.*.*",
         f"{_records('*', '*')}.>",
         f"{subjects.ROOT}.past.*.*",
@@ -180,10 +191,6 @@ def brokering(network: str) -> set[str]:
 def _records(network: str, owner: str) -> str:
     """Below this stand the records of whoever has a place in a network."""
     return subjects.broker_record(None, owner, "x").removesuffix(".x").replace(".*.", f".{network}.", 1)
-
-
-def _parcels(network: str) -> str:
-    return subjects.parcels(None).replace(".*.", f".{network}.", 1)
 
 
 def mail(network: str, owner: str) -> str:
@@ -228,7 +235,7 @@ def within(network: str) -> set[str]:
         f"{subjects.ROOT}.wishes.{network}",
         f"{subjects.ROOT}.said.{network}.>",
         f"{subjects.ROOT}.events.{network}.*.*",
-        _parcels(network),
+        publishing(network, "*", "*"),
         f"{_records(network, '*')}.>",
         f"{subjects.ROOT}.past.{network}.*",
         f"{subjects.ROOT}.mail.{network}.>",

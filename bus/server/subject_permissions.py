@@ -13,6 +13,7 @@ member who asks itself could publish anywhere.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -46,12 +47,52 @@ class Permissions:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The types that a broker may carry where it has the right to `carry`."""
+
+    allowed: frozenset[tuple[str, str]] = frozenset()
+    """The word for an owner's key, and the UUID of a type of that owner; each may be `*` for all."""
+    denied: frozenset[tuple[str, str]] = frozenset()
+    """Of those, what it may not carry all the same."""
+    storage: frozenset[str] = frozenset()
+    """The storage classes besides those that there are everywhere."""
+
+    def allows(self, owner: str, type_: str) -> bool:
+        """Whether it may carry a type of an owner."""
+        of = {(owner, type_), (owner, _ANY), (_ANY, type_), (_ANY, _ANY)}
+        return not self.allowed.isdisjoint(of) and self.denied.isdisjoint(of)
+
+    def with_mark(self, place: str) -> Carried:
+        """The same, and the marks by which whoever has this place knows how far it has read a stream."""
+        mark = subjects.parcel_place(subjects.mark("", place))
+        return Carried(self.allowed | {(mark.owner, mark.type)}, self.denied, self.storage)
+
+    def covers(self, other: Carried) -> bool:
+        """Whether whoever may carry this may carry all that the other says."""
+        allowed = all(self.allows(*each) for each in other.allowed)
+        return allowed and self.denied <= other.denied
+
+    @property
+    def mark(self) -> str:
+        """What stands for exactly this."""
+        said = repr([sorted(each) for each in (self.allowed, self.denied, self.storage)])
+        return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
+
+
+NOTHING_CARRIED = Carried()
+
+
 def permissions(
-    capability: Capability, grants: Iterable[Grant], domains: Collection[str] = ()
+    capability: Capability,
+    grants: Iterable[Grant],
+    domains: Collection[str] = (),
+    carried: Carried = NOTHING_CARRIED,
 ) -> Permissions:
     """What the holder may publish and subscribe to by these grants; nothing, unless one of them lets it connect.
 
-    A prefix of networks stands for those of the known domains that lie below it.
+    A prefix of networks stands for those of the known domains that lie below it. Whoever may `carry` in a network does
+    so with the types in `carried`.
     """
     held = tuple(grants)
     networks = {each for grant in held if grant.allows(Right.CONNECT) for each in _networks(grant, domains)}
@@ -63,25 +104,25 @@ def permissions(
     common = {*members.COMMON, private, answered} | (
         {subjects.revoke(place)} if capability.delegate else set()
     )
-    parts = (part for grant in held for part in _parts(grant, place, networks, domains))
+    parts = (part for grant in held for part in _parts(grant, place, networks, domains, carried))
     return reduce(
         Permissions.union, parts, Permissions(frozenset(common), frozenset({private, answered, *mail}))
     )
 
 
 def _parts(
-    grant: Grant, place: str, networks: Collection[str], domains: Collection[str]
+    grant: Grant, place: str, networks: Collection[str], domains: Collection[str], carried: Carried
 ) -> Iterator[Permissions]:
     """What one grant means in the networks that its holder may connect to; `place` is the word for its key."""
     if grant.resource.kind in (Kind.NETWORK, Kind.ANY):
         own = {meet for each in _networks(grant, domains) for mine in networks for meet in _meet(each, mine)}
-        yield from (_in_network(grant, network, place) for network in own)
+        yield from (_in_network(grant, network, place, carried) for network in own)
     if grant.allows(Right.DECIDE):
         yield from (_decide(grant, network) for network in networks)
 
 
-def _in_network(grant: Grant, network: str, place: str) -> Permissions:
-    publish, subscribe = set[str](), set[str]()
+def _in_network(grant: Grant, network: str, place: str, carried: Carried) -> Permissions:
+    publish, subscribe, denied = set[str](), set[str](), set[str]()
     if grant.allows(Right.CONNECT):
         publish |= members.asking(network)
         subscribe |= members.hearing(network)
@@ -89,8 +130,10 @@ def _in_network(grant: Grant, network: str, place: str) -> Permissions:
         publish |= members.releasing(network, place)
         subscribe |= members.installing(network)
     if grant.allows(Right.CARRY):
-        publish |= members.carrying(network, place)
-        subscribe |= members.brokering(network)
+        publish |= members.carrying(network, place, carried.storage)
+        publish |= {members.publishing(network, *each) for each in carried.allowed}
+        denied |= {members.publishing(network, *each) for each in carried.denied}
+        subscribe |= members.brokering(network, place)
     if grant.allows(Right.AUDIT):
         publish |= members.reading_audit(network)
         subscribe |= members.auditing(network)
@@ -100,7 +143,7 @@ def _in_network(grant: Grant, network: str, place: str) -> Permissions:
     excepted = {each for name in grant.resource.exceptions for each in members.within(subjects.token(name))}
     if any(map(grant.allows, (Right.PROVIDE, Right.INSTALL, Right.CARRY))):
         publish.add(subjects.ANSWERS)
-    return _guarded(publish, subscribe, excepted, excepted)
+    return _guarded(publish, subscribe, excepted | denied, excepted)
 
 
 def _decide(grant: Grant, network: str) -> Permissions:

@@ -6,11 +6,12 @@ that refuses strangers only the access control service makes any, before it lets
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bus.audit import AuditStore
 from bus.nats import Connection
-from bus.stores import HISTORY, open_bucket, open_carriage, within
+from bus.stores import HISTORY, STORAGE, StorageClass, open_bucket, open_carriage, within
 from bus.wire import subjects
 
 _BUCKETS = (subjects.CONTENT, subjects.NEWEST, subjects.KEYS)
@@ -25,7 +26,7 @@ _REPEATED = (
 """Those whose records the server repeats as they are stored."""
 
 
-async def set_up(connection: Connection, audit: bool) -> None:
+async def set_up(connection: Connection, audit: bool, storage: Iterable[StorageClass] = STORAGE) -> None:
     """Make every store that is not there, and guard what is; the audit stream only if wanted.
 
     Raises StoreUnavailable.
@@ -35,7 +36,7 @@ async def set_up(connection: Connection, audit: bool) -> None:
         await open_bucket(connection, bucket, 1)
     for bucket in _REPEATED:
         await open_bucket(connection, bucket, 1, subjects.recorded(bucket))
-    await open_carriage(connection)
+    await open_carriage(connection, storage)
     if audit:
         await AuditStore(connection, "").create()
 

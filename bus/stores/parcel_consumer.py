@@ -17,8 +17,9 @@ from typing import Protocol
 import msgspec
 from nats.js import api
 
-from bus.errors import BusError, StoreUnavailable
+from bus.errors import BusError
 from bus.nats import Connection
+from bus.stores.consumer_keeper import ConsumerInfo, ConsumerKeeper, DirectKeeper, consumer_names
 from bus.stores.parcel_delivery import Arrived, read_delivery
 from bus.stores.release_store import within
 from bus.wire import subjects
@@ -31,50 +32,11 @@ HEARTBEAT_SECONDS = 10.0
 """How often the server says that a pull request stands."""
 COALESCE_SECONDS = 0.05
 """How long acknowledgements wait for company."""
-ACK_WAIT_SECONDS = 3600.0
-"""Seconds after which the server would redeliver by itself: long, as a consumer that lost something is replaced."""
-MAX_ACK_PENDING = 16_384
-"""The most parcels that may wait for keys, or for acknowledgements to be sent."""
-ANSWER_SECONDS = 5.0
-"""How long the server may take to answer what is asked about a consumer."""
 PAUSE_SECONDS = 0.25
 """Pause before a consumer that was lost is made anew."""
-_NOWHERE = subjects.parcel("", "")
-"""Matches no parcel: a consumer without a filter would get all of them."""
 _API = "$JS.API.CONSUMER"
-_NO_CONSUMER = 10014
 
 _log = logging.getLogger("authfabric.bus")
-
-
-class _Error(msgspec.Struct, frozen=True):
-    err_code: int = 0
-    description: str = ""
-
-
-class _Place(msgspec.Struct, frozen=True):
-    consumer_seq: int = 0
-    stream_seq: int = 0
-
-
-class _Config(msgspec.Struct, frozen=True):
-    filter_subjects: list[str] = []
-
-
-class _Info(msgspec.Struct, frozen=True):
-    error: _Error | None = None
-    config: _Config = _Config()
-    delivered: _Place = _Place()
-    ack_floor: _Place = _Place()
-    num_pending: int = 0
-
-
-_decode_info = msgspec.json.Decoder(_Info).decode
-
-
-def consumer_names(owner: str) -> tuple[str, str]:
-    """The consumers of whoever has this place: two, so that one can take the place of the other."""
-    return f"{owner}-0", f"{owner}-1"
 
 
 class Reader(Protocol):
@@ -96,9 +58,14 @@ class Reader(Protocol):
 class Consumer:
     """One broker's reading of the stream of parcels."""
 
-    def __init__(self, connection: Connection, owner: str, reader: Reader) -> None:
-        """`owner` is the place below which its consumers are named."""
+    def __init__(
+        self, connection: Connection, keeper: ConsumerKeeper, stream: str, owner: str, reader: Reader
+    ) -> None:
+        """`owner` is the place below which its consumers are named; `keeper` makes them."""
         self._connection = connection
+        self._keeper = keeper
+        self._look = DirectKeeper(connection)
+        self._stream_name = stream
         self._names = consumer_names(owner)
         self._reader = reader
         self._turn = 0
@@ -109,8 +76,12 @@ class Consumer:
         """Those that are wanted since the server was last told: what was published before is not for anybody here."""
         self._begins: dict[str, int] = {}
         """The last number before each was wanted."""
+        self._former: set[str] = set()
+        """Those that were wanted before others that cover them."""
+        self._asked: frozenset[str] = frozenset()
+        """What the server was last told to select by."""
         self._applied: frozenset[str] = frozenset()
-        """The subjects by which the server selects now."""
+        """The subjects by which the server selects now: those that were asked for, unless some are not allowed."""
         self.before: frozenset[str] = frozenset()
         """Those by which it selected before this broker started."""
         self._last = 0
@@ -131,14 +102,27 @@ class Consumer:
         self._broken = True
         self._heard = 0.0
         self._news = asyncio.Event()
-        self._start: dict[str, object] = {}
+        self._after: int | None = None
         """Where the consumer was told to begin, which cannot be changed."""
 
     def want(self, wanted: Collection[str], version: int) -> None:
         """Have the server send what is published on these subjects from now on, and nothing else."""
-        if self._version != version or frozenset(wanted) != self._wanted:
-            self._fresh |= set(wanted) - self._wanted
-            self._wanted, self._version = frozenset(wanted), version
+        if self._version == version and frozenset(wanted) == self._wanted:
+            return
+        before, self._wanted, self._version = self._wanted, frozenset(wanted), version
+        for each in self._wanted - before:
+            wider = next((cover for cover in subjects.of_all_domains(each) if cover in before), None)
+            if wider is None or wider in self._fresh:
+                self._fresh.add(each)
+            else:  # it was wanted already, with more
+                self._begins[each] = self._begins.get(wider, 0)
+        self._former |= before - self._wanted - self._fresh
+        self._news.set()
+
+    def ask_again(self) -> None:
+        """More may be allowed than before."""
+        if self._started and (refused := _uncovered(self._wanted, self._applied)):
+            self._fresh |= refused
             self._news.set()
 
     @property
@@ -154,8 +138,13 @@ class Consumer:
         self._news.set()
 
     def _hand_on(self, arrived: Arrived) -> None:
-        wanted = subjects.of_all_domains(arrived.subject)
-        if wanted in self._fresh or arrived.number <= self._begins.get(wanted, 0):
+        selecting = [
+            each
+            for each in subjects.of_all_domains(arrived.subject)
+            if each in self._wanted or each in self._former
+        ]
+        begun = (each not in self._fresh and arrived.number > self._begins.get(each, 0) for each in selecting)
+        if selecting and not any(begun):
             return
         if not self._reader.arrive(arrived):
             self._paused = True
@@ -191,7 +180,7 @@ class Consumer:
                     if self._broken:
                         await self._resume()
                         self._heard = loop.time()
-                    elif self._fresh or self._wanted != self._applied:
+                    elif self._fresh or self._wanted != self._asked:
                         await self._update()
                     self._reader.apply(version)
                     self._pull(place)
@@ -230,29 +219,32 @@ class Consumer:
         if not self._started:
             after = floors[newest] if known is not None else None
         if not self._started and known is not None:
-            self.before = frozenset(known.config.filter_subjects) - {_NOWHERE}
+            self.before = known.filters
             self._wanted |= self.before  # clients that were there may come again
-        wanted, fresh = self._wanted, frozenset(self._fresh) - self.before
+        owed = set[str]()
+        if (
+            not self._started
+        ):  # of types that were read before, all counts that came meanwhile, on whichever route
+            types = {subjects.parcel_place(each) for each in self.before}
+            owed = {each for each in self._fresh if subjects.parcel_place(each) in types}
+        wanted, fresh = self._wanted, frozenset(self._fresh - owed)
         state = (await self._stream()).state
         if after is not None and not state.first_seq - 1 <= after <= state.last_seq:
             # Discarded by the stream's limits; or the stream is another than before, and its numbers mean nothing.
             self._reader.lose(abs(state.first_seq - 1 - after))
             after = self._last = min(max(after, state.first_seq - 1), state.last_seq)
-        start: dict[str, object] = {"deliver_policy": "new"}
-        if after is not None:
-            start = {"deliver_policy": "by_start_sequence", "opt_start_seq": after + 1}
+        self._after = after
         self._turn = 1 - newest if known is not None else 0
         if found[self._turn] is not None:
-            await self._call("DELETE", self._names[self._turn], b"")
-        await self._make(self._names[self._turn], start, wanted)
+            await self._keeper.delete(self._stream_name, self._names[self._turn])
+        self._applied = await self._make("create", wanted)
         if known is not None:
-            await self._call("DELETE", self._names[1 - self._turn], b"")
+            await self._keeper.delete(self._stream_name, self._names[1 - self._turn])
         self._floor = state.last_seq if after is None else after
         self._last = max(self._last, self._floor)
         self._started = True
-        self._applied = wanted
         self._begin(fresh, state.last_seq)
-        self._fresh -= self.before
+        self._fresh -= owed
         self._delivered = 0
         self._requests.clear()
         self._replies.clear()
@@ -272,17 +264,26 @@ class Consumer:
             self._last = max(self._last, last)
             self._broken = True
         else:
-            await self._make(self._names[self._turn], {}, wanted)
-            self._applied = wanted
+            self._applied = await self._make("update", wanted)
         self._begin(fresh, last)
         if self._broken:
             await self._resume()
 
     def _begin(self, fresh: frozenset[str], last: int) -> None:
         """What is published after this number counts of what is wanted now and was not before."""
-        self._begins = {each: at for each, at in self._begins.items() if each in self._wanted}
         self._begins |= dict.fromkeys(fresh, last)
         self._fresh -= fresh
+        covers = {
+            each: [cover for cover in subjects.of_all_domains(each) if cover in self._wanted]
+            for each in self._former
+        }
+        self._former = {
+            each
+            for each, wider in covers.items()
+            if any(self._begins.get(cover, 0) > self._last for cover in wider)
+        }
+        known = self._wanted | self._former
+        self._begins = {each: at for each, at in self._begins.items() if each in known}
 
     @property
     def _unacknowledged(self) -> bool:
@@ -290,7 +291,7 @@ class Consumer:
         return bool(self._replies) and self._replies[-1][0] > self._floor
 
     async def _stream(self) -> api.StreamInfo:
-        return await within(self._connection.jetstream().stream_info(subjects.PARCELS))
+        return await within(self._connection.jetstream().stream_info(self._stream_name))
 
     def _pull(self, place: str) -> None:
         """Keep enough requests standing."""
@@ -306,7 +307,7 @@ class Consumer:
         }
         name = self._names[self._turn]
         self._connection.send(
-            f"{_API}.MSG.NEXT.{subjects.PARCELS}.{name}", msgspec.json.encode(request), reply
+            f"{_API}.MSG.NEXT.{self._stream_name}.{name}", msgspec.json.encode(request), reply
         )
         self._requests[reply] = count
 
@@ -354,35 +355,29 @@ class Consumer:
             self._broken = True
         self._news.set()
 
-    async def _info(self, name: str) -> _Info | None:
-        """How a consumer stands; None if there is none, which is not for a server without a leader to say."""
-        info = await self._call("INFO", name, b"")
-        if info.error is None:
-            return info
-        if info.error.err_code == _NO_CONSUMER:
-            return None
-        raise StoreUnavailable(info.error.description)
+    async def _info(self, name: str) -> ConsumerInfo | None:
+        return await self._look.info(self._stream_name, name)
 
-    async def _make(self, name: str, start: dict[str, object], wanted: frozenset[str]) -> None:
-        config = {
-            "durable_name": name,
-            "name": name,
-            "filter_subjects": sorted(wanted) or [_NOWHERE],
-            "ack_policy": "all",
-            "ack_wait": int(ACK_WAIT_SECONDS * 1e9),
-            "max_ack_pending": MAX_ACK_PENDING,
-            **(start or self._start),
-        }
-        self._start = start or self._start
-        action = "create" if start else "update"
-        request = {"stream_name": subjects.PARCELS, "config": config, "action": action}
-        info = await self._call("CREATE", name, msgspec.json.encode(request))
-        if info.error is not None:
-            raise StoreUnavailable(info.error.description)
+    async def _make(self, action: str, wanted: frozenset[str]) -> frozenset[str]:
+        """Have the consumer whose turn it is select by these subjects; returns by which it does."""
+        name = self._names[self._turn]
+        widest = wanted - _covered(wanted)  # the server takes no two that overlap
+        info = await self._keeper.put(action, self._stream_name, name, widest, self._after)
+        self._asked = wanted
+        return info.filters
 
-    async def _call(self, what: str, name: str, request: bytes) -> _Info:
-        subject = f"{_API}.{what}.{subjects.PARCELS}.{name}"
-        try:
-            return _decode_info(await self._connection.ask(subject, request, ANSWER_SECONDS))
-        except msgspec.DecodeError as error:
-            raise StoreUnavailable(str(error)) from None
+
+def _covered(filters: frozenset[str]) -> frozenset[str]:
+    """Those that select nothing but what another of them does."""
+    return frozenset(
+        each
+        for each in filters
+        if any(cover in filters for cover in subjects.of_all_domains(each) if cover != each)
+    )
+
+
+def _uncovered(filters: frozenset[str], by: frozenset[str]) -> frozenset[str]:
+    """Those that select something that none of the others does."""
+    return frozenset(
+        each for each in filters if not any(cover in by for cover in subjects.of_all_domains(each))
+    )

@@ -13,40 +13,21 @@ from collections.abc import AsyncGenerator, Collection
 
 import msgspec
 
-from bus.errors import BusError, StoreUnavailable
+from bus.errors import BusError
 from bus.nats import Connection
+from bus.stores.consumer_keeper import ConsumerKeeper
 from bus.stores.parcel_delivery import Arrived, read_delivery
-from bus.stores.parcel_stream import ACK_SECONDS, acknowledged_number
+from bus.stores.parcel_stream import acknowledged_number
 from bus.stores.release_store import within
 from bus.wire import subjects
 
-READERS = 4
-"""How many parts of the stream one broker reads again at a time."""
 BATCH = 32
 """The most parcels that are on their way to a reader."""
 EXPIRES_SECONDS = 2.0
 """How long a pull request stands."""
-UNUSED_SECONDS = 60.0
-"""Seconds without a request after which the server removes a reader's consumer."""
 PAUSE_SECONDS = 0.25
 """Pause before a consumer that was lost is made anew."""
 _API = "$JS.API.CONSUMER"
-
-
-class _Error(msgspec.Struct, frozen=True):
-    description: str = ""
-
-
-class _Made(msgspec.Struct, frozen=True):
-    error: _Error | None = None
-
-
-_decode_made = msgspec.json.Decoder(_Made).decode
-
-
-def reader_names(owner: str) -> tuple[str, ...]:
-    """The consumers by which whoever has this place reads parts of the stream again."""
-    return tuple(f"{owner}-r{number}" for number in range(READERS))
 
 
 class PartDiscarded(BusError):
@@ -60,9 +41,12 @@ class PartDiscarded(BusError):
 class ParcelReader:
     """One consumer by which parts of the stream are read again, one after the other."""
 
-    def __init__(self, connection: Connection, domain: str, owner: str, name: str) -> None:
-        """`owner` is the place below which marks are published, `name` that of the consumer."""
+    def __init__(
+        self, connection: Connection, keeper: ConsumerKeeper, domain: str, owner: str, name: str
+    ) -> None:
+        """`owner` is the place below which marks are published, `name` that of the consumer, which `keeper` makes."""
         self._connection = connection
+        self._keeper = keeper
         self._mark = subjects.mark(domain, owner)
         self._name = name
         self._run = 0
@@ -101,28 +85,8 @@ class ParcelReader:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _make(self, after: int, wanted: Collection[str]) -> None:
-        config = {
-            "durable_name": self._name,
-            "name": self._name,
-            "filter_subjects": sorted({*wanted, self._mark}),
-            "ack_policy": "none",
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": after + 1,
-            "inactive_threshold": int(UNUSED_SECONDS * 1e9),
-            "mem_storage": True,
-            "num_replicas": 1,
-        }
-        request = {"stream_name": subjects.PARCELS, "config": config, "action": "create"}
-        await self._connection.ask(f"{_API}.DELETE.{subjects.PARCELS}.{self._name}", b"", ACK_SECONDS)
-        answer = await self._connection.ask(
-            f"{_API}.CREATE.{subjects.PARCELS}.{self._name}", msgspec.json.encode(request), ACK_SECONDS
-        )
-        try:
-            made = _decode_made(answer)
-        except msgspec.DecodeError as error:
-            raise StoreUnavailable(str(error)) from None
-        if made.error is not None:
-            raise StoreUnavailable(made.error.description)
+        await self._keeper.delete(subjects.PARCELS, self._name)
+        await self._keeper.put("create", subjects.PARCELS, self._name, {*wanted, self._mark}, after)
 
     async def _delivered(self) -> AsyncGenerator[Arrived]:
         """What the consumer delivers, in order, until something is missing, or nothing comes any more."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass
+from math import inf
 
 import msgspec
 from nats.js import api
@@ -24,12 +27,15 @@ from bus.stores.release_store import DIFFERENT_CONFIGURATION, within
 from bus.stores.stream_reader import read_stream
 from bus.wire import subjects
 
-MAX_AGE_SECONDS = 24 * 3600.0
-"""How long parcels are kept for brokers that are away."""
-MAX_BYTES = 8 * 1024**3
-"""The most bytes of parcels that are kept, where the disk allows it."""
 MAX_RECORD_BYTES = 256 * 1024**2
 """The most bytes of records that are kept."""
+MAX_RECORD_SIZE = 512 * 1024
+"""The longest record."""
+MAX_REPLICAS = 5
+MIN_AGE_SECONDS = 60.0
+"""The shortest time for which parcels are kept."""
+MIN_BYTES = 16 * 1024**2
+"""The least room for parcels."""
 DUPLICATE_SECONDS = 600.0
 """For how long the stream knows a parcel that is published again."""
 ACK_SECONDS = 5.0
@@ -37,9 +43,19 @@ ACK_SECONDS = 5.0
 PAUSE_SECONDS = 0.25
 """Pause before that, and before a consumer that was lost is made anew."""
 _SHARES = (1, 4, 16, 64)
+_CLASS_NAME = re.compile(r"[a-z][a-z0-9]{0,31}")
 _NO_ACK = "what the server answered is no acknowledgement"
 
 _log = logging.getLogger("authfabric.bus")
+
+
+class InvalidStorage(BusError):
+    """A storage class that there cannot be: `problem` says why."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the storage class `{name}` {problem}")
+        self.name = name
+        self.problem = problem
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -56,28 +72,70 @@ class _PubAck(msgspec.Struct, frozen=True):
 _decode_ack = msgspec.json.Decoder(_PubAck).decode
 
 
-async def open_carriage(connection: Connection) -> None:
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """How the parcels of types are kept: owners of types name one in their definitions."""
+
+    name: str
+    memory: bool = False
+    """Whether they are kept in memory only: what was not read is gone when the servers end."""
+    replicas: int = 0
+    """How many servers keep each; 0 for three where there are as many, one otherwise."""
+    max_age: float = 24 * 3600.0
+    """Seconds for which parcels are kept for brokers that are away."""
+    max_bytes: int = 8 * 1024**3
+    """The most bytes of parcels that are kept, where disk or memory allow it."""
+
+    def __post_init__(self) -> None:
+        if not _CLASS_NAME.fullmatch(self.name):
+            raise InvalidStorage(self.name, "must have a name of up to 32 small letters and digits")
+        if not 0 <= self.replicas <= MAX_REPLICAS:
+            raise InvalidStorage(
+                self.name, f"must have 1 to {MAX_REPLICAS} replicas, or 0 for the usual number"
+            )
+        if not MIN_AGE_SECONDS <= self.max_age < inf or self.max_bytes < MIN_BYTES:
+            problem = f"must keep parcels for {MIN_AGE_SECONDS:g} s at least, and {MIN_BYTES:,} bytes"
+            raise InvalidStorage(self.name, problem)
+
+    @property
+    def stream(self) -> str:
+        return subjects.parcel_stream(self.name)
+
+    def config(self, clustered: bool) -> api.StreamConfig:
+        return api.StreamConfig(
+            self.stream,
+            subjects=[subjects.parcels(None, self.name)],
+            max_age=self.max_age,
+            max_bytes=self.max_bytes,
+            duplicate_window=min(DUPLICATE_SECONDS, self.max_age),
+            discard=api.DiscardPolicy.OLD,
+            storage=api.StorageType.MEMORY if self.memory else api.StorageType.FILE,
+            num_replicas=self.replicas or (3 if clustered else 1),
+        )
+
+
+STORAGE = (
+    StorageClass(subjects.FILE),
+    StorageClass("memory", memory=True, max_age=3600.0, max_bytes=1024**3),
+)
+"""The storage classes that there are everywhere."""
+
+
+async def open_carriage(connection: Connection, storage: Iterable[StorageClass] = STORAGE) -> None:
     """Make the streams between brokers, unless they are there. Raises StoreUnavailable."""
-    parcels = api.StreamConfig(
-        subjects.PARCELS,
-        subjects=[subjects.parcels(None)],
-        max_age=MAX_AGE_SECONDS,
-        max_bytes=MAX_BYTES,
-        duplicate_window=DUPLICATE_SECONDS,
-        discard=api.DiscardPolicy.OLD,
-    )
     records = api.StreamConfig(
         subjects.BROKERS,
         subjects=[f"{subjects.broker_record(None, '*', '>')}"],
         max_msgs_per_subject=1,
         max_bytes=MAX_RECORD_BYTES,
+        max_msg_size=MAX_RECORD_SIZE,
         discard=api.DiscardPolicy.NEW,
+        storage=api.StorageType.FILE,
+        num_replicas=3 if connection.clustered else 1,
     )
-    for config in (parcels, records):
+    for config in (*(each.config(connection.clustered) for each in storage), records):
         config.deny_delete = True
         config.allow_rollup_hdrs = False
-        config.storage = api.StorageType.FILE
-        config.num_replicas = 3 if connection.clustered else 1
         await _make(connection, config)
 
 
@@ -85,7 +143,7 @@ async def _make(connection: Connection, config: api.StreamConfig) -> None:
     """Make a stream as large as it should be, or as the disk allows."""
     js = connection.jetstream()
     with contextlib.suppress(NotFoundError):  # members may look for it, and not make it
-        await within(js.stream_info(config.name or ""))
+        await _adapt(connection, (await within(js.stream_info(config.name or ""))).config, config)
         return
     whole = config.max_bytes or 0
     for share in _SHARES:
@@ -101,6 +159,16 @@ async def _make(connection: Connection, config: api.StreamConfig) -> None:
             return
         else:
             return
+
+
+async def _adapt(connection: Connection, found: api.StreamConfig, wanted: api.StreamConfig) -> None:
+    """Have a stream that is there take in what it should, and keep it for so long; its size and copies stay."""
+    if (found.subjects, found.max_age) == (wanted.subjects, wanted.max_age):
+        return
+    found.subjects, found.max_age = wanted.subjects, wanted.max_age
+    found.duplicate_window = wanted.duplicate_window
+    with contextlib.suppress(StoreUnavailable, BadRequestError):  # whoever may, does
+        await within(connection.jetstream().update_stream(found))
 
 
 async def read_records(connection: Connection) -> AsyncIterator[tuple[str, bytes]]:
@@ -126,6 +194,12 @@ async def acknowledged_number(connection: Connection, subject: str, data: bytes)
     if problem:
         raise StoreUnavailable(problem)
     return _decode_ack(answer).seq
+
+
+async def purge_records(connection: Connection, owner: str) -> None:
+    """Take out all records below a place. Raises StoreUnavailable."""
+    below = subjects.broker_record(None, owner, ">")
+    await within(connection.jetstream().purge_stream(subjects.BROKERS, subject=below))
 
 
 class ParcelPublisher:
@@ -184,7 +258,7 @@ class ParcelPublisher:
         reply = connection.expect(take)
         self._pending[reply] = loop.call_later(ACK_SECONDS, give_up)
         try:
-            connection.send(subject, make(), reply, _headers(id_))
+            connection.send(subject, make(), reply, _headers(subject, id_))
         except (BusError, BadMessage) as error:
             settle()
             retry(str(error))
@@ -198,11 +272,12 @@ class ParcelPublisher:
         self._pending.clear()
 
 
-def _headers(id_: str) -> bytes:
+def _headers(subject: str, id_: str) -> bytes:
     """An id is the sender's place and a word. By the word the stream knows what is published again, by whomever."""
+    stream = subjects.parcel_stream(subjects.parcel_place(subject).storage)
     sender, _, word = id_.rpartition(".")
     return (
-        f"NATS/1.0\r\nNats-Expected-Stream: {subjects.PARCELS}\r\n"
+        f"NATS/1.0\r\nNats-Expected-Stream: {stream}\r\n"
         f"Nats-Msg-Id: {word}\r\n{SENDER_HEADER}: {sender}\r\n\r\n"
     ).encode()
 

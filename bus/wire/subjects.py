@@ -12,10 +12,25 @@ import base64
 import enum
 import hashlib
 import re
+from typing import NamedTuple
 
 from authz import PublicKey, Request
 from bus.errors import InvalidScope
 from bus.wire.scopes import Kind, Scope
+from bus.wire.store_names import AUDIT as AUDIT
+from bus.wire.store_names import AUDIT_HEADS as AUDIT_HEADS
+from bus.wire.store_names import BROKERS as BROKERS
+from bus.wire.store_names import CONTENT as CONTENT
+from bus.wire.store_names import CONTEXT as CONTEXT
+from bus.wire.store_names import DURABLES as DURABLES
+from bus.wire.store_names import ISSUED as ISSUED
+from bus.wire.store_names import KEYS as KEYS
+from bus.wire.store_names import NEWEST as NEWEST
+from bus.wire.store_names import PARCELS as PARCELS
+from bus.wire.store_names import RELEASES as RELEASES
+from bus.wire.store_names import REVOCATIONS as REVOCATIONS
+from bus.wire.store_names import ROLES as ROLES
+from bus.wire.store_names import TYPES as TYPES
 from bus.wire.topics import Topic, request_roles
 
 ROOT = "af"
@@ -23,40 +38,12 @@ ANNOUNCE = f"{ROOT}.scopes"
 WHO = f"{ROOT}.scopes.who"
 MAX_SUBJECT = 4000
 QUEUE = "pdp"
-RELEASES = "authfabric-releases"
-"""The key-value bucket with one entry for each domain: its newest release."""
-CONTENT = "authfabric-content"
-"""The key-value bucket of everything that is stored under its own hash."""
-NEWEST = "authfabric-newest"
-"""The key-value bucket with a second record of each domain's newest release, in files of its own."""
 RELEASED = f"{ROOT}.released"
 """Below this, the server itself repeats each release as soon as it is stored."""
-ROLES = "authfabric-roles"
-"""The key-value bucket of role sessions, and of what they rest on."""
-AUDIT = "authfabric-audit"
-"""The stream of decisions given."""
 AUDITED = f"{ROOT}.audit"
 """Below this, everyone who gives decisions says which."""
-KEYS = "authfabric-keys"
-"""The key-value bucket of key groups, each sealed by its manager."""
-TYPES = "authfabric-types"
-"""The bucket of records with the definitions of event types."""
-CONTEXT = "authfabric-context"
-"""The bucket of records with what rules of domains look up."""
-ISSUED = "authfabric-issued"
-"""The bucket of records with the capabilities that were handed out for role sessions."""
-REVOCATIONS = "authfabric-revocations"
-"""The bucket of records with everything that was taken back."""
-DURABLES = "authfabric-durables"
-"""The bucket of records with the positions of durable subscriptions."""
-AUDIT_HEADS = "authfabric-audit-heads"
-"""The stream in which each who gives decisions says, again and again, how many it has given."""
 AUDITED_UP_TO = f"{ROOT}.audited-up-to"
 """Below this, they say so."""
-PARCELS = "authfabric-events"
-"""The stream of parcels: events on their way between brokers."""
-BROKERS = "authfabric-brokers"
-"""The stream with the newest of each signed record that brokers publish about themselves and about each other."""
 
 _GUARDED = "_R_"
 """Below this, streams take in. No client may name a subject that begins so as the one to answer on, or servers
@@ -74,7 +61,9 @@ ANSWERS = "_INBOX.*.*.*"
 _INBOX_BYTES = 16
 MANY = "=many"
 WHOLE = "_"
-"""The route of events whose type names no routing attribute."""
+"""The route of events whose type names no routing attribute, and the epoch of its key."""
+FILE = "file"
+"""The storage class of types that name none."""
 _MARK = "mark"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _MAILBOX = re.compile(r"\w+\.\w+", re.ASCII)
@@ -321,29 +310,60 @@ def broker(domain: str, name: str, what: str) -> str:
     return f"{ROOT}.events.{token(domain)}.{token(name)}.{what}"
 
 
-def parcel(domain: str | None, type_id: str, route: str = WHOLE) -> str:
-    """Where a domain's brokers publish the events of a type, by its UUID; with None, those of all domains.
+class TypePlace(NamedTuple):
+    """Where the parcels of a type are published: by its storage class, its owner and its UUID."""
 
-    The sender's domain comes first, so that permissions can be as narrow as that, and an account can export what its
-    own brokers publish and nothing else.
+    storage: str
+    owner: str
+    """The word for the owner's key."""
+    type: str
+
+
+def parcel(domain: str | None, type_: TypePlace, epoch: str = WHOLE, route: str = WHOLE) -> str:
+    """Where a domain's brokers publish the events of a type; with None, those of all domains.
+
+    The domain comes early, for accounts that export what their own brokers publish; the owner before the type, so that
+    a vouch for all types of an owner is one permission.
     """
-    return f"{_GUARDED}.ev.{_domain(domain)}.{token(type_id)}.{route}"
+    return f"{_GUARDED}.ev.{type_.storage}.{_domain(domain)}.{type_.owner}.{type_.type}.{epoch}.{route}"
 
 
-def parcels(domain: str | None) -> str:
-    """Where a domain's brokers publish events of any type; with None, those of all domains."""
-    return f"{_GUARDED}.ev.{_domain(domain)}.*.*"
+def parcels(domain: str | None, storage: str = "*", owner: str = "*", type_: str = "*") -> str:
+    """The same of any type, or of some."""
+    return parcel(domain, TypePlace(storage, owner, type_), "*", "*")
 
 
 def mark(domain: str, owner: str) -> str:
     """Where a broker, by its place, publishes what tells it how far it has read the stream."""
-    return parcel(domain, owner, _MARK)
+    return parcel(domain, TypePlace(FILE, owner, _MARK))
 
 
-def of_all_domains(subject: str) -> str:
-    """The pattern that the parcels of all domains have in common with one: of its type, on any route."""
-    words = subject.split(".")
-    return ".".join((*words[:2], "*", words[3], "*"))
+def parcel_place(subject: str) -> TypePlace:
+    """Which type the parcels on a subject are of."""
+    _, _, storage, _, owner, type_, *_ = subject.split(".")
+    return TypePlace(storage, owner, type_)
+
+
+def of_all_domains(subject: str) -> tuple[str, ...]:
+    """The patterns by which parcels of all domains are selected: by their route, their epoch or their type."""
+    _, _, storage, _, owner, type_, epoch, route = subject.split(".")
+    place = TypePlace(storage, owner, type_)
+    return parcel(None, place, epoch, route), parcel(None, place, epoch, "*"), parcel(None, place, "*", "*")
+
+
+def parcel_stream(storage: str) -> str:
+    """The stream that keeps the parcels of a storage class."""
+    return PARCELS if storage == FILE else f"{PARCELS}-{storage}"
+
+
+def carry(owner: str) -> str:
+    """Where a broker with this place asks for consumers of its own; with `*`, where to hear all of them."""
+    return f"{ROOT}.access.carry.{owner}"
+
+
+def carried(owner: str) -> str:
+    """Where a broker with this place is told that it may carry other types than before."""
+    return f"{ROOT}.access.carried.{owner}"
 
 
 def broker_record(domain: str | None, owner: str, what: str) -> str:

@@ -1,5 +1,6 @@
 """The access control service of a domain: who may connect, what they may say and hear there, and for how long."""
 
+from pdp.access.carriage import CarriageRights
 from pdp.access.census import Census, Share
 from pdp.access.control import AccessControl, AccessRules, Admitted, NotAdmitted
 from pdp.access.domain import JOIN_REQUEST, Domain, Issuer, JoinRequest, Membership
@@ -10,7 +11,7 @@ from pdp.access.server_store import LOCALHOST
 from pdp.access.service import AccessService
 
 __all__ = [
-    "JOIN_REQUEST", "LOCALHOST", "AccessControl", "AccessRules", "AccessService", "Admitted", "Census",
-    "Domain", "DomainFolder", "Enrolment", "Issuer", "IssuingService", "JoinRequest", "Membership",
+    "JOIN_REQUEST", "LOCALHOST", "AccessControl", "AccessRules", "AccessService", "Admitted", "CarriageRights",
+    "Census", "Domain", "DomainFolder", "Enrolment", "Issuer", "IssuingService", "JoinRequest", "Membership",
     "NotAdmitted", "RoleEntitlement", "Share",
 ]  # fmt: skip

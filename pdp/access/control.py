@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 
@@ -40,7 +40,9 @@ from authz.spki import (
 )
 from authz.spki.use import Spent
 from bus.identity import certified_key, read_token
-from bus.server import Admission, Arrival, Permissions, permissions
+from bus.nats import CARRIED_MARK
+from bus.server import Admission, Arrival, Carried, Permissions, permissions
+from bus.wire import subjects
 
 _MINUTE = 60
 _MARK_BYTES = 16
@@ -90,10 +92,12 @@ class Admitted:
     """Of the certificates it rests on and the keys they empower, each with every key that can take it back."""
     permissions: Permissions
     until: float
+    carried: str = ""
+    """What stands for the types it may carry; nothing for those who have no right to carry any."""
 
     @property
     def admission(self) -> Admission:
-        return Admission(write_label(self.key, self.marks), self.permissions, self.until)
+        return Admission(write_label(self.key, self.marks, self.carried), self.permissions, self.until)
 
 
 class AccessControl:
@@ -121,6 +125,8 @@ class AccessControl:
         self.trusted = frozenset(trusted)
         self._service = service
         self.holdings = tuple(map(tuple, holdings))
+        self.carried: Callable[[str], Carried] = lambda place: Carried()
+        """The types that whoever has a place may carry, if it may carry any."""
         self._revoked: set[bytes] = set()
         """The marks of what was taken back."""
         self._spent: LRUCache[PublicKey, Spent] = LRUCache(65_536)
@@ -219,17 +225,21 @@ class AccessControl:
             )
 
     def _admitted(self, key: PublicKey, proved: Sequence[Reduced], at: float) -> Admitted:
-        allowed = reduce(Permissions.union, (self._permissions(each, at) for each in proved))
+        carried = self.carried(subjects.place(key))
+        allowed = reduce(Permissions.union, (self._permissions(each, at, carried) for each in proved))
         if not allowed.publish:
             raise NotAdmitted(str(key), "is refused: nothing it presents lets it connect now")
         until = min(_ends(each, at, at + self.rules.session_seconds, self.verifier) for each in proved)
         links = (link for each in proved for link in each.links)
         marks = dict.fromkeys(mark(id_, by) for link in links for by in link.revokers for id_ in link.ids)
-        return Admitted(key, tuple(marks), allowed, until)
+        carries = any(
+            grant.allows(Right.CARRY) for each in proved for grant in each.capability.authority.grants
+        )
+        return Admitted(key, tuple(marks), allowed, until, carried.mark if carries else "")
 
-    def _permissions(self, proved: Reduced, at: float) -> Permissions:
+    def _permissions(self, proved: Reduced, at: float, carried: Carried) -> Permissions:
         usable = [grant for grant in proved.capability.authority.grants if self._usable(proved, grant, at)]
-        return permissions(proved.capability, usable, self.domains)
+        return permissions(proved.capability, usable, self.domains, carried)
 
     def _usable(self, proved: Reduced, grant: Grant, at: float) -> bool:
         """Whether its hours are now; and connecting uses up what a grant to connect allows of that."""
@@ -251,9 +261,10 @@ def mark(id_: bytes, revoker: PublicKey) -> bytes:
     return hashlib.blake2b(id_ + revoker.raw, digest_size=_MARK_BYTES).digest()
 
 
-def write_label(key: PublicKey, marks: Iterable[bytes]) -> str:
+def write_label(key: PublicKey, marks: Iterable[bytes], carried: str = "") -> str:
     """What a server shows of a connection to its operators: whose it is, and on which certificates it rests."""
-    return " ".join([str(key), *(base64.b64encode(each).decode() for each in marks)])
+    words = [str(key), *(base64.b64encode(each).decode() for each in marks)]
+    return " ".join([*words, f"{CARRIED_MARK}{carried}"] if carried else words)
 
 
 @lru_cache(65_536)
@@ -261,7 +272,8 @@ def read_label(label: str) -> tuple[str, frozenset[bytes]]:
     """The key and the marks that a label has; no marks if it is not one of ours."""
     key, *marks = label.split(" ")
     try:
-        return key, frozenset(base64.b64decode(each, validate=True) for each in marks)
+        marked = (each for each in marks if not each.startswith(CARRIED_MARK))
+        return key, frozenset(base64.b64decode(each, validate=True) for each in marked)
     except binascii.Error:
         return key, frozenset()
 

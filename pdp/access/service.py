@@ -16,18 +16,20 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Self
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
-from authz import AuthFabricError
+from authz import AuthFabricError, PublicKey
 from authz.spki import Notice, Revocations
 from bus.errors import BadMessage, NotConnected, StoreUnavailable
 from bus.feeds import RevocationFeed
 from bus.identity import Credentials
-from bus.nats import AccessAnswer, Connection, Relocation, refusal
+from bus.nats import AccessAnswer, Connection, Relocation, carried_mark, refusal
 from bus.runtime import in_background
-from bus.server import ACCOUNT, Arrival, Connected, ServiceKeys, System, admit, read_arrival, refuse
+from bus.server import ACCOUNT, Arrival, Carried, Connected, ServiceKeys, System, admit, read_arrival, refuse
 from bus.services import Limits, responding_by_subject, set_up
+from bus.stores import STORAGE
 from bus.wire import pack, subjects
+from pdp.access.carriage import CarriageRights
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
 from pdp.access.notice_store import NoticeStore
@@ -62,15 +64,24 @@ class AccessService:
         census: Census | None = None,
         name: str = "access",
         audit: bool = False,
+        carriage: CarriageRights | None = None,
     ) -> None:
-        """With `audit` there is a stream in which members record what they decide and are told."""
+        """With `audit` there is a stream in which members record what they decide and are told.
+
+        `carriage` says which types brokers may carry; without it, none.
+        """
         self.control = control
         self.census = Census() if census is None else census
+        if carriage is not None:
+            control.carried = self._carried
         self.admitted = 0
         self.refused = 0
         self._keys = keys
         self._audit = audit
         self._clock = clock
+        self._carriage = carriage
+        self._known_rights: LRUCache[str, Carried] = LRUCache(_MOST_ENDING)
+        """What the marks stand for that connections have."""
         self._system_bus, self._callout, self.member = (
             Connection(url, name=f"{name}-{each}", credentials=Credentials(identity, tls=tls))
             for each, identity in (
@@ -96,6 +107,10 @@ class AccessService:
                 await stack.enter_async_context(connection)
             await self._set_up()
             await self._wait(await stack.enter_async_context(self._feed))
+            if self._carriage is not None:
+                await stack.enter_async_context(
+                    self._carriage.serving(self.member, self._reassess, self._put_out_writer)
+                )
             await self._system.listen(self.census.came, self.census.left)
             await stack.enter_async_context(
                 responding_by_subject(
@@ -118,7 +133,8 @@ class AccessService:
         end = monotonic() + START_SECONDS
         while True:
             try:
-                return await set_up(self.member, self._audit)
+                storage = STORAGE if self._carriage is None else self._carriage.storage
+                return await set_up(self.member, self._audit, storage)
             except StoreUnavailable:  # a cluster may not have come together yet
                 if monotonic() > end:
                     raise
@@ -200,13 +216,49 @@ class AccessService:
             key, marks = read_label(each.label)
             if self.control.revoked(marks):
                 self._end(each.server, each.number, key)
+            elif self._exceeds_carriage(key, carried_mark(each.label)):
+                self._end(each.server, each.number, key, "a type that it could carry was taken from it")
 
-    def _end(self, server: str, number: int, key: str) -> None:
+    def _carried(self, place: str) -> Carried:
+        """What a broker may carry, remembered by its mark."""
+        assert self._carriage is not None
+        carried = self._carriage.carried(place)
+        self._known_rights[carried.mark] = carried
+        return carried
+
+    def _exceeds_carriage(self, key: str, mark: str) -> bool:
+        """Whether a connection was admitted to carry more than it may now; one that may carry more asks by itself."""
+        if not mark or self._carriage is None:
+            return False
+        now = self._carried(subjects.place(PublicKey.parse(key)))
+        before = self._known_rights.get(mark)
+        return now.mark != mark and (before is None or not now.covers(before))
+
+    def _reassess(self) -> None:
+        """Disconnect whoever could carry what it may not carry any more."""
+        for _, arrival, admitted in tuple(self._recent):
+            if self._exceeds_carriage(str(admitted.key), admitted.carried):
+                self._end(arrival.server, arrival.number, str(admitted.key), "it may carry less than before")
+        self._look(self._end_revoked)
+
+    def _put_out_writer(self, place: str) -> None:
+        """Disconnect whoever has written more records than it may."""
+
+        def put_out(page: list[Connected]) -> None:
+            for each in page:
+                key, marks = read_label(each.label)
+                if marks and subjects.place(PublicKey.parse(key)) == place:
+                    self.census.ban(key, self._clock())
+                    self._end(each.server, each.number, key, "it has written more records than it may")
+
+        self._look(put_out)
+
+    def _end(self, server: str, number: int, key: str, why: str = "what it presented was revoked") -> None:
         """Disconnect one; if it is still there a look later, again."""
         if (server, number) in self._ending:
             return
         self._ending[server, number] = True
-        _log.warning("`%s` is disconnected: what it presented was revoked", key)
+        _log.warning(f"`%s` is disconnected: {why}", key)
         with contextlib.suppress(NotConnected):
             self._system.disconnect(server, number)
 

@@ -15,11 +15,12 @@ from typing import Protocol
 import msgspec
 
 from authz import Identity
+from bus.wire import subjects
 from pubsub_core.broker.applied_interest import AppliedInterest
 from pubsub_core.broker.cursors import Cursors
 from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
-from pubsub_core.carriage import Peer, Presence, Publish, Read, Receiving, Sending
+from pubsub_core.carriage import Peer, Presence, Publish, Read, Receiving, Routing, Sending
 from pubsub_core.delivery import (
     Acknowledging,
     Admitted,
@@ -89,7 +90,9 @@ class Broker:
             owners,
             network,
         )
-        self.sending = Sending(setting, self.counts, self.presence.carries, publish)
+        self.routing = Routing(setting.catalogue, setting.vault, setting.now)
+        self.switchboard.values_of = self.routing.values
+        self.sending = Sending(setting, self.counts, self.presence.carries, publish, self.routing)
         self.receiving = Receiving(setting, self.counts, self.presence.trusts, self._tell_missed)
         self.cursors = Cursors(self.sessions, self.switchboard, self.receiving, self._stays, self.flush)
         self.acknowledging = Acknowledging(setting, self.sessions, self.publish)
@@ -248,7 +251,7 @@ class Broker:
         """Take a parcel by its number in the stream; never while held. Its own are for cursors only."""
         if not own:
             self._arrive(self.receiving.take(number, subject, stored, data))
-        elif self.cursors.want(subject.split(".")[-2]):
+        elif self.cursors.want(subjects.parcel_place(subject).type):
             self.cursors.deliver(list(self.receiving.take(number, subject, stored, data)))
 
     def miss_some(self, count: int) -> None:

@@ -57,7 +57,7 @@ class Cursors:
     @property
     def reached(self) -> int:
         """The number of the last parcel before which nothing waits for keys."""
-        waiting = self._receiving.waiting
+        waiting = self._receiving.waiting()
         return self.last if waiting is None else min(self.last, waiting - 1)
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class Cursors:
             cursor = subscription.cursor
             if cursor is None:
                 continue
-            late = self._receiving.waiting
+            late = self._receiving.waiting()
             for each in cursor.give(subscription, session.outbox.room):
                 # Without acknowledgements it is for the client to know where to go on: not beyond what is late.
                 place = each.place if cursor.durable or late is None else min(each.place, place_of(late, 0))

@@ -1,10 +1,12 @@
 """Between brokers: parcels of events, sealed once and published once, and signed records of who is there."""
 
+from pubsub_core.carriage.carrier_rights_service import CarrierRightsService
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
-from pubsub_core.carriage.presence import MAX_NAME_LENGTH, PEER_TTL, Presence
+from pubsub_core.carriage.presence import PEER_TTL, Presence
 from pubsub_core.carriage.receiving import Read, Receiving
-from pubsub_core.carriage.records import Hello, Peer, word_record
+from pubsub_core.carriage.records import MAX_NAME_LENGTH, Hello, Peer, word_record
+from pubsub_core.carriage.routing import Routing
 from pubsub_core.carriage.sending import Publish, Sending
 
 __all__ = [
@@ -12,6 +14,7 @@ __all__ = [
     "MAX_SKEW",
     "PARCEL",
     "PEER_TTL",
+    "CarrierRightsService",
     "Clocks",
     "Contents",
     "Hello",
@@ -21,6 +24,7 @@ __all__ = [
     "Publish",
     "Read",
     "Receiving",
+    "Routing",
     "Sending",
     "word_record",
 ]

@@ -26,11 +26,13 @@ MAX_LATE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sealed(Generic[T]):
-    """Something that may have to wait: how it is opened, how many bytes are kept, and its number in the stream."""
+    """Something that may have to wait: how it is opened, how many bytes are kept, and where it stands."""
 
     open: Callable[[], Iterable[T]]
     size: int
     number: int
+    """In the stream of its storage class."""
+    storage: str = ""
 
 
 @dataclass(slots=True)
@@ -54,10 +56,10 @@ class Late(Generic[T]):
     def __init__(self) -> None:
         self._queues: dict[Sender, _Queue[T]] = {}
 
-    @property
-    def oldest(self) -> int | None:
-        """The number of the oldest thing that waits."""
-        return min((each.things[0][1].number for each in self._queues.values()), default=None)
+    def oldest(self, storage: str = "") -> int | None:
+        """The number of the oldest thing of a storage class that waits."""
+        first = (each.things[0][1] for each in self._queues.values())
+        return min((each.number for each in first if each.storage == storage), default=None)
 
     def waits(self, sender: Sender) -> bool:
         """Whether something of this sender waits, and all that comes after it must, too."""

@@ -10,7 +10,6 @@ readers of the past whom to ask.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 
@@ -18,14 +17,25 @@ from authz import Identity
 from authz.crypto import AgreementKey
 from authz.errors import InvalidKey, InvalidSignature
 from bus.wire import subjects
+from pubsub_core.carriage.carrier_rights import carrier_record
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
 from pubsub_core.carriage.policy_records import PolicyRecords
-from pubsub_core.carriage.records import HELLO, TOLD, Hello, Peer, Told, token_of, word_record
+from pubsub_core.carriage.records import (
+    HELLO,
+    MAX_NAME_LENGTH,
+    MAX_NAMES,
+    MAX_PEERS,
+    MAX_STRANGERS,
+    MAX_WANTS,
+    Hello,
+    Peer,
+    token_of,
+    word_record,
+)
+from pubsub_core.carriage.told_types import ToldTypes
 from pubsub_core.delivery import Counts, Setting, SubscriptionTable
-from pubsub_core.errors import TypeRefused
-from pubsub_core.keys import CannotOpen, lock, unlock
 from pubsub_core.trust import Web, beat
-from pubsub_core.types import EventType, SignedType
+from pubsub_core.types import EventType
 
 HELLO_SECONDS = 5.0
 """How often a broker says that it is there."""
@@ -39,18 +49,6 @@ MAX_HASTE = 5
 """The most signs of life that are given out of turn between two ticks."""
 AWAY_SECONDS = 3600.0
 """A broker that has been away for longer is not missed any more."""
-MAX_STRANGERS = 64
-"""The most brokers that are listened to though they are trusted with nothing known here."""
-MAX_NAMES = 8
-"""The most names under which one key may be a broker."""
-MAX_NAME_LENGTH = 128
-"""The longest name of a broker, or of a domain, that is listened to."""
-MAX_PEERS = 1_000
-"""The most brokers that are listened to at all."""
-MAX_UNTOLD = 256
-"""The most definitions that are kept of brokers that are not trusted with them, in case they are later."""
-MAX_WANTS = 10_000
-"""The most types in a sign of life."""
 PAGE_BYTES = 1024 * 1024
 """How many bytes of vouches are told again to the brokers of a domain that is met for the first time."""
 
@@ -82,7 +80,6 @@ class Presence:
         self._in_use = in_use
         self._tell_interest = tell_interest
         self._owners = tuple(owners)
-        self._network = network
         self._policy_records = PolicyRecords(setting, counts, network)
         self._agreement = AgreementKey.of(setting.identity)
         self._boot = int(setting.now() * 1000)
@@ -93,18 +90,15 @@ class Presence:
         self._hurried, self._haste = False, 0
         self._wants: frozenset[str] = frozenset()
         """The types that are wanted here, and read from the stream."""
+        self._carried: set[str] = set()
+        """The owners of whose types this broker has said that it carries them."""
         self._domains: set[str] = set()
         """Other domains whose brokers were told definitions."""
-        self._untold: deque[bytes] = deque(maxlen=MAX_UNTOLD)
-        """Definitions that came from brokers not trusted with them then."""
-        self._words = 0
-        """The version of the vouches by which those were last looked at."""
+        self.told = ToldTypes(setting, counts, web, network, self._say)
         self.peers: dict[str, Peer] = {}
         self.met: dict[str, tuple[str, float]] = {}
         """Every broker that was there in the last hour, by name: its key, and when."""
         self.clocks = Clocks()
-        self.found_types = False
-        """Whether definitions have come from other brokers since somebody last looked."""
         for each in setting.catalogue:
             self._learn_owner(each.definition)
         setting.catalogue.on_accept.append(self._learn_owner)
@@ -139,8 +133,15 @@ class Presence:
 
     def _say_words(self) -> None:
         self._worded = self._setting.now()
-        for each in self._web.words.pinned:
-            self.say_word(each)
+        for each in self.own_records():
+            self._say(*each)
+
+    def own_records(self) -> list[tuple[str, bytes]]:
+        """By what this broker may carry types: whose it carries, and the vouches that it was started with."""
+        setting = self._setting
+        self._carried = {each.definition.owner for each in setting.catalogue}
+        carrier = carrier_record(self._place, self._carried, setting.now(), setting.identity)
+        return [carrier, *map(word_record, self._web.words.pinned)]
 
     def tick(self) -> None:
         """Every second: say that one is there when it is time, and forget those who are not."""
@@ -165,9 +166,11 @@ class Presence:
         types, self._reviewed = self._types(), self._setting.now()
         self._web.owners = frozenset(types.values())
         self._trust = self._versions
+        if self._carried != self._web.owners:
+            self._say_words()
         for peer in self.peers.values():
             self._review(peer, types)
-        self._take_untold()
+        self.told.review()
 
     def _types(self) -> dict[str, str]:
         """The owner of each type that is known here, by UUID."""
@@ -220,13 +223,8 @@ class Presence:
         self._say(*word_record(word))
 
     def say_types(self) -> None:
-        """Tell all others the definitions that are known here."""
-        for each in self._setting.catalogue:
-            definition = each.encode()
-            data = TOLD.sign(Told(definition), self._setting.identity)
-            locked = lock(self._network, "type record", data) if self._network else data
-            self._say(f"type.{token_of(definition)}", locked)
-
+        """Tell all others the definitions that are known here, and what their owners say of them."""
+        self.told.say()
         for name, policy in self._policy_records:
             self._say(name, policy)
 
@@ -239,7 +237,7 @@ class Presence:
         """Take in a record; `stored` says that it was kept, and may be old."""
         _, _, _, _, what, *_ = subject.split(".")
         dated = {"hello": self._hear_hello, "beat": self._hear_beat}
-        plain = {"word": self._hear_word, "type": self._hear_type, "policy": self._policy_records.hear}
+        plain = {"word": self._hear_word, "type": self.told.hear, "policy": self._policy_records.hear}
         if what in dated:
             dated[what](data, stored)
         elif what in plain:
@@ -277,36 +275,6 @@ class Presence:
                 self._web.expect(data)
             else:
                 self._web.hear_any(data, self._setting.now())
-
-    def _hear_type(self, data: bytes) -> None:
-        try:
-            self._accept(unlock(self._network, "type record", data) if self._network else data)
-        except (CannotOpen, InvalidSignature):
-            self._counts.forged += 1
-
-    def _accept(self, data: bytes) -> None:
-        """Take a definition in from a broker that its owner trusts with the type: others have none to tell of."""
-        setting, now = self._setting, self._setting.now()
-        opened = TOLD.read(data)
-        with contextlib.suppress(TypeRefused):  # it is refused here as everywhere
-            signed = SignedType.decode(opened.value.definition)
-            definition = signed.definition
-            if not self._web.would_trust(str(opened.signer), definition.id, definition.owner, now):
-                self._counts.untrusted += 1
-                self._untold.append(data)
-                return
-            before = setting.catalogue.revision
-            setting.catalogue.accept(signed, now)
-            self.found_types |= setting.catalogue.revision != before
-
-    def _take_untold(self) -> None:
-        """Look again at definitions when somebody else may be trusted."""
-        if self._words != self._web.words.version:
-            self._words = self._web.words.version
-            untold = tuple(self._untold)
-            self._untold.clear()
-            for each in untold:
-                self._accept(each)
 
     def _learn_owner(self, definition: EventType) -> None:
         """Let what the owner has said count before anything of its type is delivered."""

@@ -16,6 +16,7 @@ import msgspec
 
 from authz import PublicKey
 from authz.errors import AuthFabricError, InvalidSignature
+from bus.wire import subjects
 from pubsub_core.carriage.late import PATIENCE as LATE_SECONDS
 from pubsub_core.carriage.late import Late, Sealed
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
@@ -81,10 +82,9 @@ class Receiving:
         self._late = Late[Read]()
         self._awaited: set[str] = set()
 
-    @property
-    def waiting(self) -> int | None:
-        """The number, in the stream, of the oldest parcel that waits for keys; None if none does."""
-        return self._late.oldest
+    def waiting(self, storage: str = subjects.FILE) -> int | None:
+        """The number, in the stream of a storage class, of the oldest parcel that waits for keys; None if none does."""
+        return self._late.oldest(storage)
 
     def take_awaited(self) -> set[str]:
         """The types of which something began to wait for keys since this was last asked."""
@@ -93,7 +93,8 @@ class Receiving:
 
     def take(self, number: int, subject: str, stored: float, data: bytes) -> Iterator[Read]:
         """The events of a parcel, by its number in the stream, that can be delivered now."""
-        type_ = subject.split(".")[-2]
+        place = subjects.parcel_place(subject)
+        type_ = place.type
         try:
             opened = PARCEL.read(data)
         except InvalidSignature:
@@ -104,6 +105,8 @@ class Receiving:
             self._counts.forged += 1
         elif not self._trusts(sender, type_):
             self._counts.untrusted += 1
+        elif self._setting.catalogue.newest(type_).place != place:
+            self._counts.forged += 1
         elif not abs(stored - parcel.time) <= WINDOW:
             self._counts.replayed += 1
             self._miss((type_,), GapReason.CARRIAGE, STALE, parcel.time)
@@ -130,7 +133,9 @@ class Receiving:
 
     def forget(self, wanted: Collection[str]) -> None:
         """What nobody here wants any more may be left out from now on."""
-        self._last = {key: each for key, each in self._last.items() if key[1].split(".")[-2] in wanted}
+        self._last = {
+            key: each for key, each in self._last.items() if subjects.parcel_place(key[1]).type in wanted
+        }
 
     def late(self) -> Iterator[Read]:
         """What can be delivered now of what was waiting for keys."""
@@ -143,7 +148,8 @@ class Receiving:
 
     def _opened_in_turn(self, number: int, sender: str, type_: str, parcel: Parcel) -> Opened:
         """What can be read now; nothing, if it waits for keys, or behind something that does."""
-        thing = Sealed(partial(self._open, number, sender, type_, parcel), _size(parcel), number)
+        storage = subjects.parcel_place(parcel.subject).storage
+        thing = Sealed(partial(self._open, number, sender, type_, parcel), _size(parcel), number, storage)
         place = sender, type_
         if not self._late.waits(place):
             try:

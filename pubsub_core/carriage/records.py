@@ -9,6 +9,19 @@ import msgspec
 
 from authz.crypto import Seal
 
+MAX_STRANGERS = 64
+"""The most brokers that are listened to though they are trusted with nothing known here."""
+MAX_NAMES = 8
+"""The most names under which one key may be a broker."""
+MAX_NAME_LENGTH = 128
+"""The longest name of a broker, or of a domain, that is listened to."""
+MAX_PEERS = 1_000
+"""The most brokers that are listened to at all."""
+MAX_UNTOLD = 256
+"""The most definitions that are kept of brokers that are not trusted with them, in case they are later."""
+MAX_WANTS = 10_000
+"""The most types in a sign of life."""
+
 
 class Hello(msgspec.Struct, frozen=True):
     """A broker's sign of life."""

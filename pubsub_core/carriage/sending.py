@@ -1,7 +1,8 @@
 """What a broker publishes for others: events of a bundle in parcels, sealed once for the key groups of their type.
 
-A parcel is published when the stream has the one before it of the same type, so that numbers on a subject follow each
-other whatever is published again, and the one before it of the same publisher, whose events stay in order. Invariant:
+A parcel is published when the stream has the one before it on the same subject, so that numbers on a subject follow
+each other whatever is published again, and the bundle before it of the same publisher, whose events stay in order; of a
+type that is routed by content, those on one route do. Invariant:
 `done` is called when the stream has everything of a bundle, and not before; of a type whose events are sealed, nothing
 is published in clear.
 """
@@ -19,6 +20,7 @@ import msgspec
 
 from bus.wire import subjects
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.carriage.routing import ALL_READ, Route, Routing
 from pubsub_core.delivery import Admitted, Counts, Setting
 from pubsub_core.events import DIGEST_BYTES, WINDOW, Event, all_digests, digest, encode
 from pubsub_core.keys import KeyMissing
@@ -29,6 +31,8 @@ MAX_BOX_BYTES = 256_000
 """The most bytes of contents in one box."""
 PATIENCE = 600.0
 """Seconds for which keys are waited for to seal with."""
+MAX_LANES = 16_384
+"""The most routes whose parcels are counted: beyond, those on which nothing is on its way begin anew."""
 KEYLESS = "the broker did not get the keys in time to seal it with"
 Place: TypeAlias = tuple[int, msgspec.Raw, Event]
 """An event with its place in a bundle."""
@@ -63,6 +67,7 @@ class _Part:
     """What goes into one parcel."""
 
     type: str
+    route: Route
     publisher: str
     items: list[Place]
     admitted: Admitted
@@ -73,8 +78,10 @@ class _Part:
 
 @dataclass(slots=True)
 class _Lane:
-    """Parcels of one type on their way, or of one publisher."""
+    """Parcels on one subject on their way."""
 
+    boot: int
+    """When it began to count."""
     number: int = 0
     parts: deque[_Part] = field(default_factory=deque)
     """In order; the first may be under way."""
@@ -87,21 +94,25 @@ class Sending:
     """Publishes events for other brokers."""
 
     def __init__(
-        self, setting: Setting, counts: Counts, carries: Callable[[str], bool], publish: Publish | None
+        self,
+        setting: Setting,
+        counts: Counts,
+        carries: Callable[[str], bool],
+        publish: Publish | None,
+        routing: Routing,
     ) -> None:
         """`carries` says whether this broker is trusted with a type, by UUID; without `publish`, nothing goes out."""
         self._setting = setting
         self._counts = counts
         self._carries = carries
         self.publish = publish
-        self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
-        """By type."""
+        self._routing = routing
+        self._lanes: dict[tuple[str, Route], _Lane] = {}
+        """By type and route."""
         self._publishers: defaultdict[str, deque[_Part]] = defaultdict(deque)
         """What each publisher has on its way."""
         self._secret = setting.identity.derive("parcel ids")
         self._own = subjects.place(setting.identity.public)
-        self.boot = int(setting.now() * 1000)
-        """When it started: it counts what it sends from there."""
 
     def is_own(self, id_: str) -> bool:
         """Whether this broker has published the parcel with this id."""
@@ -110,64 +121,95 @@ class Sending:
     def send(self, publisher: str, admitted: Admitted, done: Done) -> None:
         """Publish the events of a publisher's bundle, and say when the stream has them."""
         parts = [
-            (type_, part)
+            (type_, route, part)
             for type_, items in _of_each_type(admitted.events)
             if self.publish is not None and self._carries(type_)
-            for part in _parcelfuls(items)
+            for route, some in self._of_each_route(type_, items)
+            for part in _parcelfuls(some)
         ]
         if not parts:
             done("", False)
             return
         bundle, until = _Bundle(len(parts), done), self._setting.now() + PATIENCE
-        for number, (type_, items) in enumerate(parts):
-            part = _Part(type_, publisher, items, admitted, bundle, self._id(type_, number, admitted), until)
-            self._lanes[type_].parts.append(part)
+        for number, (type_, route, items) in enumerate(parts):
+            id_ = self._id(type_, number, items, admitted)
+            part = _Part(type_, route, publisher, items, admitted, bundle, id_, until)
+            self._lane(type_, route).parts.append(part)
             self._publishers[publisher].append(part)
-        for type_, _ in parts:
-            self._go_on(type_)
+        for type_, route, _ in parts:
+            self._go_on(type_, route)
 
-    def _id(self, type_: str, number: int, admitted: Admitted) -> str:
+    def _of_each_route(self, type_: str, items: list[Place]) -> Iterable[tuple[Route, list[Place]]]:
+        """Events of a type by the routes on which they are published, all on one almost always."""
+        if not self._routing.routed(type_):
+            return ((ALL_READ, items),)
+        found: defaultdict[Route, list[Place]] = defaultdict(list)
+        for route, item in zip(self._routing.routes(type_, [each[2] for each in items]), items, strict=True):
+            found[route].append(item)
+        return found.items()
+
+    def _lane(self, type_: str, route: Route) -> _Lane:
+        lane = self._lanes.get((type_, route))
+        if lane is None:
+            if len(self._lanes) >= MAX_LANES:
+                self._lanes = {key: each for key, each in self._lanes.items() if each.parts or each.busy}
+            lane = self._lanes[type_, route] = _Lane(int(self._setting.now() * 1000))
+        return lane
+
+    def _id(self, type_: str, number: int, items: list[Place], admitted: Admitted) -> str:
         """The same for the same events, whenever they are published; and whichever broker does, if they have an id.
 
         It tells nothing of them: ids are random, and digests are keyed, so that nobody can try values out.
         """
         hashed = hashlib.blake2b(key=b"" if admitted.id else self._secret, digest_size=24)
         hashed.update(f"{type_} {number} ".encode())
+        if self._routing.routed(type_):  # after a change of keys other events are published together
+            hashed.update(_encode([place for place, _, _ in items]))
         hashed.update(admitted.id or admitted.digests)
         return f"{self._own}.{hashed.hexdigest()}"
 
     def try_again(self) -> None:
         """Keys may have come: publish what was waiting for them, and give up what waits for too long."""
         now = self._setting.now()
-        for type_, lane in tuple(self._lanes.items()):
+        for (type_, route), lane in [each for each in self._lanes.items() if each[1].parts]:
             while lane.parts and not lane.busy and lane.parts[0].until < now:
                 part = lane.parts[0]
                 self._counts.overflowed += len(part.items)
                 self._settle(part, False, KEYLESS)
-            self._go_on(type_)
+            self._go_on(type_, route)
 
-    def _go_on(self, type_: str) -> None:
-        """Publish the next parcel of a type, if it is its turn and there are keys to seal it with."""
-        lane = self._lanes[type_]
+    def _go_on(self, type_: str, route: Route) -> None:
+        """Publish the next parcel on a route, if it is its turn and there are keys to seal it with."""
+        lane = self._lane(type_, route)
         if lane.busy or not lane.parts or self._setting.vault.plan(type_).pace:
             return
         part = lane.parts[0]
-        if self._publishers[part.publisher][0] is not part:
+        first = self._publishers[part.publisher][0]
+        if first is not part and (first.bundle is not part.bundle or first.type != part.type):
             return
         try:
             contents = self._contents(type_, part)
         except KeyMissing:
             return
-        self._put(type_, part.id, contents, b"", [part])
+        self._put(type_, route, part.id, contents, b"", [part])
 
-    def _put(self, type_: str, id_: str, contents: Contents | None, box: bytes, parts: list[_Part]) -> None:
-        setting, lane = self._setting, self._lanes[type_]
+    def _put(
+        self,
+        type_: str,
+        route: Route,
+        id_: str,
+        contents: Contents | None,
+        box: bytes,
+        parts: list[_Part],
+    ) -> None:
+        setting, lane = self._setting, self._lane(type_, route)
         lane.busy = True
         lane.number += 1
-        number, subject = lane.number, subjects.parcel(setting.domain, type_)
+        place = setting.catalogue.newest(type_).place
+        number, subject = lane.number, subjects.parcel(setting.domain, place, *route)
 
         def make() -> bytes:
-            parcel = Parcel(subject, self.boot, number, setting.now(), contents, box)
+            parcel = Parcel(subject, lane.boot, number, setting.now(), contents, box)
             return PARCEL.sign(parcel, setting.identity)
 
         def acknowledged(known: bool) -> None:
@@ -177,21 +219,24 @@ class Sending:
             for part in parts:
                 self._counts.forwarded += len(part.items)
                 self._settle(part, known)
-            self._go_on(type_)
+            self._go_on(type_, route)
 
         assert self.publish is not None
         self.publish(subject, id_, make, acknowledged)
 
     def _settle(self, part: _Part, known: bool, problem: str = "") -> None:
         """Part of a bundle is no longer on its way: what comes next of its publisher may be of another type."""
-        self._lanes[part.type].parts.remove(part)
+        self._lane(part.type, part.route).parts.remove(part)
         mine = self._publishers[part.publisher]
         mine.remove(part)
         part.bundle.settle(known, problem)
-        if mine:
-            self._go_on(mine[0].type)
-        else:
+        if not mine:
             self._publishers.pop(part.publisher, None)
+        elif (mine[0].bundle, mine[0].type) != (part.bundle, part.type):
+            for each in tuple(mine):
+                if each.bundle is not mine[0].bundle or each.type != mine[0].type:
+                    break
+                self._go_on(each.type, each.route)
 
     def _contents(self, type_: str, part: _Part) -> Contents:
         """Events as they travel. Raises KeyMissing."""
@@ -222,9 +267,8 @@ class Sending:
         """Publish the boxes that are due, and say when the next is. While held, what waits goes on waiting."""
         vault, next_ = self._setting.vault, math.inf
         for type_ in tuple(vault.sealed) if self.publish is not None else ():
-            pace, lane = vault.plan(type_).pace, self._lanes[type_]
+            pace, lane = vault.plan(type_).pace, self._lane(type_, ALL_READ)
             if not pace:
-                self._go_on(type_)
                 continue
             if now >= lane.due:
                 lane.due = (now // pace + 1) * pace
@@ -247,7 +291,7 @@ class Sending:
             box = self._setting.vault.seal_box(type_, now, self._setting.identity.public.raw, said)
         except KeyMissing:
             return
-        self._put(type_, f"{self._own}.{self._setting.nonce().hex()}", None, box, parts)
+        self._put(type_, ALL_READ, f"{self._own}.{self._setting.nonce().hex()}", None, box, parts)
 
 
 def _of_each_type(items: list[Place]) -> Iterable[tuple[str, list[Place]]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from authz.predicate import And, Predicate, conjuncts
 from authz.predicate.filter import parse_filter
@@ -20,6 +20,10 @@ from pubsub_core.delivery.cursor import Cursor
 from pubsub_core.events import Event
 from pubsub_core.messages import Tense
 from pubsub_core.rules import fixed
+
+MAX_VALUES = 256
+"""The most routing values of one type that are asked for: beyond, all of the type is read."""
+Values: TypeAlias = Callable[[str, Predicate], frozenset[object] | None]
 
 _type = attrgetter("type")
 
@@ -62,10 +66,14 @@ class SubscriptionTable:
 
     def __init__(self, start: int = 0) -> None:
         """`start` is where to begin to count changes: higher than any earlier count that others may remember."""
+        self.values_of: Values = lambda type_, asked: None
+        """The values by which a type is routed that a predicate asks for; None if it may be any."""
+        self._asked: dict[str, dict[Subscription, frozenset[object] | None]] = {}
+        """For each type, the routing values that each subscription asks for."""
+        self._routes: dict[str, frozenset[object] | None] = {}
         self._local: dict[str, Matcher[Subscription]] = {}
         self._remote: dict[str, frozenset[str]] = {}
         """What each other broker wants."""
-        self._wants: set[str] = set()
         self._observed: dict[str, frozenset[str]] = {}
         self._heard: dict[str, set[str]] = {}
         self.on_connect: Callable[[Subscription], None] = lambda subscription: None
@@ -79,10 +87,12 @@ class SubscriptionTable:
         """Put a subscription through as granted: for each type by its restriction and its client's filter."""
         for type_ in subscription.granted.keys() - granted.keys():
             self._local[type_].remove(subscription)
+            self._asked[type_].pop(subscription, None)
         for type_, (enforcement, asked) in granted.items():
             terms = tuple(conjuncts(And((asked, enforcement.restriction.pushed))))
             effective = terms[0] if len(terms) == 1 else And(terms)
             self._local.setdefault(type_, Matcher()).add(subscription, effective)
+            self._asked.setdefault(type_, {})[subscription] = self.values_of(type_, effective)
         subscription.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
         self.on_connect(subscription)
 
@@ -107,12 +117,19 @@ class SubscriptionTable:
 
     def wants(self) -> Collection[str]:
         """The types, by UUID, that clients here want, and the broker itself."""
-        local = {type_ for type_, matcher in self._local.items() if len(matcher)}
-        wants = local.union(*self._observed.values())
-        if wants != self._wants:
-            self._wants = wants
+        return self.routes().keys()
+
+    def routes(self) -> Mapping[str, frozenset[object] | None]:
+        """The types that are wanted here, each with the routing values that are enough; None for all."""
+        routes: dict[str, frozenset[object] | None] = {}
+        for type_, matcher in self._local.items():
+            if len(matcher):
+                routes[type_] = _union(self._asked.get(type_, {}).values())
+        routes.update(dict.fromkeys(frozenset[str]().union(*self._observed.values()), None))
+        if routes != self._routes:
+            self._routes = routes
             self.version += 1
-        return self._wants
+        return self._routes
 
     def wanted(self, type_: str) -> bool:
         """Whether anybody anywhere wants events of this type."""
@@ -123,6 +140,18 @@ class SubscriptionTable:
     def wanted_elsewhere(self, type_: str) -> bool:
         """Whether the clients of another broker want events of this type."""
         return any(type_ in wants for wants in self._remote.values())
+
+
+def _union(asked: Iterable[frozenset[object] | None]) -> frozenset[object] | None:
+    """The values that all ask for together; None if somebody asks for any, or they are too many to be selected."""
+    found = set[object]()
+    for values in asked:
+        if values is None:
+            return None
+        found |= values
+        if len(found) > MAX_VALUES:
+            return None
+    return frozenset(found)
 
 
 def _found(

@@ -52,6 +52,8 @@ class EventCipher:
         """Called when more types turn out to be sealed."""
         self.refusals: dict[str, str] = {}
         """Why there are no keys here, for each type of which that was said."""
+        self.confirmed: dict[str, float] = {}
+        """When the manager of a type's keys was last asked, and gave all that there are."""
         self._plans: dict[str, Plan] = {}
         self._former: dict[str, tuple[Plan, Opener, float]] = {}
         """The plan before, for each type, and until when others may still go by it."""

@@ -39,6 +39,10 @@ class DataKey:
         """The cipher of whoever drew this salt."""
         return AESGCM(derive(self._secret, "sender", self.label, salt))
 
+    def routing_key(self, type_: str) -> bytes:
+        """What digests of values are keyed with by which events of a type are routed."""
+        return derive(self._secret, "route", self.label + type_.encode())
+
     def reveal(self) -> bytes:
         """The secret itself, to be handed to a member of the group."""
         return bytes(self._secret)

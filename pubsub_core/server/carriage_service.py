@@ -1,4 +1,4 @@
-"""The carriage of a running broker: parcels, read from the stream as far as it keeps up, and others' records."""
+"""The carriage of a running broker: parcels, read from the streams as far as it keeps up, and others' records."""
 
 from __future__ import annotations
 
@@ -6,19 +6,34 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 from authz import PublicKey
 from bus.errors import BusError
-from bus.nats import Connection
+from bus.nats import Connection, own_carried_mark
 from bus.runtime import in_background
-from bus.stores import Arrived, Consumer, open_carriage, read_records, writer
+from bus.stores import (
+    MAX_FILTERS,
+    Arrived,
+    AskingKeeper,
+    CarryRequest,
+    Consumer,
+    DirectKeeper,
+    open_carriage,
+    read_records,
+    writer,
+)
 from bus.wire import subjects
 from pubsub_core.broker import Broker
 
 RETRY_SECONDS = 1.0
 GRACE_SECONDS = 10.0
 """Seconds after a restart in which what was wanted before is read too: clients come again."""
+MAX_ALIGNING = 20
+"""How often a connection is renewed until it may carry what the access control service says."""
+ALIGN_SECONDS = 0.1
+"""Pause in between: replicas of the service hear of vouches one after the other."""
 
 _log = logging.getLogger("authfabric.events")
 
@@ -28,28 +43,64 @@ def place_of(connection: Connection, broker: PublicKey) -> str:
     return subjects.place(broker) if connection.credentials is None else writer(connection)
 
 
+class _StreamReader:
+    """What the consumer of one storage class reads, handed to the carriage."""
+
+    def __init__(self, carriage: Carriage, storage: str) -> None:
+        self._carriage = carriage
+        self.storage = storage
+        self.consumer = carriage.consumer(self)
+        self.last = 0
+        self.applied = -1
+        """The version of what is wanted by which the server selects."""
+
+    def arrive(self, arrived: Arrived) -> bool:
+        return self._carriage.arrive(self, arrived)
+
+    def lose(self, count: int) -> None:
+        self._carriage.lose(count)
+
+    def apply(self, version: int) -> None:
+        self.applied = version
+        self._carriage.apply()
+
+
 class Carriage:
-    """Reads the stream for a broker."""
+    """Reads the streams for a broker."""
 
     def __init__(self, bus: Connection, broker: Broker, place: str, doubt: Callable[[str], None]) -> None:
         """`doubt` is told of a type whose keys were not here when something came."""
         self._bus = bus
         self._broker = broker
+        self._place = place
         self._doubt = doubt
-        self._consumer = Consumer(bus, place, self)
-        self._last = 0
+        self._asking = AskingKeeper(bus, place) if bus.credentials is not None else None
+        """Where strangers are refused, the access control service makes consumers."""
+        self._readers: dict[str, _StreamReader] = {}
         self._types: frozenset[str] = frozenset()
         """What was last wanted."""
         self._started = monotonic()
-        broker.reading = self._consumer
+        self._stack: contextlib.AsyncExitStack | None = None
+        self._rights_news = asyncio.Event()
+        broker.reading = self
+
+    def consumer(self, reader: _StreamReader) -> Consumer:
+        keeper = self._asking or DirectKeeper(self._bus)
+        return Consumer(self._bus, keeper, subjects.parcel_stream(reader.storage), self._place, reader)
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Read for as long as the stack is open."""
         with contextlib.suppress(BusError):  # it is tried again
             await open_carriage(self._bus)
             await self._read_records()
-        for work in (self._catch_up, self._read):
-            in_background(stack, work)
+        if self._asking is not None:
+            await self._bus.listen(subjects.carried(self._place), lambda *_: self._rights_news.set())
+            with contextlib.suppress(BusError):
+                await self._align()
+            in_background(stack, self._follow_rights)
+        in_background(stack, self._catch_up)
+        self._stack = stack
+        self._read(subjects.FILE)
 
     async def _read_records(self) -> None:
         """Take in what other brokers have said before."""
@@ -73,7 +124,43 @@ class Carriage:
         finally:
             self._bus.on_ready.remove(back.set)
 
-    async def _read(self) -> None:
+    async def _align(self) -> None:
+        """Renew the connection until it may publish what this broker may carry. Raises BusError."""
+        assert self._asking is not None
+        request = CarryRequest(tuple(self._broker.presence.own_records()))
+        for _ in range(MAX_ALIGNING):
+            rights = (await self._asking.ask(request)).rights
+            if await own_carried_mark(self._bus) == rights:
+                return
+            await self._bus.renew()
+            if await own_carried_mark(self._bus) == rights:
+                return
+            await asyncio.sleep(ALIGN_SECONDS)
+        _log.warning("this broker may not publish all that it may carry yet")
+
+    async def _follow_rights(self) -> None:
+        while True:
+            await self._rights_news.wait()
+            self._rights_news.clear()
+            try:
+                await self._align()
+            except BusError as error:
+                _log.info("what may be carried is not known for the moment: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                self._rights_news.set()
+            for each in self._readers.values():
+                each.consumer.ask_again()
+
+    def _read(self, storage: str) -> _StreamReader:
+        """Whoever reads the stream of a storage class; it begins when that is first needed."""
+        reader = self._readers.get(storage)
+        if reader is None:
+            reader = self._readers[storage] = _StreamReader(self, storage)
+            assert self._stack is not None
+            in_background(self._stack, partial(self._run, reader))
+        return reader
+
+    async def _run(self, reader: _StreamReader) -> None:
         while True:
             try:
                 await open_carriage(self._bus)
@@ -81,30 +168,51 @@ class Carriage:
             except BusError as error:
                 _log.warning("there is no stream for events: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
-        await self._consumer.run()
+        await reader.consumer.run()
 
     def follow(self) -> None:
         """Keep what is read in step with what is wanted."""
-        switchboard = self._broker.switchboard
-        types = frozenset(switchboard.wants())
+        switchboard, catalogue = self._broker.switchboard, self._broker.setting.catalogue
+        routes = {each: values for each, values in switchboard.routes().items() if catalogue.knows(each)}
+        types = frozenset(routes)
         self._broker.receiving.forget(types & self._types)  # of what is new, nothing was owed before
         self._types = types
-        wanted = {subjects.parcel(None, type_, "*") for type_ in types}
-        if monotonic() - self._started < GRACE_SECONDS:
-            wanted |= self._consumer.before
-        self._consumer.want(wanted, switchboard.version)
+        wanted: dict[str, set[str]] = {each: set() for each in self._readers}
+        budget = MAX_FILTERS // 2  # what was wanted before a restart is read too
+        for type_, values in routes.items():
+            found = self._broker.routing.filters(type_, values)
+            if len(found) > max(budget, 1):
+                found = self._broker.routing.filters(type_, None)
+            budget -= len(found)
+            wanted.setdefault(catalogue.newest(type_).place.storage, set()).update(found)
+        for storage, filters in wanted.items():
+            consumer = self._read(storage).consumer
+            if monotonic() - self._started < GRACE_SECONDS:
+                filters |= consumer.before
+            consumer.want(filters, switchboard.version)
 
     def settle(self) -> None:
         """Acknowledge what was dealt with: everything before the first parcel that waits for keys."""
-        waiting = self._broker.receiving.waiting
-        self._consumer.acknowledge(self._last if waiting is None else min(self._last, waiting - 1))
+        for storage, each in self._readers.items():
+            waiting = self._broker.receiving.waiting(storage)
+            each.consumer.acknowledge(each.last if waiting is None else min(each.last, waiting - 1))
 
-    def arrive(self, arrived: Arrived) -> bool:
+    @property
+    def paused(self) -> bool:
+        """Whether something stays in a stream for the moment."""
+        return any(each.consumer.paused for each in self._readers.values())
+
+    def go_on(self) -> None:
+        for each in self._readers.values():
+            if each.consumer.paused:
+                each.consumer.go_on()
+
+    def arrive(self, reader: _StreamReader, arrived: Arrived) -> bool:
         broker = self._broker
         if not broker.takes:
             return False
-        self._last = arrived.number
-        wanted = arrived.subject.split(".")[-2] in self._types
+        reader.last = arrived.number
+        wanted = subjects.parcel_place(arrived.subject).type in self._types
         if wanted:
             own = broker.sending.is_own(arrived.id)
             try:
@@ -113,12 +221,14 @@ class Carriage:
                 _log.exception("a parcel could not be handled")
             for type_ in broker.receiving.take_awaited():
                 self._doubt(type_)
-        broker.cursors.last = arrived.number
+        if reader.storage == subjects.FILE:
+            broker.cursors.last = arrived.number
         self.settle()
         return True
 
     def lose(self, count: int) -> None:
         self._broker.miss_some(count)
 
-    def apply(self, version: int) -> None:
-        self._broker.interest.apply(version)
+    def apply(self) -> None:
+        """The server selects by what was wanted in the oldest of the versions applied."""
+        self._broker.interest.apply(min(each.applied for each in self._readers.values()))

@@ -158,12 +158,13 @@ class Sealing:
         self._hurried.clear()
 
     async def _join_group(self, name: str) -> None:
-        keyed = KeyedType.of(self._catalogue, name)
+        keyed, asked = KeyedType.of(self._catalogue, name), time()
         try:
             plan = await self.keys.join(keyed, self._sealed[name])
         except AdmissionRefused as error:
             self._refuse(keyed.id, error)
             raise
+        self.vault.confirmed[keyed.id] = asked
         welcome = self.vault.refusals.pop(keyed.id, None) is not None
         if self.vault.learn(keyed.id, plan, time() + GRACE) or welcome:
             self._changed.set()

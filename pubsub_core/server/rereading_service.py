@@ -9,7 +9,7 @@ from functools import partial
 
 from bus.errors import BusError
 from bus.nats import Connection
-from bus.stores import Arrived, ParcelReader, PartDiscarded, reader_names
+from bus.stores import Arrived, ParcelReader, PartDiscarded, keeper_for, reader_names
 from bus.wire import subjects
 from pubsub_core.broker import Broker
 from pubsub_core.carriage import Receiving
@@ -45,7 +45,8 @@ class StreamRereading:
         self._doubt = doubt
         self.left = left
         self._readers = [
-            ParcelReader(bus, broker.setting.domain, place, name) for name in reader_names(place)
+            ParcelReader(bus, keeper_for(bus, place), broker.setting.domain, place, name)
+            for name in reader_names(place)
         ]
         self._free: asyncio.Queue[ParcelReader] = asyncio.Queue()
         for each in self._readers:
@@ -112,7 +113,8 @@ class StreamRereading:
         setting, presence = self._broker.setting, self._broker.presence
         receiving = Receiving(setting, self._broker.counts, presence.trusts, partial(self._tell, cursor))
         types = {type_ for each in cursor.members for type_ in each.granted}
-        wanted = {subjects.parcel(None, type_, "*") for type_ in types}
+        places = [setting.catalogue.newest(type_).place for type_ in types]
+        wanted = {subjects.parcel(None, each, "*", "*") for each in places}
         while True:
             try:
                 async with contextlib.aclosing(reader.read(cursor.after, mark, wanted)) as parcels:
@@ -131,7 +133,7 @@ class StreamRereading:
         """Take a parcel, when its keys are there or have not come in time."""
         self.count += 1
         reads = list(receiving.take(arrived.number, arrived.subject, arrived.time, arrived.data))
-        while receiving.waiting is not None:
+        while receiving.waiting() is not None:
             for type_ in receiving.take_awaited():
                 self._doubt(type_)
             await asyncio.sleep(PAUSE_SECONDS)

@@ -18,6 +18,7 @@ from pubsub_core.broker import Broker, Claim, Claims, replay_ask
 from pubsub_core.delivery import Cursor, Playback, Query, Session, Subscription
 from pubsub_core.errors import (
     CredentialRefused,
+    DurableRefused,
     Refused,
     SessionLost,
     TypeRefused,
@@ -231,10 +232,14 @@ class Calls:
         self, session: Session, definition: EventType, call: Subscribe
     ) -> tuple[Cursor | None, int]:
         """Where a subscription that outlasts its broker goes on; none for others. Also the number it begins after."""
+        family = self._broker.setting.catalogue.family(definition.id)
+        kept = all(each.carriage.storage == subjects.FILE for each in family)  # positions are in that stream
+        if call.durable and not kept:
+            raise DurableRefused(call.durable, "needs a type whose events are kept on `file`")
         if call.durable:
             cursor = await self._durables.take_up(session, definition, call.filter, call.durable, call.lost)
             return cursor, 0
-        if call.after is None or not self._durables.running_here:
+        if call.after is None or not kept or not self._durables.running_here:
             return None, 0
         after = await self._durables.rereading.now() if call.after < 0 else call.after
         return Cursor(place_of(after + 1, 0)), after

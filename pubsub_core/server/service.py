@@ -276,8 +276,8 @@ class BrokerService:
             self._replays.tick()
             self._replays.rules.tick()
             self._follow()
-            if self.presence.found_types or self._types_changed():
-                self.presence.found_types = False
+            if self.presence.told.found or self._types_changed():
+                self.presence.told.found = False
                 self.policies.look_again()
                 await self.evolve(self.claims.epoch)
             await self.claims.review()

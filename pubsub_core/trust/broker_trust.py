@@ -101,6 +101,18 @@ class Web:
             known = self._trusted[type_, owner] = self._find(type_, owner, now)
         return known.brokers
 
+    def table(self, owner: str, now: float) -> dict[str, frozenset[str]]:
+        """The brokers that are trusted with each type of an owner that somebody names; under `*`, with all others."""
+        signers, reached = set[str](), {owner, *self._roots}
+        named = set[str]()
+        for _ in range(MAX_STEPS):
+            signers |= reached
+            said = [each for by in reached for each in self.words.said_by(by)]
+            named.update(type_ for each in said for type_ in each.types)
+            reached = {each.broker for each in said} - signers
+        always = {owner, *self._roots}
+        return {type_: self._find(type_, owner, now).brokers | always for type_ in named | {ALL}}
+
     def chain(self, start: str, broker: str, type_: str, now: float) -> tuple[bytes, ...]:
         """The shortest chain of vouches from one key to another, as to a type; nothing if there is none."""
         found: dict[str, tuple[bytes, ...]] = {start: ()}

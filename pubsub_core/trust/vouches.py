@@ -211,6 +211,10 @@ class Words:
             if not each.withdrawn and each.made > taken_back.get(each.broker, -1.0)
         }
 
+    def said_by(self, signer: str) -> list[Vouch]:
+        """All that a signer has said, as far as it is kept."""
+        return [each.said for each in self._by.get(signer, {}).values()]
+
     def vouch_for(self, signer: str, broker: str, type_: str, now: float) -> bytes:
         """The word by which a signer vouches for a broker, as to a type: of several, the newest."""
         words = [each for each in self._by[signer].values() if each.said.broker == broker]

@@ -55,7 +55,10 @@ def edits(old: EventType, new: EventType) -> tuple[Edit, ...]:
         raise TypeRefused(
             new.name, "an edit changes attributes only: name, owner and parent stay as they are"
         )
-    return tuple(_edits(old, new))
+    changes = tuple(_edits(old, new))
+    if any(isinstance(each, Retyped) and each.attribute.id == old.carriage.routed for each in changes):
+        raise TypeRefused(new.name, "events are routed by an attribute that is of another type now")
+    return changes
 
 
 def apply(old: EventType, changes: Sequence[Edit]) -> EventType:

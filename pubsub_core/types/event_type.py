@@ -13,22 +13,28 @@ import enum
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from uuid import UUID
 
 import msgspec
 
 from authz import PublicKey
 from authz.errors import InvalidKey
+from bus.wire import subjects
 from pubsub_core.errors import InvalidType
 
 MAX_ATTRIBUTES = 256
 MAX_NAME_BYTES = 512
+DEFAULT_BITS = 8
+"""Bits of the digest by which events are routed, where the owner says nothing else."""
+MAX_BITS = 16
 
 NewId = Callable[[], UUID]
 """What draws UUIDs."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
+_STORAGE = re.compile(r"[a-z][a-z0-9]{0,31}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*")
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
@@ -46,6 +52,10 @@ class AttributeType(enum.StrEnum):
     BYTES = "bytes"
     GEO = "geopoint"
     """An object with `lat` and `lon`, in degrees."""
+
+
+ROUTABLE = (AttributeType.STRING, AttributeType.INTEGER, AttributeType.BOOLEAN)
+"""What an attribute may be by which events are routed: equal values have equal digests."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -73,6 +83,30 @@ class Parent(msgspec.Struct, frozen=True):
         check_id("parent", self.version)
 
 
+class Carriage(msgspec.Struct, frozen=True):
+    """How the events of a type travel between brokers. It is the same in all versions of the type."""
+
+    storage: str = subjects.FILE
+    """The storage class of the stream that keeps them on the way."""
+    routed: str = ""
+    """The UUID of the attribute by whose value they are routed; nothing if they go to all who want the type."""
+    bits: int = DEFAULT_BITS
+    """How much of the keyed digest of that value servers see: values fall into so many bits of buckets."""
+
+    def __post_init__(self) -> None:
+        if not _STORAGE.fullmatch(self.storage):
+            raise InvalidType(
+                "storage", f"`{self.storage}` must be a word of up to 32 small letters and digits"
+            )
+        if self.routed:
+            check_id("routed", self.routed)
+        if not 1 <= self.bits <= MAX_BITS:
+            raise InvalidType("bits", f"must be 1 to {MAX_BITS}, not {self.bits}")
+
+
+AS_USUAL = Carriage()
+
+
 class EventType(msgspec.Struct, frozen=True):
     """One version of a type's definition. Its owner's key is part of its name, so names cannot be stolen."""
 
@@ -90,6 +124,8 @@ class EventType(msgspec.Struct, frozen=True):
     parent: Parent | None = None
     extend: bytes = b""
     """The capability chain by which the parent's owner lets this one extend it, if they are not the same."""
+    carried: Carriage | msgspec.UnsetType = msgspec.UNSET
+    """How its events travel, if not as usual. Unset it is not written, as before there was a choice."""
 
     def __post_init__(self) -> None:
         if not _TYPE_NAME.fullmatch(self.name) or len(self.name) > MAX_NAME_BYTES:
@@ -103,6 +139,12 @@ class EventType(msgspec.Struct, frozen=True):
         if len(self.attributes) > MAX_ATTRIBUTES:
             raise InvalidType("attributes", f"must be at most {MAX_ATTRIBUTES}")
         check_distinct(self.attributes)
+        routed = next((each for each in self.attributes if each.id == self.carriage.routed), None)
+        if routed is not None and routed.type not in ROUTABLE:
+            allowed = ", ".join(ROUTABLE)
+            raise InvalidType(
+                "routed", f"`{routed.name}` is a {routed.type}, and events are routed by {allowed}"
+            )
         try:
             PublicKey.parse(self.owner)
         except InvalidKey as error:
@@ -117,12 +159,24 @@ class EventType(msgspec.Struct, frozen=True):
         new_id: NewId,
         parent: EventType | None = None,
         extend: bytes = b"",
+        *,
+        routed: str = "",
+        storage: str = subjects.FILE,
+        bits: int = DEFAULT_BITS,
     ) -> EventType:
-        """The first version of a type, with UUIDs drawn for it and its attributes."""
+        """The first version of a type, with UUIDs drawn for it and its attributes.
+
+        `routed` is the name of the attribute of its own by whose value events are routed. Raises InvalidType.
+        """
         own = tuple(Attribute(each, new_id().hex, AttributeType(type_)) for each, type_ in attributes)
         inherits = Parent(parent.id, parent.version) if parent is not None else None
         id_ = type_id(name, str(owner))
-        return cls(name, str(owner), id_, id_, own, "", inherits, extend).as_version()
+        ids = {each.name: each.id for each in own}
+        if routed and routed not in ids:
+            raise InvalidType("routed", f"`{routed}` must be an attribute of its own")
+        carriage = Carriage(storage, ids.get(routed, ""), bits)
+        carried = msgspec.UNSET if carriage == AS_USUAL else carriage
+        return cls(name, str(owner), id_, id_, own, "", inherits, extend, carried).as_version()
 
     def as_version(self) -> EventType:
         """The same, under the UUID that its content has as a version."""
@@ -137,6 +191,16 @@ class EventType(msgspec.Struct, frozen=True):
     def owner_key(self) -> PublicKey:
         return PublicKey.parse(self.owner)
 
+    @property
+    def carriage(self) -> Carriage:
+        """How its events travel between brokers."""
+        return AS_USUAL if isinstance(self.carried, msgspec.UnsetType) else self.carried
+
+    @property
+    def place(self) -> subjects.TypePlace:
+        """Where its events are published between brokers."""
+        return subjects.TypePlace(self.carriage.storage, _owner_place(self.owner), self.id)
+
     def __str__(self) -> str:
         return self.name
 
@@ -149,6 +213,11 @@ def type_id(name: str, owner: str) -> str:
 def version_id(definition: EventType) -> str:
     """The UUID of a version, from all else in it: no other definition can have it."""
     return _uuid(b"version", _encode(msgspec.structs.replace(definition, version=definition.id)))
+
+
+@lru_cache(10_000)
+def _owner_place(owner: str) -> str:
+    return subjects.place(PublicKey.parse(owner))
 
 
 def _uuid(*parts: bytes) -> str:

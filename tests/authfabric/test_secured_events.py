@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from time import time
 
 import pytest
 from typer.testing import CliRunner
@@ -22,6 +23,7 @@ from pubsub_core.key_groups.keyed_type import KeyedType
 from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.keys.ring import KeyRing
 from pubsub_core.server.type_store import TypeStore
+from pubsub_core.trust.credential import Credential, issue
 from pubsub_core.types.registry import Catalogue
 
 PLATE = "uk.Plate"
@@ -69,9 +71,10 @@ async def test_types_are_published_and_events_carried_between_members_only(files
             seen = [(await anext(events)).attributes["plate"] for _ in range(200)]
         assert seen == [str(number) for number in range(200)]
         monkeypatch.delenv(VARIABLE)
+        credential = issue(Credential(str(met.key.public), "met", "met", time() + 1000), met.key)
         with pytest.raises(NotConnected, match="AUTHFABRIC_CREDENTIALS"):
             async with EventClient.connect(
-                met.url, broker="met", domain="met", identity=met.key, credential=b""
+                met.url, broker="met", domain="met", identity=met.key, credential=credential
             ):
                 pass
         words = [

@@ -85,7 +85,7 @@ def _told(data: bytes) -> None:
 
 def _parcel(data: bytes) -> None:
     """From a broker that is trusted with the type."""
-    subject = subjects.parcel("met", KIND.id)
+    subject = subjects.parcel("met", KIND.place)
     _PAIR.away.receive(1, subject, _PAIR.now, sealed(PARCEL, data, _PAIR.home.setting.identity))
     _PAIR.sent.clear()
 

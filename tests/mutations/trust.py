@@ -30,7 +30,7 @@ TRUST: list[Mutation] = [
     ),
     without(
         f"{_FLOODS}test_a_stranger_with_a_name_of_any_length_is_in_nobodys_way",
-        "pubsub_core/carriage/presence.py",
+        "pubsub_core/carriage/records.py",
         "MAX_NAME_LENGTH = 128\n",
         "MAX_NAME_LENGTH = 10**9\n",
     ),

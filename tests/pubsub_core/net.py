@@ -9,6 +9,7 @@ import msgspec
 
 from authz import Identity
 from authz.predicate.filter import parse_filter
+from bus.wire import subjects
 from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import UNRESTRICTED
 from pubsub_core.access.rights import Holder
@@ -109,7 +110,10 @@ class Net:
             while name not in self.away and self._read[name] < len(self.stream) and broker.takes:
                 subject, id_, stored, data = self.stream[self._read[name]]
                 self._read[name] += 1
-                if not broker.sending.is_own(id_) and subject.split(".")[-2] in broker.switchboard.wants():
+                if (
+                    not broker.sending.is_own(id_)
+                    and subjects.parcel_place(subject).type in broker.switchboard.wants()
+                ):
                     broker.receive(self._read[name], subject, stored, data)
 
     def pass_(self, seconds: float = 1.0, *names: str) -> None:

@@ -108,7 +108,7 @@ def test_what_the_stream_discards_before_it_was_read_is_told_before_what_comes_l
     made.away = {"b"}
     for speed in (2.0, 3.0, 4.0):
         made.publish("a", speed)
-    made.stream[1:3] = [("x.x.x", "", 0.0, b"")] * 2
+    made.stream[1:3] = [("x.x.x.x.x.x.x.x", "", 0.0, b"")] * 2
     made.away = set()
     made.pass_()
     (missed,) = made.missed("b")

@@ -51,7 +51,9 @@ from pep import NobodyTrusted
 from pubsub_core.errors import InvalidType, TypeRefused
 from pubsub_core.server import TypeStore
 from pubsub_core.types import (
+    DEFAULT_BITS,
     EVERY,
+    MAX_BITS,
     MAX_POLICY_BYTES,
     Added,
     Attribute,
@@ -105,6 +107,24 @@ def new(
         Path | None, typer.Option("--extends", help="The signed definition of the type it extends.")
     ] = None,
     chain: Chain = None,
+    routed: Annotated[
+        str,
+        typer.Option(
+            "--routed",
+            metavar="NAME",
+            help="The attribute by whose value events are routed: brokers read those their clients ask for by"
+            " == or in. Servers see a keyed digest of it.",
+        ),
+    ] = "",
+    bits: Annotated[
+        int, typer.Option(min=1, max=MAX_BITS, help="How many bits of that digest; with --routed.")
+    ] = DEFAULT_BITS,
+    storage: Annotated[
+        str,
+        typer.Option(
+            help="How events are kept on the way: file, memory, or a class of `domain serve --storage`."
+        ),
+    ] = "file",
     json: Json = False,
 ) -> None:
     """Draft a type, with new UUIDs. Its owner signs it next."""
@@ -112,7 +132,10 @@ def new(
         parent = read_type(extends).definition if extends else None
         right = encode_chain(read_file(chain, parse_chain)) if chain else b""
         pairs = [_pair(each) for each in attributes or []]
-        draft = EventType.new(name, load_public_key(owner), pairs, uuid4, parent, right)
+        key = load_public_key(owner)
+        draft = EventType.new(
+            name, key, pairs, uuid4, parent, right, routed=routed, storage=storage, bits=bits
+        )
         write_type(output, draft)
     _show(draft, json)
 

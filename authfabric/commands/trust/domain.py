@@ -13,7 +13,7 @@ import typer
 
 from authfabric.commands.trust import domain_trust
 from authfabric.commands.trust.capability_view import describe_member
-from authfabric.files import FileRefused, write_new
+from authfabric.files import FileRefused, read_storage, write_new
 from authfabric.processes import DomainProcess, role_rules, serve_domain, tell
 from authfabric.terminal import (
     Exit,
@@ -170,6 +170,22 @@ def serve(
     audit: Annotated[
         bool, typer.Option(help="Set up the stream in which services and replicas record decisions.")
     ] = True,
+    roots: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--root",
+            metavar="KEY|FILE",
+            help="Whoever may vouch for brokers for any type, besides the types' owners. Repeatable.",
+        ),
+    ] = None,
+    storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=OPTIONS",
+            help="How events are kept on the way whose types name this: `fast=memory,replicas=1,age=1h,bytes=2GB`."
+            " `file` and `memory` are there, and can be changed. Repeatable.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails.
@@ -184,7 +200,11 @@ def serve(
         issuer = opened.issuer(passphrase.known)
         where, share = url or opened.file.url, Share(messages_per_second=messages)
         giving = None if roles is None or policies is None else role_rules(load_public_key(roles), policies)
-    run(serve_domain(DomainProcess(opened, issuer, where, rules, share, lifetime, giving, json, audit)))
+        classes, vouching = read_storage(storage or []), read_keys(roots or [])
+    process = DomainProcess(
+        opened, issuer, where, rules, share, lifetime, giving, json, audit, vouching, classes
+    )
+    run(serve_domain(process))
 
 
 @app.command()

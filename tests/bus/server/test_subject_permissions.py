@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from authz import Identity
 from authz.spki import Capability, parse_authority
-from bus.server.subject_permissions import Permissions, overlap, permissions, subset
+from bus.server.subject_permissions import Carried, Permissions, overlap, permissions, subset
 from bus.stores import consumer_names
 from bus.wire import subjects
 from bus.wire.scopes import Scope
@@ -19,9 +19,9 @@ OWN, OTHER = subjects.place(HOLDER), subjects.place(Identity.generate().public)
 CONNECT = "network: shop\naction: connect"
 
 
-def of(*texts: str, domains=(), delegate=False) -> Permissions:
+def of(*texts: str, domains=(), delegate=False, carried=Carried()) -> Permissions:  # noqa: B008
     capability = Capability(HOLDER, HOLDER, delegate, parse_authority("\n".join(texts)))
-    return permissions(capability, capability.authority.grants, domains)
+    return permissions(capability, capability.authority.grants, domains, carried)
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -145,6 +145,13 @@ def test_installing_reaches_the_releases_of_that_network_only():
     assert not may_publish(held, subjects.written(subjects.RELEASES, "bank"))
 
 
+PARCEL = subjects.parcel("shop", subjects.TypePlace(subjects.FILE, "OWNER", "t"))
+
+
+def published(domain: str, owner: str, type_: str) -> str:
+    return subjects.parcel(domain, subjects.TypePlace("memory", owner, type_), "7", "x")
+
+
 class TestBrokers:
     held = of("network: shop\naction: connect|carry")
 
@@ -156,10 +163,20 @@ class TestBrokers:
 
     def test_they_speak_to_clients_and_to_brokers_in_the_name_of_their_own_domain(self):
         for domain, may in (("shop", True), ("bank", False)):
-            assert may_publish(self.held, subjects.parcel(domain, "t")) is may
             assert may_publish(self.held, subjects.past(domain, "b-2")) is may
             assert may_publish(self.held, subjects.broker_record(domain, OWN, "hello.x")) is may
             assert may_publish(self.held, subjects.mailbox(domain, "X", "1")) is may
+
+    def test_they_publish_events_of_the_types_that_they_may_carry_for_their_own_domain(self):
+        carried = Carried(frozenset({("A", "*"), ("B", "t")}), frozenset({("A", "u")}))
+        held = of("network: shop\naction: connect|carry", carried=carried)
+        may = {("A", "t"): True, ("A", "u"): False, ("B", "t"): True, ("B", "u"): False, ("C", "t"): False}
+        for (owner, type_), expected in may.items():
+            assert may_publish(held, published("shop", owner, type_)) is expected
+            assert carried.allows(owner, type_) is expected
+            assert not may_publish(held, published("bank", owner, type_))
+            assert not may_publish(self.held, published("shop", owner, type_)), "nobody vouches for it"
+            assert not may_publish(of(CONNECT, carried=carried), published("shop", owner, type_))
 
     def test_they_publish_records_below_their_own_place_only(self):
         assert not may_publish(self.held, subjects.broker_record("shop", OTHER, "hello.x"))
@@ -168,18 +185,18 @@ class TestBrokers:
     def test_they_read_the_stream_of_parcels_by_consumers_of_their_own_only(self):
         for owner, may in ((OWN, True), (OTHER, False)):
             for name in consumer_names(owner):
-                for what in ("CREATE", "INFO", "DELETE", "MSG.NEXT"):
+                for what in ("INFO", "MSG.NEXT"):
                     api = f"$JS.API.CONSUMER.{what}.{subjects.PARCELS}.{name}"
                     assert may_publish(self.held, api) is may
                 assert may_publish(self.held, f"$JS.ACK.{subjects.PARCELS}.{name}.1.2.3.4.5") is may
-        assert not may_hear(self.held, subjects.parcel("shop", "t")), "not past its consumer"
+        assert not may_hear(self.held, PARCEL), "not past its consumer"
 
     @pytest.mark.parametrize("rights", ["connect", "connect|carry"])
     def test_nobody_reads_a_parcel_by_its_number_or_makes_another_stream_of_them(self, rights):
         held, stream = of(f"network: shop\naction: {rights}"), subjects.PARCELS
         for api in (
             f"DIRECT.GET.{stream}",
-            f"DIRECT.GET.{stream}.{subjects.parcel('shop', 't')}",
+            f"DIRECT.GET.{stream}.{PARCEL}",
             f"STREAM.MSG.GET.{stream}",
             f"STREAM.MSG.DELETE.{stream}",
             f"STREAM.PURGE.{stream}",
@@ -188,6 +205,8 @@ class TestBrokers:
             f"CONSUMER.CREATE.{stream}.{OTHER}",
             f"CONSUMER.DURABLE.CREATE.{stream}.{OWN}-0",
             f"CONSUMER.CREATE.{stream}.{OWN}-2",
+            f"CONSUMER.CREATE.{stream}.{OWN}-0",
+            f"CONSUMER.DELETE.{stream}.{OWN}-0",
         ):
             assert not may_publish(held, f"$JS.API.{api}")
 
@@ -211,8 +230,8 @@ class TestBrokers:
         assert not may_hear(client, subjects.mailbox("bank", own, "1"))
         assert not may_publish(client, subjects.mailbox("shop", other, "1"))
         assert not may_hear(client, subjects.broker_record("shop", other, "hello.x"))
-        assert not may_hear(client, subjects.parcel("shop", "t"))
-        assert not may_publish(client, subjects.parcel("shop", "t"))
+        assert not may_hear(client, PARCEL)
+        assert not may_publish(client, PARCEL)
 
 
 def test_rights_over_a_network_need_the_right_to_connect_to_it():

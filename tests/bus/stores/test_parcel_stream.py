@@ -9,11 +9,20 @@ from uuid import uuid4
 import pytest
 
 from bus import Connection, NatsServer
+from bus.stores.consumer_keeper import DirectKeeper
 from bus.stores.parcel_consumer import Consumer
 from bus.stores.parcel_delivery import Arrived
 from bus.stores.parcel_stream import ParcelPublisher, open_carriage
 from bus.wire import subjects
 from tests.waiting import eventually
+
+
+def place(type_: str) -> subjects.TypePlace:
+    return subjects.TypePlace(subjects.FILE, "OWNER", type_)
+
+
+def all_of(type_: str) -> str:
+    return subjects.parcel(None, place(type_), "*", "*")
 
 
 class Reader:
@@ -51,21 +60,22 @@ class Scene:
         self._publisher = ParcelPublisher(bus)
         self._version = 0
 
-    async def publish(self, type_: str, *texts: str) -> None:
+    async def publish(self, type_: str, *texts: str, route: str = "") -> None:
         for text in texts:
-            assert not await self.put(type_, text, uuid4().hex)
+            assert not await self.put(type_, text, uuid4().hex, route)
 
-    async def put(self, type_: str, text: str, id_: str) -> bool:
+    async def put(self, type_: str, text: str, id_: str, route: str = "") -> bool:
         """Publish something under an id; whether the stream had it before."""
         done = asyncio.get_running_loop().create_future()
-        self._publisher.publish(subjects.parcel("d", type_), id_, text.encode, done.set_result)
+        subject = subjects.parcel("d", place(type_), *(("1", route) if route else ()))
+        self._publisher.publish(subject, id_, text.encode, done.set_result)
         return await done
 
     @contextlib.asynccontextmanager
     async def reading(self, *types: str, owner: str = "O"):
         async with Connection(self.url) as bus:
             reader = Reader()
-            consumer = Consumer(bus, owner, reader)
+            consumer = Consumer(bus, DirectKeeper(bus), subjects.PARCELS, owner, reader)
             task = asyncio.create_task(consumer.run())
             try:
                 await self.want(consumer, reader, *types)
@@ -76,7 +86,7 @@ class Scene:
 
     async def want(self, consumer: Consumer, reader: Reader, *types: str) -> None:
         self._version += 1
-        consumer.want({subjects.parcel(None, each, "*") for each in types}, self._version)
+        consumer.want({all_of(each) for each in types}, self._version)
         await eventually(lambda: reader.applied == self._version)
 
 
@@ -136,7 +146,7 @@ async def test_whoever_starts_again_goes_on_after_what_was_acknowledged(scene):
     async with scene.reading("t") as (reader, consumer, _):
         await scene.publish("t", "5")
         await eventually(lambda: len(reader.read) == 3)
-        assert subjects.parcel(None, "t", "*") in consumer.before
+        assert all_of("t") in consumer.before
     assert reader.texts == ["3", "4", "5"]
 
 
@@ -147,6 +157,41 @@ async def test_whoever_starts_again_before_anything_came_misses_nothing(scene):
     async with scene.reading("t") as (reader, _, _):
         await eventually(lambda: reader.read)
     assert reader.texts == ["1"]
+
+
+def on(type_: str, route: str) -> str:
+    return subjects.parcel(None, place(type_), "1", route)
+
+
+async def test_a_reader_that_selects_more_or_less_of_a_type_misses_nothing_of_what_it_wanted_all_the_time(
+    scene,
+):
+    async with scene.reading() as (reader, consumer, _):
+        for number, wanted in enumerate([{on("t", "a")}, {all_of("t")}, {on("t", "a"), on("t", "b")}], 1):
+            reader.full = True
+            await scene.publish("t", f"a{number}", route="a")
+            await scene.publish("t", f"b{number}", route="b")
+            await scene.publish("t", f"c{number}", route="c")
+            consumer.want(wanted, 10 + number)
+            await eventually(lambda number=number: reader.applied == 10 + number)
+            reader.full = False
+            consumer.go_on()
+        await scene.publish("t", "a4", route="a")
+        await scene.publish("t", "b4", route="b")
+        await eventually(lambda: "b4" in reader.texts)
+    assert reader.texts == ["a2", "a3", "b3", "c3", "a4", "b4"]
+
+
+async def test_whoever_starts_again_and_selects_by_other_routes_gets_what_came_meanwhile(scene):
+    async with scene.reading() as (reader, consumer, _):
+        consumer.want({on("t", "a")}, 10)
+        await eventually(lambda: reader.applied == 10)
+        await scene.publish("t", "1", route="a")
+        await eventually(lambda: reader.texts == ["1"])
+        consumer.acknowledge(reader.read[0].number)
+    await scene.publish("t", "2", route="z")
+    async with scene.reading("t") as (reader, _, _):
+        await eventually(lambda: reader.texts == ["2"])
 
 
 async def test_two_readers_get_all_of_it_each(scene):

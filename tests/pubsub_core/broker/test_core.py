@@ -236,7 +236,7 @@ def test_a_parcel_counts_on_its_own_subject_only(pair):
     pair.subscribe()
     pair.publish(pair.bundle(CAR))
     (parcel,) = pair.parcels()
-    pair.receive(parcel, subject=subjects.parcel("ccs", KIND.id))
+    pair.receive(parcel, subject=subjects.parcel("ccs", KIND.place))
     assert pair.away.counts.forged == 1
     assert pair.seen() == []
 
@@ -263,7 +263,11 @@ def test_events_that_are_published_again_after_a_restart_have_the_same_id_and_no
     again = Pair()
     again.home.setting.identity = pair.home.setting.identity
     restarted = type(pair.home.sending)(
-        again.home.setting, again.home.counts, lambda type_: True, pair.home.sending.publish
+        again.home.setting,
+        again.home.counts,
+        lambda type_: True,
+        pair.home.sending.publish,
+        again.home.routing,
     )
     again.home.sending = restarted
     again.publish(again.signed(bundle.events))

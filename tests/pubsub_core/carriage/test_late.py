@@ -94,10 +94,10 @@ def test_what_was_opened_takes_no_room(scene, monkeypatch):
 
 
 def test_the_oldest_thing_that_waits_is_known_by_its_number(scene):
-    assert scene.late.oldest is None
+    assert scene.late.oldest() is None
     for sender, name in (("a", "a1"), ("b", "b1"), ("a", "a2")):
         scene.keep(sender, name)
-    assert scene.late.oldest == 1
+    assert scene.late.oldest() == 1
     scene.keys |= {"a1"}
     scene.open()
-    assert scene.late.oldest == 2
+    assert scene.late.oldest() == 2

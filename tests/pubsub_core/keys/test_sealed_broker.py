@@ -205,7 +205,7 @@ async def test_what_should_be_sealed_and_is_not_is_dropped(network):
     )
     ccs.broker.setting.scrutiny.share = 0.0
     proof = met.broker.setting.vouch(Proof(b"", time.time(), b"n" * 16), all_digests([encode(event)]))
-    subject = subjects.parcel(met._serving.domain, network.kind.id)
+    subject = subjects.parcel(met._serving.domain, network.kind.place)
     parcel = Parcel(subject, 1, 1, time.time(), Contents(proof, [msgspec.Raw(encode(event))]))
     before = ccs.broker.counts.forged
     network.bus.send(subject, PARCEL.sign(parcel, key))
