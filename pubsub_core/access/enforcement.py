@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
-from authz.predicate import EVENT, TRUE, compile_predicate
+from authz.predicate import EVENT, TRUE, Predicate, compile_predicate
 from pubsub_core.access.rate_usage import Ledger
 from pubsub_core.access.restriction import Check, Metered, Restriction, widened
 from pubsub_core.events import Event
@@ -65,6 +66,12 @@ GENERIC: Mapping[str, Generic] = {
 """The generic predicates that every broker has; a broker may be given more."""
 
 
+@lru_cache(maxsize=1024)
+def _compiled(predicate: Predicate) -> Callable[[Values], bool]:
+    """Restrictions of many clients are the same."""
+    return compile_predicate(predicate, EVENT)
+
+
 @dataclass(slots=True, eq=False)
 class Enforcement:
     """One restriction, compiled."""
@@ -92,7 +99,7 @@ class Enforcement:
 
     def __post_init__(self) -> None:
         restriction = self.restriction
-        self._holds = None if restriction.filter == TRUE else compile_predicate(restriction.filter, EVENT)
+        self._holds = None if restriction.filter == TRUE else _compiled(restriction.filter)
         self._checks = tuple((self.generic[each.name], each) for each in restriction.checks)
         self._options = tuple(
             (compile_predicate(each.filter, EVENT), each.metered) for each in restriction.options

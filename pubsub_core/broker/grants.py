@@ -39,7 +39,7 @@ from pubsub_core.types import bind_filter
 
 _log = logging.getLogger("authfabric.events")
 
-BATCH = 64
+BATCH = 16
 """Maximum claims that are asked about at once: between two batches others have their turn."""
 RETRY_SECONDS = 1.0
 """How soon a question that nobody answered is asked again."""
