@@ -78,8 +78,8 @@ class PdpProcess:
     """By what right it answers; without one its answers are not authenticated."""
     audit: bool | None = None
     """Whether what it decides is signed and audited; None: if there is an audit stream."""
-    health_port: int = 0
-    health_host: str = "127.0.0.1"
+    health: tuple[str, int] = ("127.0.0.1", 0)
+    """Where health and metrics are served."""
     max_queue: int = 8192
     json: bool = False
 
@@ -91,7 +91,8 @@ async def serve_pdp(serving: PdpProcess) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
         vitals, collectors = ReplicaVitals(), Collectors()
-        health = serve_vitals(vitals, [collectors], serving.health_port, serving.health_host)
+        host, wanted = serving.health
+        health = serve_vitals(vitals, [collectors], wanted, host)
         port = stack.enter_context(
             health
         )  # from the first moment, also while there is no server or no release
@@ -235,7 +236,7 @@ async def _provider(
 
 def _say_ready(serving: PdpProcess, replica: Replica, port: int) -> None:
     scopes = [str(scope) for scope in replica.scopes]
-    health = f"http://{serving.health_host}:{port}"
+    health = f"http://{serving.health[0]}:{port}"
     if serving.json:
         print_json({"ready": True, "url": serving.url, "serves": scopes, "health": health})
     else:

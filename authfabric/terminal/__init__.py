@@ -6,12 +6,12 @@ from authz.lazy import lazily
 
 if TYPE_CHECKING:
     from authfabric.terminal.options import (
-        HEALTH_HOST,
         HealthListen,
         HealthPort,
         OutFile,
         SignerKey,
         address_of,
+        health_address,
         option_seconds,
         seconds_of,
     )
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "HEALTH_HOST", "START", "Exit", "HealthListen", "HealthPort", "Json", "OutFile", "SignerKey", "Url",
-    "address_of", "command_line", "counted", "err", "fail", "option_seconds", "out", "print_json",
+    "START", "Exit", "HealthListen", "HealthPort", "Json", "OutFile", "SignerKey", "Url",
+    "address_of", "command_line", "counted", "err", "fail", "health_address", "option_seconds", "out", "print_json",
     "printable", "program", "run", "say", "say_table", "seconds_of", "waiting",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
-        ".options": "HEALTH_HOST HealthListen HealthPort OutFile SignerKey address_of option_seconds seconds_of",
+        ".options": "HealthListen HealthPort OutFile SignerKey address_of health_address option_seconds seconds_of",
         ".output": "Exit Json START Url command_line counted err fail out"
         " print_json printable program run say say_table waiting",
     },

@@ -49,3 +49,8 @@ def address_of(option: str, text: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65_535:
         fail(f"`{option} {text}` must be HOST:PORT, such as 127.0.0.1:8181", Exit.USAGE)
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8181` means
+
+
+def health_address(listen: str | None, port: int) -> tuple[str, int]:
+    """Where health and metrics are served, by `--listen` and `--health-port`."""
+    return (HEALTH_HOST, port) if listen is None else address_of("--listen", listen)

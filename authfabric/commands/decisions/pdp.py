@@ -12,7 +12,7 @@ import typer
 
 from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, find_url, trusted_keys
 from authfabric.processes import PdpProcess, serve_pdp
-from authfabric.terminal import HEALTH_HOST, Exit, HealthListen, HealthPort, Url, address_of, fail, run
+from authfabric.terminal import Exit, HealthListen, HealthPort, Url, fail, health_address, run
 from authz import AuthFabricError
 from bus.feeds import DEFAULT_LEASE
 from bus.wire import DEFAULT_DOMAIN, Scope, subjects
@@ -137,8 +137,7 @@ def serve(
         domain=domain,
         held=held,
         audit=audit,
-        health_port=health_port if listen is None else address_of("--listen", listen)[1],
-        health_host=HEALTH_HOST if listen is None else address_of("--listen", listen)[0],
+        health=health_address(listen, health_port),
         max_queue=max_queue,
         json=json,
     )

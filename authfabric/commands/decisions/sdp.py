@@ -11,7 +11,17 @@ from typing import Annotated
 import typer
 
 from authfabric.files import Chain, DecisionRight, Key, Trust, find_authority, find_url, trusted_keys
-from authfabric.terminal import Exit, HealthPort, Url, err, fail, print_json, run
+from authfabric.terminal import (
+    Exit,
+    HealthListen,
+    HealthPort,
+    Url,
+    err,
+    fail,
+    health_address,
+    print_json,
+    run,
+)
 from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
 from bus.errors import InvalidScope
@@ -66,6 +76,7 @@ def serve(
     ] = None,
     url: Url = None,
     health_port: HealthPort = 0,
+    listen: HealthListen = None,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Answer from caches, and ask the PDPs for what is not there, until SIGTERM or Ctrl-C.
@@ -90,7 +101,7 @@ def serve(
     asking = Enforcer.connect(
         where, domain=domain, deadline=deadline, trust=keys, lease=rules, name="sdp", learn=learn or ()
     )
-    run(_serve(asking, scope, held, where, health_port, json))
+    run(_serve(asking, scope, held, where, health_address(listen, health_port), json))
 
 
 async def _serve(
@@ -98,7 +109,7 @@ async def _serve(
     scope: Scope,
     held: DecisionRight | None,
     url: str,
-    health_port: int,
+    health: tuple[str, int],
     json: bool,
 ) -> None:
     stop = asyncio.Event()
@@ -114,14 +125,14 @@ async def _serve(
     ):
         if held is not None:
             in_background(stack, held.keep_renewed)
-        port = stack.enter_context(serve_health(replica, health_port, more=[EnforcerMetrics(pep)]))
-        _say_ready(url, scope, port, json)
+        host, wanted = health
+        port = stack.enter_context(serve_health(replica, wanted, host, [EnforcerMetrics(pep)]))
+        _say_ready(url, scope, f"http://{host}:{port}", json)
         await stop.wait()
     err.print(f"ended: {replica.answered} questions answered", highlight=False)
 
 
-def _say_ready(url: str, scope: Scope, port: int, json: bool) -> None:
-    health = f"http://127.0.0.1:{port}"
+def _say_ready(url: str, scope: Scope, health: str, json: bool) -> None:
     if json:
         print_json({"ready": True, "url": url, "serves": [str(scope)], "health": health})
     else:

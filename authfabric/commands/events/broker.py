@@ -58,6 +58,7 @@ from authfabric.files import (
 from authfabric.processes import collect_garbage_rarely, keep_freed_memory
 from authfabric.terminal import (
     Exit,
+    HealthListen,
     HealthPort,
     Json,
     OutFile,
@@ -65,6 +66,7 @@ from authfabric.terminal import (
     Url,
     err,
     fail,
+    health_address,
     option_seconds,
     passphrase,
     print_json,
@@ -124,6 +126,7 @@ def serve(
     history_key: HistoryKey = None,
     keep: KeepFile = None,
     health_port: HealthPort = 0,
+    listen: HealthListen = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -160,7 +163,7 @@ def serve(
             names=read_names(names),
             group=group,
         )
-    run(_serve(serving, health_port, json))
+    run(_serve(serving, health_address(listen, health_port), json))
 
 
 @app.command()
@@ -261,15 +264,16 @@ async def _tell(url: str, domain: str, word: bytes) -> None:
         await put_record(bus, domain, *word_record(word))
 
 
-async def _serve(serving: Serving, health_port: int, json: bool) -> None:
+async def _serve(serving: Serving, health: tuple[str, int], json: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     keep_freed_memory()
     async with serve_broker(serving) as service:
         collect_garbage_rarely()
-        with serve_vitals(BrokerVitals(service), [BrokerMetrics(service)], health_port) as port:
-            _say_ready(serving, service, f"http://127.0.0.1:{port}", json)
+        host, wanted = health
+        with serve_vitals(BrokerVitals(service), [BrokerMetrics(service)], wanted, host) as port:
+            _say_ready(serving, service, f"http://{host}:{port}", json)
             await stop.wait()
     counts = service.broker.counts
     err.print(
