@@ -15,12 +15,15 @@ from time import perf_counter, time
 import httpx
 import uvloop
 
+from authfabric.files import DEFAULT_POLICIES
 from authfabric.processes import ConsoleProcess, Fabric, fabric, serve_console
 from authz import Decision, Request
 from benchmarks.harness import at_least, at_most, best, main
 from bus.audit import AuditStore, AuditTrail
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
+from pdp.bundle import read_folder
+from pdp.releases import Publisher
 from pep import Enforcer
 
 PROMISES = {
@@ -50,7 +53,12 @@ def run() -> dict[str, float]:
 
 async def _measure() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        async with fabric(1, jetstream=Path(folder) / "store") as running:
+        async with fabric(0, policies=None, jetstream=Path(folder) / "store") as running:
+            async with connect(running.url, name="benchmark") as bus:
+                publisher = Publisher(bus, DEFAULT_DOMAIN, running.root, (), time)
+                await publisher.push(read_folder(DEFAULT_POLICIES))
+            trust = ["--trust", str(running.root.public)]
+            await running.add("pdp-1", extra=[*trust, "--cache", str(Path(folder) / "cache")])
             idle = await _idle(running)
             return {
                 **idle,

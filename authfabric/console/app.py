@@ -35,7 +35,7 @@ MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of a form: policies may be edited in one."""
 TICK_SECONDS = 0.25
 """Time between two messages of what is new."""
-MOST_LINES = 600
+MOST_LINES = 1000
 """Maximum decisions in one message; how many are left out is said."""
 FIRST_LINES = 100
 """Decisions that a page begins with."""
