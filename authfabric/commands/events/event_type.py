@@ -10,7 +10,7 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
-from msgspec import structs
+from msgspec import to_builtins
 
 from authfabric.files import (
     FileRefused,
@@ -287,7 +287,7 @@ def list_(
         trusted = said if any(each == EVERY for each, _ in said) else (*said, *_all_names(trust, where))
         rows = run(_list(where, Names(trusted), read_network_key(network_key)))
     if json:
-        print_json([{**structs.asdict(each), "trusted": meant} for each, meant in rows])
+        print_json([{**to_builtins(each), "trusted": meant} for each, meant in rows])
         return
     say_table(
         ("type", "owner", "trusted", "version"),
