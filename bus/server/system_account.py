@@ -84,6 +84,12 @@ class System:
         answering = sum(now - at < SILENT_SECONDS for at in self._answered.values())
         return answering <= 1 < len(self._answered)
 
+    @property
+    def servers(self) -> frozenset[str]:
+        """The servers that answer. One that was started anew is another."""
+        now = monotonic()
+        return frozenset(id_ for id_, at in self._answered.items() if now - at < SILENT_SECONDS)
+
     async def listen(
         self, on_connect: Callable[[Connected], None], on_end: Callable[[Connected], None]
     ) -> None:

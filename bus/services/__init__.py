@@ -8,6 +8,7 @@ from bus.services.attribute_client import (
     hearing_changes,
     serve_attributes,
 )
+from bus.services.copy_keeper_service import CopyKeeper
 from bus.services.provisioning import look_at_copies, set_up
 from bus.services.responder import Limits, responding, responding_by_subject
 from bus.services.role_client import (
@@ -21,7 +22,7 @@ from bus.services.role_client import (
 )
 
 __all__ = [
-    "PER_MESSAGE", "SESSION", "SUBJECT", "EntityAttributes", "Limits", "RoleClient", "RoleRefused", "SessionView",
-    "announce_changes", "ask_attributes", "hearing_changes", "look_at_copies", "look_at_session", "responding",
+    "PER_MESSAGE", "SESSION", "SUBJECT", "CopyKeeper", "EntityAttributes", "Limits", "RoleClient", "RoleRefused",
+    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "look_at_copies", "look_at_session", "responding",
     "responding_by_subject", "serve_attributes", "service_name", "set_up",
 ]  # fmt: skip

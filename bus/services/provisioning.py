@@ -41,6 +41,14 @@ async def set_up(connection: Connection, audit: bool, storage: Iterable[StorageC
         await AuditStore(connection, "").create()
 
 
+COMPARED = (
+    *(f"KV_{bucket}" for bucket in (subjects.RELEASES, *_BUCKETS, *_REPEATED)),
+    subjects.AUDIT,
+    subjects.AUDIT_HEADS,
+)
+"""The streams whose copies are compared: what is in force rests on them, and what can be shown later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Copies:
     """How the copies of a stream are, as its leader says."""

@@ -39,15 +39,17 @@ from bus.stores.release_store import (
     within,
 )
 from bus.stores.state_store import StateMoved, StateStore
+from bus.stores.stream_copies import Group, look_at_group, read_copies, resize, step_down
 from bus.stores.stream_reader import read_stream, rights
 from bus.stores.stream_states import ConsumerState, Copy, StreamState, consumer_states, stream_states
 
 __all__ = [
     "DIFFERENT_CONFIGURATION", "HISTORY", "MAX_FILTERS", "SECONDS", "STORAGE", "Arrived", "AskingKeeper",
-    "CarryAnswer", "CarryRequest", "Consumer", "ConsumerInfo", "ConsumerState", "Copy", "DirectKeeper",
+    "CarryAnswer", "CarryRequest", "Consumer", "ConsumerInfo", "ConsumerState", "Copy", "DirectKeeper", "Group",
     "InvalidStorage", "ParcelPublisher", "ParcelReader", "PartDiscarded", "Record", "RecordChanged",
     "RecordStore", "ReleaseStore", "StateMoved", "StateStore", "StorageClass", "Stored", "StreamState",
-    "chunk_hashes", "collect_content", "consumer_names", "consumer_states", "keeper_for", "open_bucket",
-    "open_carriage", "owner_of", "purge_records", "put_record", "read_records", "read_stream", "reader_names",
-    "rights", "stream_states", "unpack_carry_request", "within", "writer",
+    "chunk_hashes", "collect_content", "consumer_names", "consumer_states", "keeper_for", "look_at_group",
+    "open_bucket", "open_carriage", "owner_of", "purge_records", "put_record", "read_copies", "read_records",
+    "read_stream", "reader_names", "resize", "rights", "step_down", "stream_states", "unpack_carry_request",
+    "within", "writer",
 ]  # fmt: skip

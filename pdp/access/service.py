@@ -26,7 +26,7 @@ from bus.identity import Credentials
 from bus.nats import AccessAnswer, Connection, Relocation, carried_mark, refusal
 from bus.runtime import in_background
 from bus.server import ACCOUNT, Arrival, Carried, Connected, ServiceKeys, System, admit, read_arrival, refuse
-from bus.services import Limits, responding_by_subject, set_up
+from bus.services import CopyKeeper, Limits, responding_by_subject, set_up
 from bus.stores import STORAGE
 from bus.wire import pack, subjects
 from pdp.access.carriage import CarriageRights
@@ -41,6 +41,10 @@ MOST_WATCH_SECONDS = 60.0
 """Longest pause between attempts to bring the connections together at one server."""
 SWEEP_SECONDS = 3600.0
 """How often revocations of what has expired are dropped."""
+COMPARE_SECONDS = 3600.0
+"""How often the servers' copies are compared, also if none of them was started anew."""
+MOST_COMPARE_PAUSE = 5.0
+"""Longest pause between attempts to compare them while not all servers are there."""
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"
 _BUSY = refusal("too many at once")
@@ -95,6 +99,7 @@ class AccessService:
         self._system = System(self._system_bus, ACCOUNT)
         self._feed = RevocationFeed(self.member, self._heed)
         self._notices = NoticeStore(self.member, control, clock)
+        self.copies = CopyKeeper(self.member)
         self._looking = False
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
         self._ending: TTLCache[tuple[str, int], bool] = TTLCache(_MOST_ENDING, WATCH_SECONDS)
@@ -122,6 +127,7 @@ class AccessService:
             in_background(stack, self._watch)
             in_background(stack, self._sweep)
             in_background(stack, self._stay_together)
+            in_background(stack, self._compare_copies)
             self._stack = stack.pop_all()
         return self
 
@@ -285,6 +291,20 @@ class AccessService:
                 connection.ready and self._is_astray(connection.server) for connection in connections
             )
             pause = min(2 * pause, MOST_WATCH_SECONDS) if in_vain else WATCH_SECONDS
+
+    async def _compare_copies(self) -> None:
+        """Compare what the servers keep whenever one was started anew, and now and then; heal what is damaged."""
+        compared, at, pause = frozenset[str](), monotonic(), WATCH_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            servers = self._system.servers
+            if servers == compared and monotonic() - at < COMPARE_SECONDS:
+                continue
+            try:
+                await self.copies.check()
+                compared, at, pause = servers, monotonic(), WATCH_SECONDS
+            except StoreUnavailable:  # not all of them are there
+                pause = min(2 * pause, MOST_COMPARE_PAUSE)
 
     def _is_astray(self, server: str) -> bool:
         """Whether that is another server than the one that is watched."""

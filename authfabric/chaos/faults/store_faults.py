@@ -48,10 +48,11 @@ class StoreFaults:
         return node
 
     async def corrupt(self, planned: Planned) -> str:
-        """Alter bytes of one stream's newest block."""
+        """Alter bytes of one stream's newest block, of a server that was killed, or ended and has left its index."""
         node = self.cluster.pick(planned.choice)
         stream = STREAMS[planned.choice // 3 % len(STREAMS)]
-        await self.cluster.stop_node(node, signal.SIGKILL)
+        ended = planned.choice // 3 // len(STREAMS) % 2
+        await self.cluster.stop_node(node, signal.SIGTERM if ended else signal.SIGKILL)
         await _replaced(planned)
         blocks = sorted(self.cluster.store(node).rglob(f"{stream}/msgs/*.blk"))
         if blocks:
