@@ -38,6 +38,8 @@ handshake that the server has given up."""
 FINISH_SECONDS = 5.0
 """How long a connection that was replaced waits for the answers it still expects."""
 
+JETSTREAM_SECONDS = 10.0
+"""How long the library waits for an answer of JetStream; whoever calls it has a bound of their own, mostly less."""
 _NOBODY = "anybody"
 """In place of a key's own word, for those who have no key."""
 
@@ -230,7 +232,7 @@ class Connection:
 
     def jetstream(self) -> JetStreamContext:
         """The library's own JetStream interface, for the modules of this package."""
-        return self._client.jetstream()
+        return self._client.jetstream(timeout=JETSTREAM_SECONDS)
 
     async def has_jetstream(self) -> bool:
         """Whether the server keeps streams and key-value stores."""

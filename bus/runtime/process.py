@@ -16,7 +16,7 @@ import msgspec
 
 from authz import AuthFabricError
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 """How long a process that is starting may say nothing."""
 STOP_SECONDS = 10.0
 """How long a process may take to end before it is killed."""

@@ -23,6 +23,6 @@ from bus.services.role_client import (
 
 __all__ = [
     "PER_MESSAGE", "SESSION", "SUBJECT", "CopyKeeper", "EntityAttributes", "Limits", "RoleClient", "RoleRefused",
-    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "look_at_copies", "look_at_session", "responding",
-    "responding_by_subject", "serve_attributes", "service_name", "set_up",
+    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "look_at_copies", "look_at_session",
+    "responding", "responding_by_subject", "serve_attributes", "service_name", "set_up",
 ]  # fmt: skip

@@ -41,7 +41,9 @@ CHUNK_BYTES = 512 * 1024
 TRIAL_BYTES = 128 * 1024
 """What must fit, so that a store does not count as full."""
 SECONDS = 3.0
-"""How long an answer of the store is waited for."""
+"""How long an answer of the store is waited for by those who ask again."""
+WRITE_SECONDS = 10.0
+"""How long whoever writes waits: a disk may be busy, and what is written a second time is a second change."""
 OLD_SECONDS = 12 * 3600.0
 """Content that is older is written again by whoever is about to release it: see `content_collection`."""
 ERASED_SECONDS = 60
@@ -169,7 +171,7 @@ class ReleaseStore:
 
     async def _bucket(self, name: str, history: int) -> KeyValue:
         repeat = RELEASED if name == RELEASES else ""
-        return await open_bucket(self._connection, name, history, repeat, self._seconds)
+        return await open_bucket(self._connection, name, history, repeat)
 
     async def try_room(self) -> None:
         """Write something of a release's usual size, and take it out again. Raises StoreFull if it does not fit."""
@@ -181,7 +183,7 @@ class ReleaseStore:
         return await within(work, self._seconds)
 
     async def _write(self, bucket: str, work: Coroutine[object, object, T]) -> T:
-        return await storing(self._connection, bucket, work, self._seconds)
+        return await storing(self._connection, bucket, work)
 
 
 async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -> T:
@@ -204,7 +206,7 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
 
 
 async def storing(
-    connection: Connection, bucket: str, work: Coroutine[object, object, T], seconds: float = SECONDS
+    connection: Connection, bucket: str, work: Coroutine[object, object, T], seconds: float = WRITE_SECONDS
 ) -> T:
     """The same for what writes to a bucket.
 
@@ -215,7 +217,7 @@ async def storing(
     except (NotPermitted, StoreFull):
         raise
     except StoreUnavailable:
-        await within(connection.jetstream().stream_info(f"KV_{bucket}"), seconds)
+        await within(connection.jetstream().stream_info(f"KV_{bucket}"))
         raise StoreFull(
             "it can be read, and takes nothing: make room on its server's disk, then restart the server,"
             " which `authfabric up` does by itself"
@@ -261,7 +263,7 @@ async def erase_entry(connection: Connection, bucket: str, key: str) -> None:
 
 
 async def open_bucket(
-    connection: Connection, name: str, history: int, repeat: str = "", seconds: float = SECONDS
+    connection: Connection, name: str, history: int, repeat: str = "", seconds: float = WRITE_SECONDS
 ) -> KeyValue:
     """The bucket for writing, made if it is not there; the server repeats what is stored below `repeat`."""
     js, stream = connection.jetstream(), f"KV_{name}"

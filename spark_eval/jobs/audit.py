@@ -26,8 +26,9 @@ from spark_eval.runtime import OutputExists, Sessions, Steps, write_whole
 from spark_eval.stores import NAME, PAGES_IN_BATCH, AuditSource, Stand
 
 DECISIONS, CHAINS, CHECKPOINT = "decisions", "chains", "checkpoint"
-ATTEMPTS, TOO_SLOW = 3, "failed to connect back"
-"""Spark gives a Python process ten seconds to start, which on a busy machine is not always enough."""
+ATTEMPTS = 5
+TOO_SLOW = ("connect back", "InitializationTimeout")
+"""What Spark says of a Python process that takes over ten seconds to start, as one may on a busy machine."""
 
 
 class ExportFailed(EvaluationError):
@@ -97,16 +98,17 @@ def export_audit(job: AuditJob, session: Sessions, steps: Steps) -> Chains:
 def _run(job: AuditJob, spark: SparkSession, steps: Steps) -> None:
     spark.dataSource.register(AuditSource)
     options = {"url": job.url, "domain": job.domain, "pages": str(job.pages)}
-    stream = spark.readStream.format(NAME).options(**options).load()
-    writer = stream.writeStream.option("checkpointLocation", str((job.output / CHECKPOINT).absolute()))
+    checkpoint = str((job.output / CHECKPOINT).absolute())
     with steps.step("writing decisions", 1):
         for attempt in range(1, ATTEMPTS + 1):
             try:
+                stream = spark.readStream.format(NAME).options(**options).load()
+                writer = stream.writeStream.option("checkpointLocation", checkpoint)
                 query = writer.foreachBatch(_Batches(job)).trigger(availableNow=True).start()
                 query.awaitTermination()
                 return
             except PySparkException as error:
-                if TOO_SLOW not in str(error) or attempt == ATTEMPTS:
+                if attempt == ATTEMPTS or not any(words in str(error) for words in TOO_SLOW):
                     raise ExportFailed(job.output, first_line(error)) from error
 
 

@@ -26,12 +26,11 @@ from authz import Identity
 from authz.extras import ExtraMissing, needing
 from authz.release import Released
 from bus.audit import AuditStore
-from bus.errors import ContentMissing
 from bus.identity import default_file, find_running
 from bus.nats import connect
 from bus.runtime import end_task, in_background
 from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE, configured_url
-from pdp.bundle import BundleRefused, InvalidPolicies, PolicySet, read_folder
+from pdp.bundle import read_folder
 from pdp.releases import Publisher
 from pep.trust import TRUST_VARIABLE
 
@@ -202,7 +201,7 @@ async def _release(url: str, policies: Path | None, identity: Identity, reason: 
         if policies is not None or last is None:
             bundle = read_tested(policies or DEFAULT_POLICIES, ())
             last = (await publisher.push(bundle, "by `authfabric up`", force=reason)).released
-        return InForce(last, await _count(publisher, last))
+        return InForce(last)
 
 
 def _security(running: Fabric) -> str:
@@ -224,8 +223,6 @@ class InForce:
     """The release that is in force."""
 
     released: Released
-    count: int | None
-    """How many policies it has; None if the store has lost them."""
 
     @property
     def examples(self) -> bool:
@@ -234,15 +231,7 @@ class InForce:
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.released.release.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        what = "" if self.count is None else f", {self.count:,} polic{'y' if self.count == 1 else 'ies'}"
-        return f"{self.released}{what}{' (the examples)' * self.examples}, since {since}"
-
-
-async def _count(publisher: Publisher, released: Released) -> int | None:
-    try:
-        return len((await asyncio.to_thread(PolicySet.read, await publisher.bundle(released))).names)
-    except (ContentMissing, BundleRefused, InvalidPolicies):  # replicas may have kept it
-        return None
+        return f"{self.released}{' (the examples)' * self.examples}, since {since}"
 
 
 def questions(examples: bool) -> list[str]:

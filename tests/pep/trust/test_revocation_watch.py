@@ -23,7 +23,7 @@ from pep.trust.revocation_watch import MAX_FOLLOWED
 from tests.deciders import Readers
 from tests.pep.fabric import serving
 from tests.pep.mallory import EVE, PDP, READ, ROOT, WRITE, Liars, refused, trusting
-from tests.waiting import eventually
+from tests.waiting import eventually, once_it_works
 from tests.warrants import right, warrant
 
 STRANGERS = 4_200
@@ -131,14 +131,22 @@ async def test_whoever_names_issuer_after_issuer_takes_no_room_from_others(jetst
     ):
         deciders, watch = pep.asker.authenticity.deciders, pep.asker.authenticity.watch
         await eventually(lambda: deciders.get(pdp.public.raw, time()))
+        chains = []
         for _ in range(MAX_FOLLOWED + 10):
             between, last = Identity.generate(), Identity.generate()
-            chain = (entry, delegation(EVE, between), right(between, last))
-            announcement = Announcement([], 3.0, Introduction.of(last, chain, time()).encode())
-            bus.send(ANNOUNCE, pack(announcement))
-        await bus.flush()
-        await pep.asker.connection.flush()
-        assert len(watch._followed[EVE.public]) == MAX_FOLLOWED
+            chains.append((last, (entry, delegation(EVE, between), right(between, last))))
+
+        async def say() -> None:
+            """Announce all of them; whom the first issuers name counts once it is known what those revoked."""
+            for last, chain in chains:
+                introduction = Introduction.of(last, chain, time()).encode()
+                bus.send(ANNOUNCE, pack(Announcement([], 3.0, introduction)))
+            await bus.flush()
+            await pep.asker.connection.flush()
+            assert len(watch._followed.get(EVE.public, ())) == MAX_FOLLOWED
+
+        await once_it_works(say, AssertionError)
+        await say()
         assert watch.follow(honest.public, honest.public)
         assert (await pep.check(READ)).allowed
         await publish_notice(bus, Notice.event(honest, right(honest, pdp), int(time())))

