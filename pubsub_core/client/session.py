@@ -238,17 +238,25 @@ class ClientSession:
             self._outgoing.resend()
             return
         self.session = answer.session
-        self.inbox.begin()
-        for publisher in list(self.publishers.values()):
-            await self._call(Advertise(publisher.type.name))
-        for subscriber in list(self.inbox.subscribers.values()):
-            await self._ask_again(subscriber)
+        try:
+            await self._restore()
+        except BaseException:
+            self.session = ""  # the broker knows it, and not all that belongs to it: another is begun the next time
+            raise
         self._joined = met.channel
         self._outgoing.restart()
         self.sessions_begun += 1
         if self._lost:
             _log.warning("the broker `%s` is lost, and `%s` is in its place", self._lost, self.broker)
             self._lost = ""
+
+    async def _restore(self) -> None:
+        """Have the broker know in a new session what it knew in the one before."""
+        self.inbox.begin()
+        for publisher in list(self.publishers.values()):
+            await self._call(Advertise(publisher.type.name))
+        for subscriber in list(self.inbox.subscribers.values()):
+            await self._ask_again(subscriber)
 
     async def _verify_again(self, types: Iterable[EventType], met: Met | None = None) -> None:
         """Have the broker, or one only just met, show that it may carry these types. Raises BrokerUntrusted."""

@@ -10,11 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from authz import Identity
+from bus.errors import ReplyTimeout
 from pubsub_core.client.client import EventClient
 from pubsub_core.errors import NoBroker, Refused, SessionLost
 from pubsub_core.events.event import Event, encode
 from pubsub_core.events.gap import GapReason
-from pubsub_core.messages import Inspect
+from pubsub_core.messages import Inspect, Subscribe
 from pubsub_core.trust.credential import Credential, issue
 from tests.pubsub_core.town import NEWS, cut, take, wanted
 from tests.waiting import PATIENCE, eventually
@@ -140,6 +141,31 @@ async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch
         await publisher.flush()
         assert (await anext(subscriber)).reason is GapReason.SESSION
         assert await take(subscriber, 1) == [{"score": 2}]
+
+
+async def test_a_new_session_that_was_not_told_of_all_subscriptions_is_followed_by_another(
+    place, monkeypatch
+):
+    monkeypatch.setattr("pubsub_core.client.client.KEEPALIVE_SECONDS", 0.05)
+    kind = await place.define("News", *NEWS)
+    north = await place.broker("north")
+    writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
+    subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+    call, lost = reader._call, []
+
+    async def lose_one(asked, met=None):
+        if isinstance(asked, Subscribe) and not lost:
+            lost.append(asked)
+            raise ReplyTimeout("call", 5.0)  # as if the broker were too busy
+        return await call(asked, met)
+
+    monkeypatch.setattr(reader, "_call", lose_one)
+    north.broker.close(north.broker.sessions[reader.session])
+    await eventually(lambda: lost and reader.sessions_begun == 2)
+    await publisher.publish(score=1)
+    await publisher.flush()
+    assert (await anext(subscriber)).reason is GapReason.SESSION
+    assert await take(subscriber, 1) == [{"score": 1}]
 
 
 async def test_a_session_of_which_nothing_is_heard_ends_and_its_client_begins_another(place, monkeypatch):
