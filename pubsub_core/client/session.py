@@ -241,7 +241,8 @@ class ClientSession:
         try:
             await self._restore()
         except BaseException:
-            self.session = ""  # the broker knows it, and not all that belongs to it: another is begun the next time
+            # The broker knows the session, and not all that belongs to it: another is begun the next time.
+            self.session = ""
             raise
         self._joined = met.channel
         self._outgoing.restart()

@@ -146,7 +146,7 @@ async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch
 async def test_a_new_session_that_was_not_told_of_all_subscriptions_is_followed_by_another(
     place, monkeypatch
 ):
-    monkeypatch.setattr("pubsub_core.client.client.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
     north = await place.broker("north")
     writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
