@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from authz import Decision, InvalidRequest
@@ -119,11 +119,11 @@ class Guard(Core):
         return depends
 
     def _asking(self, action: str, object: Of) -> Callable[..., Awaitable[Plan]]:
-        fixed = template(object)
+        fixed, path = template(object), _PathParameters()
 
         async def ask(request: HTTPConnection, *, result: bool) -> Plan:
             try:
-                named = fixed.fill(_path_values(request)) if fixed else await _awaited(object(request))  # type: ignore[operator]
+                named = fixed.fill(path(request)) if fixed else await _awaited(object(request))  # type: ignore[operator]
                 subject = await _awaited(self._subject(request))
             except InvalidRequest as error:
                 raise invalid(error) from None
@@ -142,27 +142,44 @@ class Guard(Core):
         return found
 
 
-def _path_values(request: HTTPConnection) -> Mapping[str, object]:
-    """The path's parameters as the route and its dependencies read them: `7` where `07` is read as a number.
+class _PathParameters:
+    """The path's parameters as a route and its dependencies read them: `7` where `07` is read as a number."""
 
-    Raises InvalidRequest for a value that they do not read, or read differently.
-    """
-    values: dict[str, object] = dict(request.path_params)
-    fields = list(_path_fields(getattr(request.scope.get("route"), "dependant", None)))
-    for name, value in request.path_params.items():
-        read = {shown(_read(each, name, value)) for each in fields if each.alias == name}
-        if len(read) > 1:
-            raise InvalidRequest(name, "must be spelled in one way: the route reads it differently")
-        values[name] = read.pop() if read else value
-    return values
+    def __init__(self) -> None:
+        self._known: tuple[Any, dict[str, list[Any]]] = (None, {})
+        """A route, and by name the parameters that are not read as the texts that they are."""
+
+    def __call__(self, request: HTTPConnection) -> Mapping[str, object]:
+        """Raises InvalidRequest for a value that the route does not read, or reads in several ways."""
+        sent, route = request.path_params, request.scope.get("route")
+        known, fields = self._known
+        if route is not known:
+            self._known = route, (fields := _path_fields(getattr(route, "dependant", None)))
+        if not fields:
+            return sent
+        values: dict[str, object] = dict(sent)
+        for name in fields.keys() & sent.keys():
+            first, *others = {shown(_read(each, name, sent[name])) for each in fields[name]}
+            if others:
+                raise InvalidRequest(name, "must be spelled in one way: the route reads it differently")
+            values[name] = first
+        return values
 
 
-def _path_fields(dependant: Any) -> Iterator[Any]:
-    """What FastAPI knows of the parameters that a route and its dependencies take from the path."""
-    if dependant is not None:
-        yield from dependant.path_params
-        for each in dependant.dependencies:
-            yield from _path_fields(each)
+def _path_fields(dependant: Any) -> dict[str, list[Any]]:
+    """What FastAPI knows of a route's parameters and its dependencies' in the path, but for those that are texts."""
+    fields: dict[str, list[Any]] = {}
+    left = [] if dependant is None else [dependant]
+    while left:
+        each = left.pop()
+        for field in each.path_params:
+            fields.setdefault(field.alias, []).append(field)
+        left += each.dependencies
+    return {name: several for name, several in fields.items() if not all(map(_is_text, several))}
+
+
+def _is_text(field: Any) -> bool:
+    return field.field_info.annotation is str and not field.field_info.metadata
 
 
 def _read(field: Any, name: str, value: object) -> object:

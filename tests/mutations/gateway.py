@@ -114,7 +114,7 @@ GATEWAY: list[Mutation] = [
         without(
             f"{_SPELLINGS}test_a_path_parameter_counts_as_the_route_reads_it[{path}]",
             "pep/integrations/starlette.py",
-            "fixed.fill(_path_values(request))",
+            "fixed.fill(path(request))",
             "fixed.fill(request.path_params)",
         )
         for path in ("/decorated/07", "/loading/07", "/depending/07")
