@@ -16,7 +16,7 @@ from pubsub_core.types import AttributeType, EventType, SignedType
 
 SUBSCRIPTIONS = 10_000
 CLIENTS = 50
-PUSHES = 5
+PUSHES = 3
 AT_ONCE = 64
 FORCE = "carriage is measured, not policies"
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}}\n"
