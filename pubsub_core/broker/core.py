@@ -107,6 +107,8 @@ class Broker:
         self.reading: Reading | None = None
         """Reads the stream for this broker; None if nothing does."""
         self.interest = AppliedInterest(self.switchboard, self.presence.announce)
+        self.informed = True
+        """Whether it is known what other brokers have said: only then it is known whose parcels count."""
         self._holds = Holds()
         self._waiting = PauseQueue()
 
@@ -137,7 +139,7 @@ class Broker:
     @property
     def takes(self) -> bool:
         """Whether parcels of other brokers can be taken now: otherwise they stay in the stream."""
-        return not self.held and not self.acknowledging.behind and not self._holds.full
+        return self.informed and not self.held and not self.acknowledging.behind and not self._holds.full
 
     def hold(self, types: Collection[str] | None = None) -> None:
         """Deliver and pass on nothing, or nothing of these types, until `release` was called as often as this."""
@@ -296,7 +298,9 @@ class Broker:
 
     def _stays(self, types: Iterable[str]) -> bool:
         """Whether nothing is delivered of one of these types for the moment."""
-        return self._holds.holds(types) or not all(map(self.presence.within_reach, types))
+        return (
+            not self.informed or self._holds.holds(types) or not all(map(self.presence.within_reach, types))
+        )
 
     def hear_past(self, events: Iterable[Event]) -> None:
         """Past events are sent to a client that asked for them: they start what rules say of such."""

@@ -96,8 +96,8 @@ class Presence:
         """Other domains whose brokers were told definitions."""
         self.told = ToldTypes(setting, counts, web, network, self._say)
         self.peers: dict[str, Peer] = {}
-        self.met: dict[str, tuple[str, float]] = {}
-        """Every broker that was there in the last hour, by name: its key, and when."""
+        self.met: dict[str, tuple[str, float, str]] = {}
+        """Every broker that was there in the last hour, by name: its key, when, and the history that it shares."""
         self.clocks = Clocks()
         for each in setting.catalogue:
             self._learn_owner(each.definition)
@@ -198,7 +198,6 @@ class Presence:
             self.say_hello()
 
     def leave(self) -> None:
-        """Say goodbye."""
         self.say_hello(leaving=True)
 
     def say_hello(self, leaving: bool = False) -> None:
@@ -214,6 +213,7 @@ class Presence:
             tuple(sorted(setting.vault.ring.groups)),
             self._agreement.public,
             leaving,
+            setting.history,
         )
         self._said, self._hurried = now, False
         self._say(f"hello.{token_of(setting.name.encode())}", HELLO.sign(hello, setting.identity))
@@ -254,7 +254,7 @@ class Presence:
             return
         if stored and not self._setting.now() - hello.time <= MAX_SKEW:
             if self._setting.now() - hello.time < AWAY_SECONDS and not hello.leaving:
-                self.met.setdefault(hello.name, (key, self._setting.now()))
+                self.met.setdefault(hello.name, (key, self._setting.now(), hello.history))
             return
         met = hello.name not in self.peers
         peer = self._peer(hello, key)
@@ -314,7 +314,7 @@ class Presence:
             self.clocks.believed(hello.name)
             peer = self.peers[hello.name] = Peer(hello.name, hello.domain, key, now)
         peer.heard = now
-        self.met[hello.name] = key, now
+        self.met[hello.name] = key, now, hello.history
         return peer
 
     def _has_room(self, key: str) -> bool:

@@ -40,6 +40,8 @@ class Hello(msgspec.Struct, frozen=True):
     agreement: bytes = b""
     """Its half of the secrets by which brokers ask each other about the past."""
     leaving: bool = False
+    history: str = ""
+    """The name of the history that it shares with others, if it does."""
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LEAVE_SECONDS = 2.0
 """How long a reader that leaves waits until what it has acknowledged is stored."""
+COALESCE_SECONDS = 0.005
+"""How long acknowledgements wait for company."""
 RETRY_SECONDS = 0.05
 """Pause before acknowledgements are sent again."""
 
@@ -119,40 +121,48 @@ class DurableSubscriber(Subscriber):
             self._due.set()
 
     async def acknowledge(self, place: int) -> None:
-        """Acknowledge the event at a place, and return when that is stored."""
-        if self._ended:
-            raise SessionLost(self._ended)
-        self._acknowledge(place)
+        """Acknowledge the event at a place, and return when that is stored. Raises SessionLost."""
         if self._previous == place:
             self._previous = 0
+        self._acknowledge(place)
         await self._flush()
 
     async def _flush(self) -> None:
-        """Return when everything that was acknowledged is stored."""
+        """Return when everything that was acknowledged so far is stored. Raises SessionLost."""
+        if self._ended:
+            raise SessionLost(self._ended)
         stored = asyncio.get_running_loop().create_future()
         self._stored.append(stored)
         self._due.set()
         await stored
 
     async def _acknowledge_all(self) -> None:
+        """Send what is acknowledged, in batches; the next does not wait until one is stored."""
+        before: asyncio.Task[None] | None = None
         while True:
             await self._due.wait()
+            await asyncio.sleep(COALESCE_SECONDS)
             self._due.clear()
             acked, self._acked = self._acked, []
             stored, self._stored = self._stored, []
-            if not acked:
-                _release(stored)
-                continue
+            before = self._session.start(self._send(acked, stored, before))
+
+    async def _send(
+        self, acked: list[int], stored: list[asyncio.Future[None]], before: asyncio.Task[None] | None
+    ) -> None:
+        """Have a batch stored, and tell those who wait for it and what was sent before it."""
+        while acked:
             try:
-                answer = await self._session.report(acked={self.number: acked})
+                if not (await self._session.report(acked={self.number: acked})).fault:
+                    break
             except (BusError, SessionLost):
-                answer = None
-            if answer is None or answer.fault:
-                self._acked, self._stored = acked + self._acked, stored + self._stored
-                await asyncio.sleep(RETRY_SECONDS)
-                self._due.set()
-            else:
-                _release(stored)
+                pass
+            await asyncio.sleep(RETRY_SECONDS)
+        if before is not None:
+            await asyncio.wait([before])
+        for each in stored:
+            if not each.done():
+                each.set_result(None)
 
     def end(self, problem: str) -> None:
         super().end(problem)
@@ -171,9 +181,3 @@ class DurableSubscriber(Subscriber):
                     await self._flush()
         self._session.inbox.subscribers.pop(self.number, None)
         await self._leaving.aclose()
-
-
-def _release(stored: list[asyncio.Future[None]]) -> None:
-    for each in stored:
-        if not each.done():
-            each.set_result(None)

@@ -371,11 +371,12 @@ class ClientSession:
             subscriber.end(problem)
         self._outgoing.end(problem)
 
-    def start(self, work: Coroutine[object, object, None]) -> None:
+    def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Have something done while the session lasts."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _learn(self, definitions: tuple[bytes, ...]) -> EventType:
         """Verify definitions as any broker would; returns the last."""

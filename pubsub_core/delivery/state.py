@@ -173,6 +173,8 @@ class Setting:
     vault: EventCipher = field(default_factory=lambda: EventCipher(KeyRing()))
     recorder: Recorder | None = None
     """Keeps what is published, before it is passed on; None if there is no history."""
+    history: str = ""
+    """The name of the history that it shares with other brokers; empty if it has its own."""
     disclosures: Disclosures | None = None
     """Is told of everything that is sent under rules."""
     policies: OwnerPolicies = field(init=False)

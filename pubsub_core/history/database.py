@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVarTuple
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -26,6 +26,9 @@ CHECKPOINT_PAGES = 16_000
 """Changed SQLite pages in the write-ahead log before a checkpoint: by then most have changed again."""
 MAPPED_BYTES = 1 << 30
 """Bytes of an SQLite database that are mapped into memory; the rest is read as files are."""
+
+ALONE = 0x61757468
+"""The lock that brokers with one database take in PostgreSQL while they make tables."""
 
 
 class Database:
@@ -50,6 +53,14 @@ class Database:
             if connection.dialect.name == "sqlite":
                 # From the start: whoever begins as a reader cannot always become a writer.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextmanager
+    def alone(self) -> Iterator[Connection]:
+        """The same, for what nobody else may do at the time: to make tables, or to alter them."""
+        with self.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(select(func.pg_advisory_xact_lock(ALONE)))
             yield connection
 
     def close(self) -> None:

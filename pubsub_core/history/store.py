@@ -1,6 +1,7 @@
 """The history of a broker, in SQLite or PostgreSQL: events go in in batches and come out in pages.
 
-One writer, any number of readers. Everything here blocks: a service calls it from threads.
+One writer in each process, any number of readers; in PostgreSQL several brokers of a group may write. Everything here
+blocks: a service calls it from threads.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class HistoryStore:
     def __init__(self, url: str, vault: EventCipher, broker: str = "") -> None:
         """`url` is SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`. Raises HistoryUnavailable.
 
-        `broker` is the one whose clients publish what is kept: a history belongs to one broker, for good.
+        `broker` is the one whose clients publish what is kept, or a group of brokers that share a history: it belongs
+        to them for good.
         """
         self._vault = vault
         self._ends = Ends(vault)
@@ -100,13 +102,15 @@ class HistoryStore:
             raise
 
     def _prepare(self, broker: str) -> None:
-        with self._database.writing() as connection:
+        with self._database.alone() as connection:
             version = prepare(connection)
             if version > VERSION:
                 problem = f"it was made by a later version ({version}, here {VERSION})"
                 raise HistoryUnavailable(self._database.name, problem)
             if broker and (owner := claim(connection, broker)) != broker:
-                problem = f"it is that of the broker `{owner}`: give each broker a database of its own"
+                problem = (
+                    f"it is that of `{owner}`: give each broker, or each group of brokers, one of its own"
+                )
                 raise HistoryUnavailable(self._database.name, problem)
             for keeping in known(connection):
                 self._tables[keeping.type] = open_table(connection, keeping)
@@ -155,7 +159,7 @@ class HistoryStore:
     def keep(self, keeping: Keeping) -> None:
         """Be ready to store events of a type, by the attributes it is to be searched by."""
         with self._writing:
-            with self._database.writing() as connection:
+            with self._database.alone() as connection:
                 table = open_table(connection, keeping)
                 self._ends.begin(connection, keeping.type)
             self._tables[keeping.type] = table  # once it is committed: readers have connections of their own
@@ -181,20 +185,24 @@ class HistoryStore:
         with self._database.writing() as connection:
             if sealed:
                 connection.execute(MARKS.insert(), sealed)
-            for type_, events in by_type.items():
-                kept = self._tables[type_]
-                new += self._insert(
-                    connection, kept, _fresh(connection, kept, events) if look else events, look
-                )
+            for type_, events in sorted(by_type.items()):  # so that no two wait for each other
+                kept, head = self._tables[type_], self._ends.head(connection, type_)
+                fresh = _fresh(connection, kept, events) if look else events
+                new += self._insert(connection, kept, fresh, look, head)
         return new
 
     def _insert(
-        self, connection: Connection, kept: TypeTable, events: Sequence[tuple[Event, Body]], looked: bool
+        self,
+        connection: Connection,
+        kept: TypeTable,
+        events: Sequence[tuple[Event, Body]],
+        looked: bool,
+        head: Link,
     ) -> int:
         if not events:
             return 0
         type_ = kept.keeping.type
-        rows = self._rows(kept, events, self._ends.head(connection, type_))
+        rows = self._rows(kept, events, head)
         columns = (*_FIXED, *(column_name(name, each.search) for name, each in kept.indexed.items()))
         try:
             insert(connection, kept.table, columns, rows)
@@ -232,11 +240,21 @@ class HistoryStore:
 
     def newest(self, type: str) -> int:  # noqa: A002 - the word that people use
         """The row of the event of a type that was stored last; 0 if there is none. Raises HistoryUnavailable."""
-        kept = self._tables.get(type)
+        kept = self._table(type)
         if kept is None:
             return 0
         with self._database.reading() as connection:
             return int(connection.execute(select(func.max(kept.table.c.id))).scalar() or 0)
+
+    def _table(self, type_: str) -> TypeTable | None:
+        """The table of a type; another broker that keeps its events here may have made it."""
+        if type_ not in self._tables:
+            with self._writing, self._database.alone() as connection:
+                made = {each.type: each for each in known(connection)}.get(type_)
+                table = open_table(connection, made) if made is not None else None
+            if table is not None:
+                self._tables[type_] = table
+        return self._tables.get(type_)
 
     def read(
         self, reading: Reading, after: Position | None = None, limit: int = PAGE, exactly: bool = True
@@ -246,7 +264,7 @@ class HistoryStore:
         A page may hold fewer events than `limit`, even none, while there is a next. Nothing is kept of a type that was
         never stored. Unless `exactly` these are asked for, a page may be loose.
         """
-        kept = self._tables.get(reading.type)
+        kept = self._table(reading.type)
         if kept is None:
             return Page((), None)
         condition = Compiler(kept.table.c.id, kept.indexed, self._vault.blind).compile(reading.filter)

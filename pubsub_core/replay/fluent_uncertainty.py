@@ -97,7 +97,7 @@ class Doubts:
     def _met(self, shared: Common) -> Iterator[str]:
         """Those that were there when this broker last ran, or since."""
         presence = self._broker.presence
-        for name, (key, _) in presence.met.items():
+        for name, (key, *_) in presence.met.items():
             if shared.types and all(presence.trusts(key, type_) for type_ in shared.types):
                 yield name
 

@@ -160,9 +160,23 @@ class Replays:
             Source(name, type_, name == here)
             for type_ in sorted(playback.granted)
             for name in sorted(
-                {here, *(name for name, (key, _) in presence.met.items() if presence.trusts(key, type_))}
+                {
+                    here,
+                    *self._keepers(
+                        name for name, (key, *_) in presence.met.items() if presence.trusts(key, type_)
+                    ),
+                }
             )
         ]
+
+    def _keepers(self, names: Iterable[str]) -> Iterator[str]:
+        """Those to be asked: of brokers that share a history one, which is there if any is; none if it is ours."""
+        presence, asked = self._broker.presence, {self._broker.setting.history}
+        for name in sorted(names, key=lambda name: (name not in presence.peers, name)):
+            _, _, history = presence.met[name]
+            if not history or history not in asked:
+                asked.add(history)
+                yield name
 
     async def _play_all(
         self, session: Session, playback: Playback, sources: list[Source], missing: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from time import monotonic
 
@@ -20,14 +20,18 @@ from bus.stores import (
     CarryRequest,
     Consumer,
     DirectKeeper,
+    acknowledged_number,
     open_carriage,
     read_records,
     writer,
 )
 from bus.wire import subjects
 from pubsub_core.broker import Broker
+from pubsub_core.carriage import word_record
 
 RETRY_SECONDS = 1.0
+START_SECONDS = 10.0
+"""How long a broker that starts waits for the streams."""
 GRACE_SECONDS = 10.0
 """Seconds after a restart in which what was wanted before is read too: clients come again."""
 MAX_ALIGNING = 20
@@ -68,8 +72,15 @@ class _StreamReader:
 class Carriage:
     """Reads the streams for a broker."""
 
-    def __init__(self, bus: Connection, broker: Broker, place: str, doubt: Callable[[str], None]) -> None:
-        """`doubt` is told of a type whose keys were not here when something came."""
+    def __init__(
+        self,
+        bus: Connection,
+        broker: Broker,
+        place: str,
+        doubt: Callable[[str], None],
+        words: Collection[bytes] = (),
+    ) -> None:
+        """`doubt` is told of a type whose keys were not here when something came; `words` vouch for this broker."""
         self._bus = bus
         self._broker = broker
         self._place = place
@@ -82,6 +93,9 @@ class Carriage:
         self._started = monotonic()
         self._stack: contextlib.AsyncExitStack | None = None
         self._rights_news = asyncio.Event()
+        self._words = words
+        self._back = asyncio.Event()
+        """Set when the connection is back."""
         broker.reading = self
 
     def consumer(self, reader: _StreamReader) -> Consumer:
@@ -90,9 +104,13 @@ class Carriage:
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Read for as long as the stack is open."""
-        with contextlib.suppress(BusError):  # it is tried again
-            await open_carriage(self._bus)
-            await self._read_records()
+        self._fall_behind()
+        self._bus.on_ready.append(self._fall_behind)
+        stack.callback(self._bus.on_ready.remove, self._fall_behind)
+        with contextlib.suppress(BusError, TimeoutError):  # it is tried again
+            async with asyncio.timeout(START_SECONDS):
+                await self._open()
+                await self._read_records()
         if self._asking is not None:
             await self._bus.listen(subjects.carried(self._place), lambda *_: self._rights_news.set())
             with contextlib.suppress(BusError):
@@ -102,27 +120,49 @@ class Carriage:
         self._stack = stack
         self._read(subjects.FILE)
 
+    async def _open(self) -> None:
+        """See that there are streams, and that they have what vouches for this broker before it publishes anything.
+
+        Others may start later, or have been cut off: what the stream does not have, they would not believe.
+        """
+        while True:
+            try:
+                await open_carriage(self._bus)
+                for word in self._words:
+                    what, data = word_record(word)
+                    subject = subjects.broker_record(self._broker.setting.domain, self._place, what)
+                    await acknowledged_number(self._bus, subject, data)
+                return
+            except BusError as error:
+                _log.warning("there is no stream for events: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
     async def _read_records(self) -> None:
         """Take in what other brokers have said before."""
         async for subject, data in read_records(self._bus):
             with contextlib.suppress(ValueError):
                 self._broker.presence.hear(subject, data, stored=True)
+        self._broker.informed = True
+
+    def _fall_behind(self) -> None:
+        """What others have said meanwhile was not heard: until it is read, nobody knows whose parcels count."""
+        self._broker.informed = False
+        self._back.set()
 
     async def _catch_up(self) -> None:
         """Take in what was said while the connection was lost, whenever it is back."""
-        back = asyncio.Event()
-        self._bus.on_ready.append(back.set)
-        try:
-            while True:
-                await back.wait()
-                back.clear()
-                try:
-                    await self._read_records()
-                except BusError:
-                    await asyncio.sleep(RETRY_SECONDS)
-                    back.set()
-        finally:
-            self._bus.on_ready.remove(back.set)
+        while True:
+            await self._back.wait()
+            self._back.clear()
+            try:
+                await self._read_records()
+            except BusError:
+                await asyncio.sleep(RETRY_SECONDS)
+                self._back.set()
+            else:
+                self._broker.cursors.wake()
+                if self.paused and self._broker.takes:
+                    self.go_on()
 
     async def _align(self) -> None:
         """Renew the connection until it may publish what this broker may carry. Raises BusError."""
@@ -161,13 +201,7 @@ class Carriage:
         return reader
 
     async def _run(self, reader: _StreamReader) -> None:
-        while True:
-            try:
-                await open_carriage(self._bus)
-                break
-            except BusError as error:
-                _log.warning("there is no stream for events: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
+        await self._open()
         await reader.consumer.run()
 
     def follow(self) -> None:

@@ -58,9 +58,12 @@ class Door:
         await stack.enter_async_context(
             responding(bus, [call], self._on_call, busy=busy, at_once=16, waiting=1024)
         )
-        await bus.listen(broker_subject(domain, own, "key"), self._on_key_wanted)
-        if self._group and self._group != own:
-            await bus.listen(broker_subject(domain, self._group, "key"), self._on_key_wanted)
+
+    async def admit(self) -> None:
+        """Let clients in: those who look for this broker, or for any of its group."""
+        setting = self._broker.setting
+        for name in {setting.name, self._group or setting.name}:
+            await self._bus.listen(broker_subject(setting.domain, name, "key"), self._on_key_wanted)
 
     def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         if not subjects.is_inbox(reply):

@@ -79,7 +79,7 @@ class BrokerService:
             self._setting(), self.web, self._publisher.publish, place, serving.owner_keys, serving.network
         )
         self.presence = self.broker.presence
-        self.carriage = Carriage(bus, self.broker, place, self.sealing.doubt)
+        self.carriage = Carriage(bus, self.broker, place, self.sealing.doubt, self.web.words.pinned)
         self.sealing.on_keys = self._try_again
         self.policies = self.broker.setting.policies
         points = OwnerPoints(self.catalogue, self.policies)
@@ -190,6 +190,7 @@ class BrokerService:
             self.broker.interest.apply(inf)
             _log.warning("the server keeps no streams: events reach clients of this broker only")
         self.presence.start()
+        await self._door.admit()
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
         follow = self._follow_types, self._owner_policies.follow, self._follow_revocations
@@ -214,7 +215,10 @@ class BrokerService:
             from pubsub_core.history import recording
         except ImportError as error:
             raise HistoryUnavailable(history.url, INSTALL) from error
-        recorder = await stack.enter_async_context(recording(history, self._serving.name, self.catalogue))
+        shared = self._serving.group if not history.url.startswith("sqlite") else ""
+        keeper = shared or self._serving.name
+        recorder = await stack.enter_async_context(recording(history, keeper, self.catalogue))
+        self.broker.setting.history = f"{self._serving.domain}/{shared}" if shared else ""
         self.broker.setting.recorder = self._pages.keeper = recorder
         self.broker.observer.keep_in(recorder.fluents)
         self._replays.rules.owing.keep_in(recorder.fluents)

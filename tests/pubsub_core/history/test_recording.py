@@ -120,7 +120,7 @@ async def test_what_has_been_kept_long_enough_is_forgotten(url, place, monkeypat
 
 async def test_the_history_of_another_broker_is_refused(url, place):
     await place.broker("met", history=setting(url))
-    with pytest.raises(Exception, match="is that of the broker `met-"):
+    with pytest.raises(Exception, match="is that of `met-"):
         await place.broker("city", history=setting(url))
 
 
