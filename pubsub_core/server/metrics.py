@@ -82,6 +82,16 @@ class BrokerMetrics(Collector):
             skews.add_metric([name], seconds)
         yield skews
         yield GaugeMetricFamily("authfabric_broker_sessions", "Clients connected.", len(broker.sessions))
+        yield GaugeMetricFamily(
+            "authfabric_broker_durables",
+            "Durable subscriptions that this broker delivers.",
+            len(service.durables),
+        )
+        yield CounterMetricFamily(
+            "authfabric_broker_reread",
+            "Parcels read again for subscriptions that were behind.",
+            service.durables.rereading.count,
+        )
         yield GaugeMetricFamily("authfabric_broker_held", "Whether nothing is delivered now.", broker.held)
         doubted = broker.setting.rules.context.doubted
         yield GaugeMetricFamily(
