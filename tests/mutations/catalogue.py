@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.answers import ANSWERS
 from tests.mutations.bus import BUS
+from tests.mutations.carriage import CARRIAGE
 from tests.mutations.clocks import CLOCKS
 from tests.mutations.console import CONSOLE
 from tests.mutations.events import EVENTS
@@ -17,6 +18,7 @@ from tests.mutations.trust import TRUST
 MUTATIONS: list[Mutation] = [
     *BUS,
     *ANSWERS,
+    *CARRIAGE,
     *EVENTS,
     *CLOCKS,
     *CONSOLE,

@@ -1,4 +1,4 @@
-"""How to take away what keeps others from becoming servers of a domain."""
+"""How to take away what keeps others from becoming servers of a domain, and members within their limits."""
 
 from __future__ import annotations
 
@@ -67,5 +67,40 @@ SERVERS: list[Mutation] = [
         _CERTIFICATES,
         "x509.BasicConstraints(subject.authority, subject.below)",
         "x509.BasicConstraints(subject.authority, None)",
+    ),
+]
+
+_LIMITS = "tests/pdp/access/test_service_limits.py::"
+
+LIMITS = [
+    without(
+        f"{_LIMITS}TestLimits::test_a_key_has_only_so_many_connections",
+        "pdp/access/service.py",
+        "if self.census.count(key) >= rules.connections:",
+        "if False:",
+    ),
+    without(
+        f"{_LIMITS}TestLimits::test_a_connection_has_only_so_many_subscriptions",
+        "bus/server/server_config.py",
+        'f"max_subscriptions: {limits.subscriptions}\\n"',
+        '""',
+    ),
+    without(
+        f"{_LIMITS}TestLimits::test_a_message_has_only_so_many_bytes",
+        "bus/server/nats_server.py",
+        "max_payload: 1MB",
+        "max_payload: 8MB",
+    ),
+    without(
+        f"{_LIMITS}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
+        "pdp/access/service.py",
+        "for each in self.census.look(page, now):",
+        "for each in ():",
+    ),
+    without(
+        f"{_LIMITS}TestLimits::test_a_flood_is_ended_and_stays_out_while_others_are_answered",
+        "pdp/access/service.py",
+        "            self.census.ban(key, now)\n",
+        "",
     ),
 ]
