@@ -164,10 +164,14 @@ def _why(status: MemberStatus, standing: Standing) -> str:
     return status.problem or f"still goes by {holds}"
 
 
+def _show_nothing(*_: object) -> None:
+    """For who reads the result instead."""
+
+
 @contextlib.contextmanager
 def _display(quiet: bool) -> Iterator[Show]:
     if quiet:
-        yield lambda *_: None
+        yield _show_nothing
     elif err.is_terminal:
         with Live(console=err, refresh_per_second=10) as live:
             yield lambda released, standings: live.update(_picture(released, standings))

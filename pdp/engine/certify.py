@@ -25,6 +25,10 @@ MOST = 64
 """Rivals to be refuted one by one for every request, and literals; with more there is no certificate."""
 
 
+def _no_certificate(request: Request) -> None:
+    """The plan where there are too many rivals."""
+
+
 class Certifier:
     """Certificates against one set of rivals."""
 
@@ -48,7 +52,7 @@ class Certifier:
             if left is not None:
                 refuters.append(left.exclude)
         if len(single) > MOST:
-            return lambda request: None
+            return _no_certificate
         single = [each for each in single if consistent((*known, *demands(each)[0]))]
         repeats = bool(others) or len(refuters) + bool(known) > 1 or bool(refuters and single)
         if single:

@@ -12,19 +12,19 @@ from pubsub_core.delivery import SubscriptionTable
 class AppliedInterest:
     """Knows since when what is wanted here comes here."""
 
-    def __init__(self, switchboard: SubscriptionTable, announce: Callable[[Collection[str]], None]) -> None:
+    def __init__(self, subscriptions: SubscriptionTable, announce: Callable[[Collection[str]], None]) -> None:
         """`announce` tells other brokers which types are wanted."""
-        self._switchboard = switchboard
+        self._subscriptions = subscriptions
         self._announce = announce
         self.version: float = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def settled(self, seconds: float | None = None) -> None:
         """Return when the stream is read by what is wanted now, so that what is published from then on comes here."""
-        self._switchboard.wants()
-        if self.version < self._switchboard.version:
+        self._subscriptions.wants()
+        if self.version < self._subscriptions.version:
             waiting = asyncio.get_running_loop().create_future()
-            self._waiting.append((self._switchboard.version, waiting))
+            self._waiting.append((self._subscriptions.version, waiting))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await waiting
@@ -36,6 +36,6 @@ class AppliedInterest:
             if wanted <= version and not waiting.done():
                 waiting.set_result(None)
         self._waiting = [each for each in self._waiting if not each[1].done()]
-        wants = self._switchboard.wants()
-        if version >= self._switchboard.version:
+        wants = self._subscriptions.wants()
+        if version >= self._subscriptions.version:
             self._announce(wants)

@@ -76,13 +76,13 @@ class Broker:
     ) -> None:
         """`publish` carries parcels to other brokers, if anything does; the rest is for `Presence`."""
         self.setting = setting
-        self.switchboard = SubscriptionTable(int(setting.now() * 1000))
+        self.subscriptions = SubscriptionTable(int(setting.now() * 1000))
         self.sessions: dict[str, Session] = {}
         self.counts = Counts()
         self.presence = Presence(
             setting,
             self.counts,
-            self.switchboard,
+            self.subscriptions,
             web,
             place,
             lambda: self.types_in_use,
@@ -91,22 +91,22 @@ class Broker:
             network,
         )
         self.routing = Routing(setting.catalogue, setting.vault, setting.now)
-        self.switchboard.values_of = self.routing.values
+        self.subscriptions.values_of = self.routing.values
         self.sending = Sending(setting, self.counts, self.presence.carries, publish, self.routing)
         self.receiving = Receiving(setting, self.counts, self.presence.trusts, self._tell_missed)
-        self.cursors = Cursors(self.sessions, self.switchboard, self.receiving, self._stays, self.flush)
+        self.cursors = Cursors(self.sessions, self.subscriptions, self.receiving, self._stays, self.flush)
         self.acknowledging = Acknowledging(setting, self.sessions, self.publish)
         self._intake = Intake(setting, self.counts)
         self.gaps = GapNotices(self.sessions, self.counts)
         self._mail = Mail(setting, self.counts, self.flush, self.close)
         self.observer = Observer(setting.catalogue, setting.rules.context)
         self.triggers = Triggers(setting.catalogue, setting.rules.context)
-        self.switchboard.on_connect = self._connected
+        self.subscriptions.on_connect.append(self._connected)
         self.rule_replays: RuleReplays | None = None
         """Sends past events that are due by a rule; None if nothing does."""
         self.reading: Reading | None = None
         """Reads the stream for this broker; None if nothing does."""
-        self.interest = AppliedInterest(self.switchboard, self.presence.announce)
+        self.interest = AppliedInterest(self.subscriptions, self.presence.announce)
         self.informed = True
         """Whether it is known what other brokers have said: only then it is known whose parcels count."""
         self._holds = Holds()
@@ -134,7 +134,7 @@ class Broker:
     def types_in_use(self) -> set[str]:
         """The types, by UUID, that clients here publish or want."""
         adverts = (granted for session in self.sessions.values() for granted in session.adverts.values())
-        return {*self.switchboard.wants(), *(id_ for granted in adverts for id_ in granted)}
+        return {*self.subscriptions.wants(), *(id_ for granted in adverts for id_ in granted)}
 
     @property
     def takes(self) -> bool:
@@ -262,7 +262,7 @@ class Broker:
         now = self.setting.now()
         _log.warning(DISCARDED.format(count))
         missed = Missed(GapReason.CARRIAGE, DISCARDED.format(count), 0.0, now + CLOCK_MARGIN)
-        self._tell_missed(self.switchboard.wants(), missed)
+        self._tell_missed(self.subscriptions.wants(), missed)
 
     def _tell_missed(self, types: Collection[str], missed: Missed) -> None:
         if self.held:
@@ -313,7 +313,7 @@ class Broker:
         self.cursors.regrant(subscription)
         if self.triggers.connect(subscription):
             wanted = self.triggers.wanted()
-            self.switchboard.observe("triggers", wanted, set(wanted))
+            self.subscriptions.observe("triggers", wanted, set(wanted))
 
     def _deliver(self, events: Sequence[tuple[msgspec.Raw, Event]]) -> set[Hashable]:
         """Put events into the outboxes of those they are for, and send what can be sent; says who is behind."""
@@ -329,7 +329,7 @@ class Broker:
             self._tell_missed(out_of_reach, missed)
         events = self._holds.park(events)
         touched: dict[str, Session] = {}
-        found = self.switchboard.local(event for _, event in events)
+        found = self.subscriptions.local(event for _, event in events)
         for (raw, event), subscriptions in zip(events, found, strict=True):
             for subscription in subscriptions:
                 if subscription.cursor is not None:
@@ -381,7 +381,7 @@ class Broker:
         if self.sessions.pop(session.token, None) is None:
             return
         for subscription in session.subscriptions.values():
-            self.switchboard.disconnect(subscription)
+            self.subscriptions.disconnect(subscription)
             self.cursors.leave(subscription)
         for playback in session.playbacks.values():
             playback.go_on()
@@ -397,7 +397,7 @@ class Broker:
 
     def tell_interest(self, type_: str) -> None:
         """Tell those who publish a type whether anybody wants it."""
-        wanted = self.switchboard.wanted(type_)
+        wanted = self.subscriptions.wanted(type_)
         for session in self.sessions.values():
             if any(type_ in granted for granted in session.adverts.values()):
                 self._mail.post(session, Interest(type_, wanted))

@@ -37,14 +37,14 @@ class Cursors:
     def __init__(
         self,
         sessions: Mapping[str, Session],
-        switchboard: SubscriptionTable,
+        subscriptions: SubscriptionTable,
         receiving: Receiving,
         stays: Callable[[Collection[str]], bool],
         flush: Callable[[Session], None],
     ) -> None:
         """`stays` says whether nothing is delivered of one of some types; `flush` sends a client what there is."""
         self._sessions = sessions
-        self._switchboard = switchboard
+        self._subscriptions = subscriptions
         self._receiving = receiving
         self.stays = stays
         self._flush = flush
@@ -121,7 +121,7 @@ class Cursors:
     def _found(self, reads: Sequence[Read]) -> dict[Cursor, list[Found]]:
         """For each cursor the events that are for its subscriptions, each once, with what it was granted by."""
         found: dict[Cursor, list[Found]] = {}
-        matched = self._switchboard.local(each[1] for each in reads)
+        matched = self._subscriptions.local(each[1] for each in reads)
         for read, subscriptions in zip(reads, matched, strict=True):
             for cursor, subscription in {each.cursor: each for each in subscriptions}.items():
                 if cursor is not None:

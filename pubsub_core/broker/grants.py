@@ -224,7 +224,7 @@ class Claims:
         if isinstance(subscription, Playback):
             subscription.permit(parts, granted.answered)
         else:
-            self._broker.switchboard.connect(subscription, parts)
+            self._broker.subscriptions.connect(subscription, parts)
 
     def _can_judge(self, id_: str, rules: Interaction) -> bool:
         """Whether this broker can read everything that rules speak of: otherwise it cannot go by them."""

@@ -60,7 +60,7 @@ class Presence:
         self,
         setting: Setting,
         counts: Counts,
-        switchboard: SubscriptionTable,
+        subscriptions: SubscriptionTable,
         web: Web,
         place: str,
         in_use: Callable[[], Collection[str]],
@@ -74,7 +74,7 @@ class Presence:
         """
         self._setting = setting
         self._counts = counts
-        self._switchboard = switchboard
+        self._subscriptions = subscriptions
         self._web = web
         self._place = place
         self._in_use = in_use
@@ -181,7 +181,7 @@ class Presence:
         peer.carries = {id_ for id_, owner in types.items() if trusts(peer.key, id_, owner, now)}
         # Whoever is trusted with a type and has it sealed is believed: nothing of it leaves here in clear either.
         self._setting.vault.mark_sealed(peer.seals & peer.carries)
-        for id_ in self._switchboard.hear(peer.name, peer.wants & peer.carries):
+        for id_ in self._subscriptions.hear(peer.name, peer.wants & peer.carries):
             self._tell_interest(id_)
 
     def announce(self, wants: Collection[str]) -> None:
@@ -362,7 +362,7 @@ class Presence:
 
     def _forget(self, name: str) -> None:
         del self.peers[name]
-        for id_ in self._switchboard.hear(name, frozenset()):
+        for id_ in self._subscriptions.hear(name, frozenset()):
             self._tell_interest(id_)
 
     def _say(self, what: str, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The switchboard: for each event, which subscriptions here it is for; and which types are wanted here and elsewhere.
+"""The subscriptions: for each event, which subscriptions here it is for; and which types are wanted here and elsewhere.
 
 Invariant: an event reaches every subscription whose filter and restriction let it through. What is said to be wanted
 here covers all subscriptions.
@@ -76,8 +76,8 @@ class SubscriptionTable:
         """What each other broker wants."""
         self._observed: dict[str, frozenset[str]] = {}
         self._heard: dict[str, set[str]] = {}
-        self.on_connect: Callable[[Subscription], None] = lambda subscription: None
-        """Is told of every change to a subscription."""
+        self.on_connect: list[Callable[[Subscription], None]] = []
+        """Called at every change to a subscription."""
         self.version = start
         """Counts the changes to what is wanted here."""
 
@@ -94,7 +94,8 @@ class SubscriptionTable:
             self._local.setdefault(type_, Matcher()).add(subscription, effective)
             self._asked.setdefault(type_, {})[subscription] = self.values_of(type_, effective)
         subscription.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
-        self.on_connect(subscription)
+        for tell in self.on_connect:
+            tell(subscription)
 
     def disconnect(self, subscription: Subscription) -> None:
         self.connect(subscription, {})

@@ -48,7 +48,7 @@ class EventCipher:
         self.sealed = set(sealed)
         self.asked: set[str] = set()
         """The types whose keys are asked for: of these, what cannot be read now may be read later."""
-        self.on_sealed: Callable[[], None] = lambda: None
+        self.on_sealed: list[Callable[[], None]] = []
         """Called when more types turn out to be sealed."""
         self.refusals: dict[str, str] = {}
         """Why there are no keys here, for each type of which that was said."""
@@ -75,7 +75,8 @@ class EventCipher:
         before = len(self.sealed)
         self.sealed.update(types)
         if len(self.sealed) > before:
-            self.on_sealed()
+            for tell in self.on_sealed:
+                tell()
 
     def learn(self, type_: str, plan: Plan, grace: float = -math.inf) -> bool:
         """Seal a type by this plan from now on; whether that is another than before.

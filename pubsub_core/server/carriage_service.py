@@ -206,8 +206,8 @@ class Carriage:
 
     def follow(self) -> None:
         """Keep what is read in step with what is wanted."""
-        switchboard, catalogue = self._broker.switchboard, self._broker.setting.catalogue
-        routes = {each: values for each, values in switchboard.routes().items() if catalogue.knows(each)}
+        subscriptions, catalogue = self._broker.subscriptions, self._broker.setting.catalogue
+        routes = {each: values for each, values in subscriptions.routes().items() if catalogue.knows(each)}
         types = frozenset(routes)
         self._broker.receiving.forget(types & self._types)  # of what is new, nothing was owed before
         self._types = types
@@ -223,7 +223,7 @@ class Carriage:
             consumer = self._read(storage).consumer
             if monotonic() - self._started < GRACE_SECONDS:
                 filters |= consumer.before
-            consumer.want(filters, switchboard.version)
+            consumer.want(filters, subscriptions.version)
 
     def settle(self) -> None:
         """Acknowledge what was dealt with: everything before the first parcel that waits for keys."""

@@ -46,7 +46,7 @@ class Observation:
             broker.observer.doubt()
             return
         broker.observer.define(rules)
-        broker.switchboard.observe("fluents", broker.observer.shared(), set(broker.observer.causes))
+        broker.subscriptions.observe("fluents", broker.observer.shared(), set(broker.observer.causes))
 
     def reached(self, reaches: Reach) -> bool:
         """Whether after a change of policies other fluents may have to be followed."""

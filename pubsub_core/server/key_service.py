@@ -61,7 +61,7 @@ class Sealing:
         self._groups, self._departures = self.vault.ring.groups, self.vault.ring.departures
         self._changed = asyncio.Event()
         self._keyless = asyncio.Event()
-        self.vault.on_sealed = self._keyless.set
+        self.vault.on_sealed.append(self._keyless.set)
         catalogue.on_accept.append(self._mark_sealed)
 
     async def start(self, stack: contextlib.AsyncExitStack, on_change: Callable[[], Awaitable[None]]) -> None:

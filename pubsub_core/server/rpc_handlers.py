@@ -295,7 +295,7 @@ class Calls:
         subscription = session.subscriptions.pop(number, None)
         if subscription is not None:
             types = set(subscription.granted)
-            self._broker.switchboard.disconnect(subscription)
+            self._broker.subscriptions.disconnect(subscription)
             self._broker.cursors.leave(subscription)
             self._on_change(types)
         return Answer()
@@ -308,7 +308,7 @@ class Calls:
             raise Refused("publish", name, granted.detail)
         self._claims.settle(claim, granted)
         session.advertised.add(definition.id)
-        wanted = any(map(self._broker.switchboard.wanted, granted.restrictions))
+        wanted = any(map(self._broker.subscriptions.wanted, granted.restrictions))
         return self._about(session, definition, interested=wanted)
 
     def _unadvertise(self, session: Session, name: str) -> Answer:

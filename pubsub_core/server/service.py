@@ -292,7 +292,9 @@ class BrokerService:
     async def _keep_pace(self) -> None:
         """Send what travels at a steady pace, by the clock and nothing else."""
         while True:
-            due = self.broker.sending.tick(time(), self.broker.switchboard.wanted_elsewhere, self.broker.held)
+            due = self.broker.sending.tick(
+                time(), self.broker.subscriptions.wanted_elsewhere, self.broker.held
+            )
             await asyncio.sleep(min(max(due - time(), 0.0), TICK_SECONDS))
 
     def _end_sessions(self, now: float) -> None:

@@ -136,8 +136,8 @@ CARRIAGE: list[Mutation] = [
     without(
         f"{_PRESENCE}test_a_broker_that_the_owner_does_not_trust_is_believed_nothing",
         "pubsub_core/carriage/presence.py",
-        "self._switchboard.hear(peer.name, peer.wants & peer.carries)",
-        "self._switchboard.hear(peer.name, peer.wants)",
+        "self._subscriptions.hear(peer.name, peer.wants & peer.carries)",
+        "self._subscriptions.hear(peer.name, peer.wants)",
     ),
     without(
         f"{_PRESENCE}test_a_stranger_has_no_type_sealed",

@@ -359,7 +359,7 @@ EVENTS: list[Mutation] = [
     without(
         "tests/pubsub_core/test_durable.py::test_rights_that_are_taken_back_stop_it_until_they_are_given_again",
         "pubsub_core/broker/grants.py",
-        "            self._broker.switchboard.connect(subscription, parts)\n",
-        "            self._broker.switchboard.connect(subscription, parts) if parts else None\n",
+        "            self._broker.subscriptions.connect(subscription, parts)\n",
+        "            self._broker.subscriptions.connect(subscription, parts) if parts else None\n",
     ),
 ]

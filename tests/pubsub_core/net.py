@@ -112,7 +112,7 @@ class Net:
                 self._read[name] += 1
                 if (
                     not broker.sending.is_own(id_)
-                    and subjects.parcel_place(subject).type in broker.switchboard.wants()
+                    and subjects.parcel_place(subject).type in broker.subscriptions.wants()
                 ):
                     broker.receive(self._read[name], subject, stored, data)
 
@@ -125,7 +125,7 @@ class Net:
 
     def interested(self, name: str) -> bool:
         """Whether a broker knows that others want the type."""
-        return self.brokers[name].switchboard.wanted_elsewhere(KIND.id)
+        return self.brokers[name].subscriptions.wanted_elsewhere(KIND.id)
 
     def knows(self, name: str) -> set[str]:
         """Those who are there, by what a broker knows."""
@@ -142,17 +142,17 @@ class Net:
         subscription = session.subscriptions[number] = Subscription(name, number, KIND.id, filter_)
         asked = bind_filter(parse_filter(filter_), NAMES)
         granted = {KIND.id: (Enforcement(UNRESTRICTED), asked)}
-        broker.switchboard.connect(subscription, granted)
-        broker.switchboard.wants()
-        broker.interest.apply(broker.switchboard.version)
+        broker.subscriptions.connect(subscription, granted)
+        broker.subscriptions.wants()
+        broker.interest.apply(broker.subscriptions.version)
 
     def unsubscribe(self, name: str) -> None:
         """The client of a broker wants nothing any more, and all others are told."""
         subscriptions, broker = self._session(name).subscriptions, self.brokers[name]
         for number in list(subscriptions):
-            broker.switchboard.disconnect(subscriptions.pop(number))
-        broker.switchboard.wants()
-        broker.interest.apply(broker.switchboard.version)
+            broker.subscriptions.disconnect(subscriptions.pop(number))
+        broker.subscriptions.wants()
+        broker.interest.apply(broker.subscriptions.version)
 
     def publish(self, name: str, *speeds: float) -> None:
         """A client of a broker publishes sightings, together."""

@@ -93,7 +93,7 @@ class Pair:
 
     def grant(self, subscription: Subscription, restriction: Restriction) -> None:
         asked = bind_filter(parse_filter(subscription.filter), NAMES)
-        self.away.switchboard.connect(subscription, {KIND.id: (Enforcement(restriction), asked)})
+        self.away.subscriptions.connect(subscription, {KIND.id: (Enforcement(restriction), asked)})
 
     def bundle(self, *events: dict[str, object], **more) -> Bundle:
         raws = []

@@ -132,7 +132,7 @@ def test_who_was_out_of_reach_reads_everything_in_order_when_it_is_back():
 def test_who_subscribes_again_is_told_of_no_gap():
     made = subscribed()
     made.unsubscribe("b")
-    made.brokers["b"].receiving.forget(made.brokers["b"].switchboard.wants())
+    made.brokers["b"].receiving.forget(made.brokers["b"].subscriptions.wants())
     made.publish("a", 2.0)
     made.subscribe("b")
     made.publish("a", 3.0)

@@ -347,7 +347,7 @@ def test_a_type_that_is_held_is_not_sent_again_either_and_nothing_of_it_is_taken
     pair.home.publish(pair.bundle(CAR), answers.append)
     assert not answers
     assert pair.seen() == [(1, CAR)]
-    pair.away.switchboard.connect(subscription, {})
+    pair.away.subscriptions.connect(subscription, {})
     pair.away.release([KIND.id])
     pair.home.release([KIND.id])
     pair.carry()

@@ -47,7 +47,7 @@ async def test_a_broker_reads_what_its_clients_ask_for(place, kind):
     assert {each["place"] for each in await take(some, 2)} == {"place 1", "place 2"}
     before = south.broker.counts.received
     await every.cancel()
-    await eventually(lambda: len(south.broker.switchboard.routes()[kind.id] or ()) == 2)
+    await eventually(lambda: len(south.broker.subscriptions.routes()[kind.id] or ()) == 2)
     await south.broker.interest.settled()
     for each in PLACES:
         await publisher.publish(headline="some", place=each, score=1)

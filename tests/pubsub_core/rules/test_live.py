@@ -114,7 +114,7 @@ async def test_an_event_is_transformed_as_it_is_published_and_vouched_for_by_the
     originals, others = await reader.subscriber(kind.name), await reader.subscriber(seen.name)
     publisher = await doctor.publisher(kind.name)
     await eventually(
-        lambda: publisher.interested and sum(map(len, north.broker.switchboard._remote.values())) == 2
+        lambda: publisher.interested and sum(map(len, north.broker.subscriptions._remote.values())) == 2
     )
     for drug in ("morphine", "aspirin"):
         await publisher.publish(patient="p1", prescriber="doc", drug=drug, amount=1)
@@ -174,7 +174,7 @@ async def test_delivery_stops_when_the_doctor_stops_treating_the_patient(place):
     office, doctor = await place.client("office", "north"), await place.client("doc", "south")
     readings = await doctor.subscriber(kind.name)
     begin, end, read = [await office.publisher(each.name) for each in (admitted, discharged, kind)]
-    await eventually(lambda: sum(map(len, north.broker.switchboard._remote.values())) == 3)
+    await eventually(lambda: sum(map(len, north.broker.subscriptions._remote.values())) == 3)
 
     async def measure(pulse: int) -> None:
         await read.publish(patient="p1", pulse=pulse)
