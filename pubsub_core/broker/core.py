@@ -20,6 +20,7 @@ from pubsub_core.broker.applied_interest import AppliedInterest
 from pubsub_core.broker.cursors import Cursors
 from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
+from pubsub_core.broker.state import Occurrence
 from pubsub_core.carriage import Peer, Presence, Publish, Read, Receiving, Routing, Sending
 from pubsub_core.delivery import (
     Acknowledging,
@@ -139,7 +140,8 @@ class Broker:
     @property
     def takes(self) -> bool:
         """Whether parcels of other brokers can be taken now: otherwise they stay in the stream."""
-        return self.informed and not self.held and not self.acknowledging.behind and not self._holds.full
+        permitted = self.informed and self._holds.permits(Occurrence.PARCEL)
+        return permitted and not self.acknowledging.behind and not self._holds.full
 
     def hold(self, types: Collection[str] | None = None) -> None:
         """Deliver and pass on nothing, or nothing of these types, until `release` was called as often as this."""
@@ -172,7 +174,7 @@ class Broker:
         session = self.sessions.get(bundle.session)
         if session is None:
             answer(Taken(bundle.number, problem="there is no such session"))
-        elif not self._holds.holds(session.publishes):
+        elif self._holds.permits(Occurrence.PUBLISHED, session.publishes):
             self._publish(session, bundle, answer)
         else:  # what there is no room for is sent again
             size = sum(len(memoryview(raw)) for raw in bundle.events)
@@ -198,7 +200,7 @@ class Broker:
         """Pass on what is kept now; what is not kept is not passed on."""
         if problem:
             self._refuse(session, admitted, answer, problem)
-        elif self.held:
+        elif not self._holds.permits(Occurrence.RECORDED):
             self._waiting.keep(partial(self._recorded, session, admitted, answer, ""))
         else:
             self.sending.send(session.token, admitted, partial(self._carried, session, admitted, answer))
@@ -226,7 +228,7 @@ class Broker:
         if problem:
             self._refuse(session, admitted, answer, problem)
             return
-        if self.held:
+        if not self._holds.permits(Occurrence.CARRIED):
             self._waiting.keep(partial(self._carried, session, admitted, answer, problem, known))
             return
         marked, behind = (False, set[Hashable]()) if known else self._pass_on(admitted)
@@ -265,7 +267,7 @@ class Broker:
         self._tell_missed(self.subscriptions.wants(), missed)
 
     def _tell_missed(self, types: Collection[str], missed: Missed) -> None:
-        if self.held:
+        if not self._holds.permits(Occurrence.MISSED):
             self._waiting.keep(partial(self._tell_missed, types, missed))
             return
         self.gaps.tell(types, missed)
@@ -283,7 +285,7 @@ class Broker:
 
     def try_again(self) -> None:
         """Keys may have come: deliver and pass on what was waiting for them. While held, later."""
-        if not self.held:
+        if self._holds.permits(Occurrence.KEYS):
             self._arrive(self.receiving.late())
             self.sending.try_again()
 
@@ -343,27 +345,28 @@ class Broker:
 
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
-        if not self.held:
+        permitted = self._holds.permits(Occurrence.ROOM)
+        if permitted:
             self.cursors.fill(session)
             self._send(session, lambda session: self._mail.flush(session, self._holds.types))
             for playback in session.playbacks.values():
                 playback.go_on()
         if session.outbox.full:
             self.counts.overflowed += self.gaps.overrun(session)
-        if not self.held:  # nobody is behind for want of deliveries
+        if permitted:  # nobody is behind for want of deliveries
             self.acknowledging.look(session)
             self._read_on()
 
     def tick(self) -> None:
         """Every second: who has stopped reading is not waited for any more."""
-        if not self.held:
+        if self._holds.permits(Occurrence.ROOM):
             for session in tuple(self.sessions.values()):
                 self.acknowledging.look(session)
             self._read_on()
 
     def resend(self, session: Session, received: int) -> None:
         """A client that lost its connection has everything up to this number: send what came after once more."""
-        if self._holds.holds(session.receives):
+        if not self._holds.permits(Occurrence.RESUMED, session.receives):
             self._waiting.keep(partial(self.resend, session, received))
         else:
             self._send(session, lambda session: self._mail.resend(session, received))

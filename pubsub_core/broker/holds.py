@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pubsub_core.broker.state import TABLE, Occurrence, State, Then
 from pubsub_core.events import Event
 
 Read: TypeAlias = tuple[msgspec.Raw, Event]
@@ -34,13 +35,25 @@ class Holds:
         return self._everything > 0
 
     @property
+    def state(self) -> State:
+        """How much is delivered now."""
+        if self._everything > 0:
+            return State.ALL_HELD
+        return State.SOME_HELD if self._types else State.OPEN
+
+    def permits(self, occurrence: Occurrence, types: Iterable[str] = ()) -> bool:
+        """Whether something that concerns these types is dealt with now; otherwise later."""
+        then = TABLE[occurrence][self.state]
+        return then is Then.NOW or (then is Then.UNLESS_TOUCHED and self._types.keys().isdisjoint(types))
+
+    @property
     def types(self) -> Collection[str]:
         """The types, by UUID, that are held even if not everything is."""
         return self._types.keys()
 
     @property
     def full(self) -> bool:
-        """Whether so much is parked that nothing more should come."""
+        """Whether nothing more can be parked, and should not come."""
         return len(self._parked) >= MAX_PARKED
 
     def holds(self, types: Iterable[str]) -> bool:
