@@ -28,7 +28,7 @@ from bus.wire import (
     unpack_announcement,
     unpack_request,
 )
-from pep.asking.batch import MAX_COUNT, Batch, Route, Terms
+from pep.asking.batch import Batch, Route, Terms
 from pep.asking.circuit_breaker import Circuit
 from pep.asking.hedging import HedgeDelay, Strategy
 from pep.asking.queries import ask_scope, ask_search, ask_why
@@ -147,9 +147,7 @@ class Asker:
                 return answer
         route = self._routes.get(request.object.id) or self.route(request)
         batch = route.filling.get(terms) or self._batch(route, terms)
-        batch.requests.append(request)
-        batch.answers.append(answer)
-        if len(batch.answers) == MAX_COUNT:
+        if batch.add(request, answer):
             self._filling.remove(batch)
             batch.send()
         return answer
@@ -174,6 +172,27 @@ class Asker:
             self._forget_routes()
         own = (request.subject.id, request.object.id, request.action.id)
         return self._own_routes.get(own) or self._find_route(request, own)
+
+    def opened(self, batch: Batch, count: int) -> None:
+        """A batch was sent, with this many questions."""
+        self.batches.add(batch)
+        self.open += count
+
+    def closed(self, batch: Batch, count: int) -> None:
+        """A batch is over; this many of its questions were open until now."""
+        self.batches.discard(batch)
+        self.open -= count
+
+    def next_number(self) -> int:
+        """The number of the next message with questions: no two are the same."""
+        self.sent += 1
+        return self.sent
+
+    def count_asked_again(self, count: int) -> None:
+        self.asked_again += count
+
+    def count_invalid_answer(self) -> None:
+        self.invalid_answers += 1
 
     def withdraw(self, scope: Scope) -> None:
         """Nobody listens on an announced scope: forget it until it is announced again."""

@@ -89,14 +89,19 @@ class Batch:
         self._timer: asyncio.TimerHandle | None = None
         self._wait = RETRY_SECONDS
 
+    def add(self, request: Request, answer: Answer) -> bool:
+        """One more question; says whether there is no room for another."""
+        self.requests.append(request)
+        self.answers.append(answer)
+        return len(self.answers) == MAX_COUNT
+
     def send(self) -> None:
         """Ask for the first time. Nothing joins the batch from now on."""
         filling, asker = self.route.filling, self._asker
         if filling.get(self.terms) is self:
             del filling[self.terms]
-        asker.batches.add(self)
         self._count = len(self.answers)
-        asker.open += self._count
+        asker.opened(self, self._count)
         self._deadline = self._deadline or monotonic() + self._seconds
         self._attempt(self._strategy.modes(0))
 
@@ -179,12 +184,11 @@ class Batch:
         nobody_listens: Callable[[], None] = lambda: None,
     ) -> None:
         asker = self._asker
-        asker.sent += 1
-        authenticity = asker.authenticity
+        number, authenticity = asker.next_number(), asker.authenticity
         if authenticity is None:
             question = pack(Questions(requests, left))
         else:
-            question = pack(Questions(requests, left, authenticity.asker, asker.sent))
+            question = pack(Questions(requests, left, authenticity.asker, number))
 
         def take(payload: bytes, nobody: bool) -> None:
             if nobody:
@@ -198,7 +202,7 @@ class Batch:
         self._replies.append(reply)
         asker.connection.send(subject, question, reply)
         if self._attempts:
-            asker.asked_again += len(asked)
+            asker.count_asked_again(len(asked))
         if self._reason is Reason.NOT_CONNECTED:
             self._reason = Reason.TIMEOUT
 
@@ -233,12 +237,12 @@ class Batch:
             answers = unpack_answers(payload)
             decisions = answers.in_order()
         except BadMessage:
-            asker.invalid_answers += 1
+            asker.count_invalid_answer()
             return
         if answers.problem:
             self._misunderstood(answers.problem)
         elif len(decisions) != len(asked):
-            asker.invalid_answers += 1
+            asker.count_invalid_answer()
         else:
             now = monotonic()
             asker.hedge.learn(now - sent_at)
@@ -362,6 +366,5 @@ class Batch:
         for reply in self._replies:
             asker.connection.forget(reply)
         self._replies.clear()
-        asker.batches.discard(self)
-        asker.open -= self._count
+        asker.closed(self, self._count)
         self._count = 0

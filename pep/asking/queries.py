@@ -100,9 +100,9 @@ async def _ask(
 ) -> bytes:
     """The first answer of a decider that counts. Raises NoResponders or ReplyTimeout."""
     authenticity, listening = asker.authenticity, True
-    asker.sent += 1
+    number = asker.next_number()
     if authenticity is not None:
-        query = replace(query, asker=authenticity.asker, number=asker.sent)
+        query = replace(query, asker=authenticity.asker, number=number)
     question = pack(query)
     answered: asyncio.Future[bytes] = asker.loop.create_future()
     in_vain = asker.loop.create_future()
