@@ -140,8 +140,8 @@ class Broker:
     @property
     def takes(self) -> bool:
         """Whether parcels of other brokers can be taken now: otherwise they stay in the stream."""
-        permitted = self.informed and self._holds.permits(Occurrence.PARCEL)
-        return permitted and not self.acknowledging.behind and not self._holds.full
+        waits = self.acknowledging.behind or self._holds.full
+        return self.informed and not waits and self._holds.permits(Occurrence.PARCEL)
 
     def hold(self, types: Collection[str] | None = None) -> None:
         """Deliver and pass on nothing, or nothing of these types, until `release` was called as often as this."""
@@ -345,8 +345,7 @@ class Broker:
 
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
-        permitted = self._holds.permits(Occurrence.ROOM)
-        if permitted:
+        if permitted := self._holds.permits(Occurrence.ROOM):
             self.cursors.fill(session)
             self._send(session, lambda session: self._mail.flush(session, self._holds.types))
             for playback in session.playbacks.values():
