@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -20,13 +19,13 @@ from pubsub_core.broker.applied_interest import AppliedInterest
 from pubsub_core.broker.cursors import Cursors
 from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
+from pubsub_core.broker.ports import Reading, RuleReplays
 from pubsub_core.broker.state import Occurrence
 from pubsub_core.carriage import Peer, Presence, Publish, Read, Receiving, Routing, Sending
 from pubsub_core.delivery import (
     Acknowledging,
     Admitted,
     Counts,
-    Due,
     GapNotices,
     Intake,
     Item,
@@ -46,21 +45,6 @@ OUT_OF_REACH = "the owner of the type is out of reach, and nothing of it is deli
 DISCARDED = "{} messages between brokers were discarded before they were read here"
 
 _log = logging.getLogger("authfabric.events")
-
-
-class Reading(Protocol):
-    """Reads what other brokers have published, as far as it can be taken here."""
-
-    @property
-    def paused(self) -> bool: ...
-
-    def go_on(self) -> None: ...
-
-
-class RuleReplays(Protocol):
-    """Sends past events that are due by a rule."""
-
-    def begin(self, due: Due) -> None: ...
 
 
 class Broker:
