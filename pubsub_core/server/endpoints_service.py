@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from time import time
 
-from bus.errors import BadMessage, NotConnected
+from bus.errors import BadMessage, BusError, NotConnected
 from bus.nats import Connection
 from bus.services import responding
 from bus.wire import broker as broker_subject
@@ -64,6 +64,8 @@ class Door:
         setting = self._broker.setting
         for name in {setting.name, self._group or setting.name}:
             await self._bus.listen(broker_subject(setting.domain, name, "key"), self._on_key_wanted)
+        with contextlib.suppress(BusError):  # without a connection nobody gets here anyway
+            await self._bus.flush()
 
     def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         if not subjects.is_inbox(reply):

@@ -137,7 +137,7 @@ async def test_of_a_rate_an_event_takes_one_whatever_rules_make_of_it(home):
     ann = await place.client("ann", "home")
     replayed = await ann.replay(reading.name)
     assert [(await anext(replayed))["pulse"] for _ in range(10)] == [n // 2 for n in range(10)]
-    (pace,) = service._replays._paces.values()
+    (pace,) = service._replays.paces.values()
     assert sum(count for _, count in pace._sent) == 5
 
 

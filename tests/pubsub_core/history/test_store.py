@@ -338,5 +338,5 @@ def test_a_database_of_version_1_is_brought_up_to_date_with_all_it_has(url):
             add(history, [event(2, drug="morphine"), event(3, drug="aspirin")])
             assert [each.sequence for each in everything(history, Equal(path(DRUG), "morphine"))] == [1, 2]
             assert list(history.verify(TYPE)) == [3]
-    with pytest.raises(HistoryUnavailable, match="that of the broker `met`"):
+    with pytest.raises(HistoryUnavailable, match="it is that of `met`"):
         HistoryStore(url, VAULT, "city")

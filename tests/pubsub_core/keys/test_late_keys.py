@@ -108,14 +108,14 @@ def test_what_is_sealed_under_a_key_that_has_not_come_waits_for_it_and_nothing_o
     pair.carry()
     assert speeds(pair) == SPEEDS[:1]
     assert pair.away.receiving.take_awaited() == {KIND.id}
-    assert pair.away.receiving.waiting == 2, "it is not acknowledged"
+    assert pair.away.receiving.waiting() == 2, "it is not acknowledged"
     give(pair.away, epoch=2, start=pair.now - 1)
     pair.publish(pair.bundle({"speed": SPEEDS[2]}))
     pair.carry()
     assert speeds(pair) == SPEEDS[:1]
     pair.away.try_again()
     assert speeds(pair) == SPEEDS
-    assert pair.away.receiving.waiting is None
+    assert pair.away.receiving.waiting() is None
 
 
 def test_what_keys_never_come_for_is_not_delivered_empty(pair):
