@@ -12,7 +12,7 @@ import contextlib
 import logging
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Self
 
@@ -27,7 +27,7 @@ from bus.nats import AccessAnswer, Connection, Relocation, carried_mark, refusal
 from bus.runtime import in_background
 from bus.server import ACCOUNT, Arrival, Carried, Connected, ServiceKeys, System, admit, read_arrival, refuse
 from bus.services import CopyKeeper, Limits, responding_by_subject, set_up
-from bus.stores import STORAGE
+from bus.stores import STORAGE, StorageClass, open_carriage
 from bus.wire import pack, subjects
 from pdp.access.carriage import CarriageRights
 from pdp.access.census import Census
@@ -104,6 +104,8 @@ class AccessService:
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
         self._ending: TTLCache[tuple[str, int], bool] = TTLCache(_MOST_ENDING, WATCH_SECONDS)
         """Whom the servers were asked to disconnect a moment ago: their lists may still show them."""
+        self._back = asyncio.Event()
+        """Set when the connection is back."""
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -128,6 +130,9 @@ class AccessService:
             in_background(stack, self._sweep)
             in_background(stack, self._stay_together)
             in_background(stack, self._compare_copies)
+            self.member.on_ready.append(self._back.set)
+            stack.callback(self.member.on_ready.remove, self._back.set)
+            in_background(stack, self._restore_streams)
             self._stack = stack.pop_all()
         return self
 
@@ -139,12 +144,26 @@ class AccessService:
         end = monotonic() + START_SECONDS
         while True:
             try:
-                storage = STORAGE if self._carriage is None else self._carriage.storage
-                return await set_up(self.member, self._audit, storage)
+                return await set_up(self.member, self._audit, self._storage)
             except StoreUnavailable:  # a cluster may not have come together yet
                 if monotonic() > end:
                     raise
                 await asyncio.sleep(RETRY_SECONDS)
+
+    @property
+    def _storage(self) -> Iterable[StorageClass]:
+        return STORAGE if self._carriage is None else self._carriage.storage
+
+    async def _restore_streams(self) -> None:
+        """Make the streams in memory anew that went with their server: no broker may."""
+        while True:
+            await self._back.wait()
+            self._back.clear()
+            try:
+                await open_carriage(self.member, self._storage)
+            except StoreUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+                self._back.set()
 
     async def _wait(self, feed: RevocationFeed) -> None:
         """Let nobody in before everything is known that was taken back. Raises StoreUnavailable."""
