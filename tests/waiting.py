@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -24,12 +25,15 @@ async def eventually(happened: Callable[[], object], seconds: float = PATIENCE) 
 async def once_it_works(
     work: Callable[[], Awaitable[T]], error: type[Exception], seconds: float = PATIENCE
 ) -> T:
-    """What comes of some work, which is tried again as long as it fails in this way."""
+    """What comes of some work, which is tried again as long as it fails in this way, and the seconds last."""
+    until = monotonic() + seconds
     async with asyncio.timeout(seconds):
         while True:
             try:
                 return await work()
             except error:
+                if monotonic() >= until:  # `asyncio.wait_for` may have swallowed that the time is over
+                    raise
                 await asyncio.sleep(0.02)
 
 
