@@ -43,7 +43,7 @@ bytecode: $(VENV)/full  # once, rather than in every process that shares the tes
 
 test: $(VENV)/full $(VENV)/browser ## everything that must hold before a change lands
 	@$(MAKE) --no-print-directory -j2 lint bytecode
-	$(BIN)/python -m pytest -n auto --maxprocesses 6
+	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
 cluster: $(VENV)/full ## run the jobs on a Spark cluster whose processes are killed, and restart a server twenty times
 	$(BIN)/python -m pytest -m cluster

@@ -83,7 +83,8 @@ async def test_a_group_is_whoever_answers(place):
         first = client.broker
         assert first in brokers
         silence(brokers[first][0])
-        await eventually(lambda: client.broker != first)
+        await eventually(lambda: client.sessions_begun >= 2)  # with its subscription, at another
+        assert client.broker != first
         await publisher.publish(score=1)
         assert [each["score"] for each in await take(subscriber, 1)] == [1]
 

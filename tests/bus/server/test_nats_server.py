@@ -87,11 +87,14 @@ async def test_a_configuration_that_cannot_be_read_is_told(temporary):
     assert not list(temporary.iterdir())
 
 
-async def test_giving_up_a_start_leaves_no_process(temporary):
+async def test_giving_up_a_start_leaves_no_process(temporary, monkeypatch):
+    async def wait(self, process, folder):
+        await asyncio.Event().wait()  # however quickly the server is up, its start is not over
+
+    monkeypatch.setattr(NatsServer, "_wait_for_ports", wait)
     server = NatsServer()
     starting = asyncio.create_task(server.__aenter__())
-    while server._process is None:  # noqa: ASYNC110 - looked at in each turn of the loop: a moment later the start may be over
-        await asyncio.sleep(0)
+    await eventually(lambda: server._process is not None)
     pid = server.pid
     starting.cancel()
     await asyncio.wait([starting])
