@@ -116,13 +116,22 @@ async def test_an_owner_that_promised_heartbeats_is_out_of_reach_until_it_is_hea
     """With no file that remembers anything, and nobody there who could tell."""
     kind, key = await place.define("News", *NEWS), Identity.generate()
     word = vouch(key.public, [ALL], time() + 500, place.key, time(), heartbeats=True)
+    async with (  # nobody has ever heard one, so that the promise alone says that there should be some
+        place.running("north", identity=key, vouches=(word,)) as north,
+        place.connected("ann", "north") as client,
+    ):
+        await client.subscriber(kind.name)
+        publisher = await client.publisher(kind.name)
+        await publisher.publish(score=0)
+        await publisher.flush()
+        assert north.broker.counts.withheld == 1
     async with (
-        place.running("north", identity=key, vouches=(word,)),
+        place.running("north", identity=key, vouches=(word,)) as north,
         place.running("south", owner_keys=(place.key,)),
         place.connected("ann", "north") as client,
     ):
         subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
-        await eventually(lambda: place.services[0].broker.presence.within_reach(kind.id))
+        await eventually(lambda: north.broker.presence.within_reach(kind.id))
         await publisher.publish(score=1)
         assert await take(subscriber, 1) == [{"score": 1}]
     north = await place.broker("north", identity=key, vouches=(word,))
