@@ -19,7 +19,7 @@ class Latencies:
         self.total = 0.0
 
     def add(self, seconds: float, count: int = 1) -> None:
-        """So many things took this long each."""
+        """Count things that took this long each."""
         self.counts[bisect_left(BOUNDS, seconds)] += count
         self.total += seconds * count
 
