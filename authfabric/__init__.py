@@ -3,14 +3,14 @@
 For services, the common names of all packages: `from authfabric import Enforcer, EventClient`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in typing, whose import takes longer than saying the version
 if TYPE_CHECKING:
     from authz import Decision, Entity, Identity, Request
     from bus import Connection
     from pep import AccessDenied, Enforcer, SyncEnforcer
     from pubsub_core import EventClient, EventType
+
+__version__ = "0.1.0"
 
 __all__ = [
     "AccessDenied", "Connection", "Decision", "Enforcer", "Entity", "EventClient", "EventType", "Identity",
@@ -35,4 +35,6 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)

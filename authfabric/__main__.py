@@ -1,5 +1,5 @@
 """`python -m authfabric` is the command `authfabric`."""
 
-from authfabric.cli import main
+from authfabric.entry import main
 
 main()

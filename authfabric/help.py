@@ -7,6 +7,8 @@ from typing import Any, get_args
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
+from authfabric.parameters import take_plainly
+
 WORDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "FILE"}
 """What stands for a value of a type, where an option names nothing better."""
 
@@ -47,7 +49,7 @@ class Group(TyperGroup):
 def _named(parameter: Any) -> Any:
     if parameter.metavar is None:
         parameter.metavar = _word(parameter)
-    return parameter
+    return take_plainly(parameter)
 
 
 def _word(parameter: Any) -> str | None:

@@ -37,7 +37,8 @@ class Basis(enum.StrEnum):
 
     ROLES = "roles"
     """The permission is granted to single roles and by nothing else: whoever has one of them, or a senior of
-    one, among `subject.roles` as sent is allowed; everyone else is denied."""
+    one, among `subject.roles` is allowed; everyone else is denied. The roles are those in `Decision.roles`, which a
+    PDP has looked up, or else those that were sent."""
     LABELS = "labels"
     """The labels that the one label policy in force gives to both by id, compared as `read`, `append` and `write` are
     by name. On an allow: they alone decide. On a deny: they forbid this, whatever else may apply."""
@@ -50,6 +51,13 @@ class Inference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     answers: tuple[str, ...] = ()
     stale: bool = False
     """Whether the lease had ended, so that newer policies may exist."""
+
+
+class HeldRoles(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The roles of a subject, as a PDP has looked them up, and until when (Unix time) that may be relied on."""
+
+    names: tuple[str, ...]
+    until: float
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -73,6 +81,8 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What alone the effect followed from, if the PDP can say so: caches may then infer further answers."""
     inferred: Inference | None = None
     """How this was inferred; None if a PDP decided this very request."""
+    roles: HeldRoles | None = None
+    """With `Basis.ROLES`: the roles it rests on, where the PDP has looked them up; None if they were sent."""
 
     @property
     def effect(self) -> str:

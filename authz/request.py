@@ -81,7 +81,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
         _validate_entity("action", self.action)
         if not isinstance(self.context, dict):
             raise InvalidRequest("context", f"must be a dictionary, not {type(self.context).__name__}")
-        if not {".", ".."}.isdisjoint(self.object.id.split("/")):
+        if is_relative(self.object.id):
             raise InvalidRequest(
                 "object.id", "must not have `.` or `..` as a segment: write the path they lead to"
             )
@@ -103,6 +103,11 @@ class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _plain: dict[object, Entity] = {}
 """Entities without attributes by names that any subject, object or action can have."""
+
+
+def is_relative(path: str) -> bool:
+    """Whether a path has `.` or `..` as a segment. Nobody can be asked about one."""
+    return not {".", ".."}.isdisjoint(path.split("/"))
 
 
 def plain_request(subject: str | Entity, thing: str | Entity, action: str | Entity) -> Request | None:

@@ -15,6 +15,7 @@ import uvloop
 
 from authz import Decision, Identity, Request
 from authz.spki import Authority, Capability, Grant, Kind, Resource, Right, encode_chain
+from benchmarks.harness import progress
 from bus.errors import BusError
 from bus.nats import Connection
 from bus.server import NatsServer
@@ -23,7 +24,8 @@ from pdp.replica import Replica
 from pubsub_core.client import EventClient, Subscriber
 from pubsub_core.key_groups import KeyDistribution, KeyedType, KeyManager
 from pubsub_core.keys import Plan
-from pubsub_core.server import BrokerService, Serving, TypeStore, serve_broker
+from pubsub_core.server import BrokerService, Serving, serve_broker
+from pubsub_core.stores import TypeStore
 from pubsub_core.trust import ALL, Credential, issue, vouch
 from pubsub_core.types import AttributeType, Catalogue, EventType, SignedType
 
@@ -37,6 +39,8 @@ BUNDLE = 512
 """Events published at a time: what one costs depends on that."""
 EVENTS = 20 * BUNDLE
 ROUNDS = 5
+AT_ONCE = 5
+"""How many brokers of a process start at a time: they wait for the server more than they compute."""
 SETTLE_SECONDS = 8.0
 IDLE_SECONDS = 20.0
 
@@ -159,10 +163,12 @@ async def carriage() -> dict[str, float]:
             for _ in range(ROUNDS):  # turn and turn about, so that a slow moment strikes both
                 many.append(await _published(ground, host, 0))
                 alone.append(await _published(ground, host, 1))
-    async with Ground.made() as ground:
-        few = await _idle(ground, FEW)
-    async with Ground.made() as ground:
-        all_ = await _idle(ground, MANY)
+    progress(f"{FEW} idle brokers")
+    async with Ground.made() as ground, ground.hosting(0, FEW, range(FEW)) as first:
+        few = await _idle([first], FEW)
+        progress(f"{MANY} idle brokers")
+        async with ground.hosting(FEW, MANY - FEW, [each % TYPES for each in range(FEW, MANY)]) as rest:
+            all_ = await _idle([first, rest], MANY)
     return {
         "sealed_us": 1e6 * min(alone),
         "fanout_cost": min(many) / min(alone),
@@ -185,21 +191,21 @@ async def _published(ground: Ground, host: Host, kind: int) -> float:
         return (await host.seconds() - start) / EVENTS
 
 
-async def _idle(ground: Ground, count: int) -> float:
-    """Seconds of processor time for each second and broker, of brokers that have nothing to do."""
-    async with ground.hosting(0, count, [number % TYPES for number in range(count)]) as host:
-        await asyncio.sleep(SETTLE_SECONDS)
-        start = await host.seconds()
-        await asyncio.sleep(IDLE_SECONDS)
-        return (await host.seconds() - start) / IDLE_SECONDS / count
+async def _idle(hosts: Sequence[Host], count: int) -> float:
+    """Seconds of processor time for each second and broker, of so many brokers that have nothing to do."""
+    await asyncio.sleep(SETTLE_SECONDS)
+    start = sum([await each.seconds() for each in hosts])
+    await asyncio.sleep(IDLE_SECONDS)
+    return (sum([await each.seconds() for each in hosts]) - start) / IDLE_SECONDS / count
 
 
 async def _host(url: str, seed: str, first: int, count: int, wanted: Sequence[int]) -> None:
     """Be a process with brokers, until it is ended; say how much processor time was used whenever asked."""
     owner = Identity.from_seed(bytes.fromhex(seed))
     async with contextlib.AsyncExitStack() as stack:
-        for number in range(first, first + count):
-            await _entered(stack, url, owner, number)
+        for start in range(first, first + count, AT_ONCE):
+            some = range(start, min(start + AT_ONCE, first + count))
+            await asyncio.gather(*(_entered(stack, url, owner, number) for number in some))
         for number, kind in enumerate(wanted):
             client = await stack.enter_async_context(client_of(url, owner, first + number))
             subscriber = await client.subscriber(f"bench.T{kind}")

@@ -25,7 +25,8 @@ from pdp.replica import Replica
 from pubsub_core.client import Delivered, EventClient, Publisher, Subscriber
 from pubsub_core.key_groups import KeyDistribution, KeyedType, KeyManager, Member, Tree
 from pubsub_core.keys import Plan
-from pubsub_core.server import BrokerService, Serving, TypeStore, serve_broker
+from pubsub_core.server import BrokerService, Serving, serve_broker
+from pubsub_core.stores import TypeStore
 from pubsub_core.trust import ALL, Credential, issue, vouch
 from pubsub_core.types import AttributeType, Catalogue, EventType, SignedType
 

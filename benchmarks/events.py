@@ -17,7 +17,7 @@ from authz import Identity
 from authz.predicate import And, Equal, Not, Order, Path, Predicate
 from authz.predicate.matching import Matcher
 from benchmarks.carriage import carriage
-from benchmarks.harness import at_least, at_most, best_of_each, main
+from benchmarks.harness import at_least, at_most, best_of_each, main, progress
 from benchmarks.measures.reauthorization import evolve, reauthorization
 from benchmarks.measures.routed import routed
 from pubsub_core.trust import Credential, issue
@@ -49,7 +49,12 @@ ATTRIBUTES = [
 
 def run() -> dict[str, float]:
     """Measure throughput through two brokers, matching, policy evolution, and what carriage costs a broker."""
-    return {**matching(), **uvloop.run(services()), **uvloop.run(routed()), **uvloop.run(carriage())}
+    progress("matching")
+    figures = matching()
+    for measure in (services, routed, carriage):
+        progress(measure.__name__)
+        figures |= uvloop.run(measure())
+    return figures
 
 
 def matching() -> dict[str, float]:
@@ -95,9 +100,11 @@ async def services() -> dict[str, float]:
         for _ in range(ROUNDS):
             plain.append(await _plain(domain.url, kind))
             ours.append(await _through_brokers(domain, kind))
+            progress(f"{ours[-1]:,.0f} events/s through brokers, {plain[-1]:,.0f} messages/s without")
         evolution = sorted(
             [await evolve(domain, OPEN % number, len(BROKERS)) for number in range(1, PUSHES + 1)]
         )
+        progress("reauthorization")
         held = await reauthorization(domain, kind, writer(domain))
     return {
         "events_per_second": max(ours),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], float]
 """What time is taken by: `perf_counter`, or `thread_time` for work that waits for nothing."""
+_START = perf_counter()
 ROUNDS = 7
 PATIENCE = 5.0
 """Seconds after which a rival is not run again."""
@@ -67,12 +69,27 @@ def _time(work: Callable[[], object], clock: Clock) -> float:
         gc.enable()
 
 
-def main(run: Callable[[], dict[str, float]], arguments: Iterable[str] | None = None) -> None:
-    """Run a benchmark from the command line."""
+def progress(what: str) -> None:
+    """Tell whoever waits what is measured now, where it is no part of the figures."""
+    print(f"{perf_counter() - _START:6.0f} s  {what}", file=sys.stderr, flush=True)
+
+
+def main(
+    run: Callable[[], dict[str, float]],
+    arguments: Iterable[str] | None = None,
+    parts: Mapping[str, Callable[[], dict[str, float]]] | None = None,
+) -> None:
+    """Run a benchmark from the command line; of one in parts, perhaps only some."""
     parser = argparse.ArgumentParser(description=run.__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    if parts is not None:
+        parser.add_argument(
+            "--only", action="append", choices=parts, help="run this part; repeat it for several"
+        )
     options = parser.parse_args(None if arguments is None else list(arguments))
-    figures = {name: float(f"{value:.4g}") for name, value in run().items()}
+    chosen = [parts[name] for name in options.only] if parts and options.only else [run]
+    measured = {name: value for each in chosen for name, value in each().items()}
+    figures = {name: float(f"{value:.4g}") for name, value in measured.items()}
     if options.json:
         print(json.dumps(figures))
     else:

@@ -98,10 +98,21 @@ async def hedging(url: str) -> dict[str, float]:
 
 async def measure() -> dict[str, float]:
     figures: dict[str, float] = {}
-    for part in (starting, hedging):
-        async with NatsServer() as server:
-            figures |= await part(server.url)
-    return figures | await pushing() | await members()
+    _say(f"starting a PDP with {SCOPES:,} scopes, {STARTS} times")
+    async with NatsServer() as server:
+        figures |= await starting(server.url)
+    _say(f"asking {PDPS} PDPs")
+    async with NatsServer() as server:
+        figures |= await hedging(server.url)
+    _say("pushing 100,000 policies under load: some minutes")
+    figures |= await pushing()
+    _say("1,000 PEPs that do nothing, and three pushes to them")
+    return figures | await members()
+
+
+def _say(progress: str) -> None:
+    """Tell whoever waits; the figures alone go to the standard output."""
+    print(progress, file=sys.stderr, flush=True)
 
 
 def run() -> dict[str, float]:

@@ -9,7 +9,10 @@ where little is left to count: `rbac_here_millions_per_s` is the same work done 
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,8 +48,10 @@ PROMISES = {
     "incremental_ratio": at_most(0.1),
     "snapshot_bytes_per_million": at_most(10_000),
     "growth": at_most(1.2),
+    "driver_mb_1e12": at_most(2_000),
 }
 SUBJECTS, OBJECTS = 100_000, 1_000
+MILLION = 1_000_000
 SAMPLE = 2_000
 """Subjects over which others evaluate a hundred policies: their time grows with the pairs, and is minutes for all."""
 UDF_SAMPLE = 50
@@ -58,18 +63,22 @@ SIGNER = Identity.from_seed(bytes(32))
 
 
 def run() -> dict[str, float]:
-    """How many times longer others take for 100,000 subjects, 1,000 objects and 4 actions, and what it is made of."""
+    """How many times longer others take for 100,000 subjects, 1,000 objects and 4 actions, and what it is made of.
+
+    What a driver takes for a million million decisions is measured by `--only driver`.
+    """
+    return measure(*(name for name in PARTS if name != "driver"))
+
+
+def measure(*names: str) -> dict[str, float]:
+    """These parts, in one session; the driver's memory is measured in a process of its own."""
+    figures: dict[str, float] = {}
     begin = perf_counter()
     with open_session(SparkOptions("local[2]")) as spark, tempfile.TemporaryDirectory() as folder:
         start = perf_counter() - begin
-        root = Path(folder)
-        return {
-            **_roles(spark, root),
-            **_policies(spark, root),
-            **_changes(spark, root),
-            **_growth(spark, root),
-            "start_s": start,
-        }
+        for name in names:
+            figures |= PARTS[name](spark, Path(folder))
+    return {**figures, "start_s": start}
 
 
 def _roles(spark: SparkSession, root: Path) -> dict[str, float]:
@@ -171,6 +180,20 @@ def _growth(spark: SparkSession, root: Path) -> dict[str, float]:
     return {"growth": each[1] / each[0]}
 
 
+def _driver(spark: SparkSession, root: Path) -> dict[str, float]:
+    """What a driver and its Java take at most while a million million decisions are made and their snapshot written."""
+    words = [sys.executable, "-m", "benchmarks.processes.spark_driver", str(MILLION), str(MILLION)]
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE)
+    found = json.loads(done.stdout)
+    return {
+        "driver_mb_1e12": found["python_mb"] + found["java_mb"],
+        "driver_python_mb_1e12": found["python_mb"],
+        "task_mb_1e12": found["task_mb"],
+        "snapshot_mb_1e12": found["snapshot_mb"],
+        "seconds_1e12": found["seconds"],
+    }
+
+
 def _count(spark: SparkSession, evaluated: Evaluated, here: int = 0) -> Counts:
     """All decisions, counted for each permission; more than `here` by a job on Spark."""
     plan = evaluated.plan
@@ -221,5 +244,13 @@ def _tables(population: Population) -> tuple[pa.Table, pa.Table]:
     return people, crossed.append_column("row", pa.array(np.arange(len(crossed))))
 
 
+PARTS: dict[str, Callable[[SparkSession, Path], dict[str, float]]] = {
+    "roles": _roles,
+    "policies": _policies,
+    "changes": _changes,
+    "growth": _growth,
+    "driver": _driver,
+}
+
 if __name__ == "__main__":
-    main(run)
+    main(run, parts={name: partial(measure, name) for name in PARTS})

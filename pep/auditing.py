@@ -12,7 +12,7 @@ from bus.audit import AuditStore, AuditWriter
 from bus.errors import StoreUnavailable
 from bus.nats import Connection
 from bus.runtime import in_background
-from pep.secondary import member_name
+from pep.member_name import member_name
 
 LOOK_SECONDS = 0.5
 """How long connecting waits to hear whether there is an audit stream."""

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from authz import Decision, Entity, InvalidRequest, Reason, Request
+from authz import Decision, Entity, InvalidRequest, PublicKey, Reason, Request
 from authz.explanation import Explanation, outline
 from authz.request import Attributes, plain_request
 from authz.scope import Scope, ScopeRefused
-from bus.audit import AuditWriter
 from bus.identity import Credentials
 from bus.nats import connect
+from bus.runtime import TRACES
 from bus.wire import DEFAULT_DOMAIN, ScopeQuery, SearchPage, SearchQuery
 from pep.asking import Asker, Asking, Strategy, Terms, check_encodable, decide_at_least
 from pep.auditing import auditing
 from pep.errors import AccessDenied, NotOnBus
 from pep.obligations import AnyHandler, Obligations
 from pep.options import CheckOptions
-from pep.secondary import Secondary, learning, secondary_point
 from pep.trust import RevocationWatch, Trust, trusted_roots
 from pep.watching import WATCH_SECONDS, watch_decision
 from sdp_cache import LeaseRules, Recycling
 
 if TYPE_CHECKING:
+    from bus.audit import AuditWriter
     from pep.local import Policies
+    from pep.secondary import Secondary
 
 DEFAULT_SECONDS = 1.0
 SEARCH_SECONDS = 10.0
@@ -37,6 +38,7 @@ EXPLAIN = "explain"
 """The action that lets somebody see the policies behind a decision."""
 REVOCATION_SECONDS = 1.0
 """How long connecting waits for a store of revocations that is silent. Nobody is believed before it has been read."""
+SPAN = "authfabric.check"
 DEFAULT_RECYCLING = Recycling()
 DEFAULT_LEASE = LeaseRules()
 
@@ -76,7 +78,7 @@ class Enforcer:
         trust: Trust = None,
         recycling: Recycling | None = DEFAULT_RECYCLING,
         lease: LeaseRules = DEFAULT_LEASE,
-        snapshot: Path | None = None,
+        snapshot: Path | str | None = None,
         learn: Sequence[str] = (),
         audit: bool | None = None,
     ) -> AsyncIterator[Enforcer]:
@@ -97,6 +99,7 @@ class Enforcer:
         `learn` names topics, such as `prefix:/sales` or `roles:clerk,nurse`: what PDPs answer others about those is
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
         """
+        TRACES.adopt()
         connection = connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
         trusted = trusted_roots(trust, connection.credentials, connection.address)
         async with contextlib.AsyncExitStack() as stack:
@@ -108,9 +111,7 @@ class Enforcer:
                 await watch.first_look(REVOCATION_SECONDS)
             await asker.start()
             stack.push_async_callback(asker.stop)
-            secondary = await enter(secondary_point(asker, trusted, recycling, lease))
-            if learn:
-                await enter(learning(asker, secondary, learn))
+            secondary = await enter(_secondary(asker, trusted, recycling, lease, learn))
             pep = cls(asker, secondary)
             if secondary is not None:
                 secondary.feed.on_applied.append(pep.released)
@@ -127,9 +128,9 @@ class Enforcer:
         cls,
         policies: Policies,
         *,
-        entities: Sequence[Path] = (),
+        entities: Sequence[Path | str] = (),
         recycling: Recycling | None = DEFAULT_RECYCLING,
-        audit: Path | None = None,
+        audit: Path | str | None = None,
         name: str = "pep",
     ) -> AsyncIterator[Enforcer]:
         """Decide in this process, without a bus: `async with Enforcer.local(Path("policies")) as pep`.
@@ -178,12 +179,18 @@ class Enforcer:
         terms = None if deadline is None and strategy is None else asking.terms(deadline, strategy)
         plain = plain_request(subject, object, action) if type(subject) is str and not context else None
         request = plain or _request(subject, object, action, context)
-        if self.secondary is not None:
-            decision = await self.secondary.decide(request, terms, at_least)
-        elif plain is not None and not at_least:
-            decision = await asking.decide_valid(plain, terms)
-        else:
-            decision = await self._ask(request, terms, at_least)
+        span = TRACES.begin(SPAN, **{"authfabric.action": request.action.id}) if TRACES.on else None
+        decision = None
+        try:
+            if self.secondary is not None:
+                decision = await self.secondary.decide(request, terms, at_least)
+            elif plain is not None and not at_least:
+                decision = await asking.decide_valid(plain, terms)
+            else:
+                decision = await self._ask(request, terms, at_least)
+        finally:
+            if span is not None:
+                span.end(decision)
         if self.audit is not None:
             self.audit.record(request, decision)
         return decision
@@ -217,7 +224,12 @@ class Enforcer:
         terms, secondary = self._asking.terms(deadline, strategy), self.secondary
         known = [secondary.infer(r, at_least) if secondary else None for r in asked]
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
-        answers = iter(await asyncio.gather(*[self._ask_or_deny(r, terms, at_least) for r in unknown]))
+        span = TRACES.begin(f"{SPAN}_many", **{"authfabric.questions": len(asked)}) if TRACES.on else None
+        try:
+            answers = iter(await asyncio.gather(*[self._ask_or_deny(r, terms, at_least) for r in unknown]))
+        finally:
+            if span is not None:
+                span.end()
         decisions = [next(answers) if decision is None else decision for decision in known]
         if secondary is not None:
             await secondary.give_way()
@@ -343,6 +355,27 @@ class Enforcer:
             answer: asyncio.Future[Decision] = self._asking.loop.create_future()
             answer.set_result(Decision(False, Reason.INVALID_REQUEST, detail=str(error)))
             return answer
+
+
+@contextlib.asynccontextmanager
+async def _secondary(
+    asker: Asker,
+    trusted: Collection[PublicKey],
+    recycling: Recycling | None,
+    lease: LeaseRules,
+    learn: Sequence[str],
+) -> AsyncIterator[Secondary | None]:
+    """What answers without asking, and learns from others if it is to, for the length of a block."""
+    if recycling is None and trusted and not learn:
+        yield None
+        return
+    from pep.secondary import learning, secondary_point  # the caches, which who always asks does not load
+
+    async with contextlib.AsyncExitStack() as stack:
+        secondary = await stack.enter_async_context(secondary_point(asker, trusted, recycling, lease))
+        if learn:
+            await stack.enter_async_context(learning(asker, secondary, learn))
+        yield secondary
 
 
 def _request(

@@ -21,7 +21,8 @@ from pdp.bundle import Bundle, BundleRefused, Entities, File, PolicySet, read_en
 from pdp.replica import PolicyPoint
 from pep.asking import Strategy, Terms, asking_terms, check_encodable
 from pep.errors import SearchRefused
-from pep.secondary import Secondary, member_name
+from pep.member_name import member_name
+from pep.secondary import Secondary
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint
 
 if TYPE_CHECKING:
@@ -138,20 +139,20 @@ def read_policies(policies: Policies) -> PolicySet:
 async def local_enforcer(
     make: type[Enforcer],
     policies: Policies,
-    entities: Sequence[Path],
+    entities: Sequence[Path | str],
     recycling: Recycling | None,
-    audit: Path | None,
+    audit: Path | str | None,
     name: str,
 ) -> AsyncIterator[Enforcer]:
     """An Enforcer over an engine of its own, for the length of a block."""
     # A lease says how long releases may go unheard of: those of this process never do.
     point = SecondaryPoint(recycling, LeaseRules(math.inf)) if recycling is not None else None
-    asker = LocalAsker(point, read_entities(entities))
+    asker = LocalAsker(point, read_entities(map(Path, entities)))
     asker.release(read_policies(policies))
     pep = make(asker, None if point is None else Secondary(asker, point))
     asker.on_applied.append(pep.released)
     if audit is None:
         yield pep
         return
-    async with AuditWriter(AuditFile(audit), member_name(name)) as pep.audit:
+    async with AuditWriter(AuditFile(Path(audit)), member_name(name)) as pep.audit:
         yield pep

@@ -30,7 +30,7 @@ class ConnectOptions(TypedDict, total=False):
     recycling: Recycling | None
     """What may be answered from the cache; None always asks."""
     lease: LeaseRules
-    snapshot: Path | None
+    snapshot: Path | str | None
     """A file of precomputed decisions."""
     learn: Sequence[str]
     """Topics of which others' signed answers are recycled too."""
@@ -41,10 +41,10 @@ class ConnectOptions(TypedDict, total=False):
 class LocalOptions(TypedDict, total=False):
     """How to decide in the service's own process."""
 
-    entities: Sequence[Path]
+    entities: Sequence[Path | str]
     """Files of known entities, for searches."""
     recycling: Recycling | None
-    audit: Path | None
+    audit: Path | str | None
     """The file to which every decision is appended."""
     name: str
 

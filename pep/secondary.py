@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import secrets
-import socket
 from collections.abc import AsyncIterator, Collection, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +13,7 @@ from time import time
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from pep.asking import Asker, Asking, Terms, decide_at_least
 from pep.errors import NotOnBus
+from pep.member_name import member_name
 from pep.trust import TRUST_VARIABLE
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
 from sdp_cache.point import FeedFollower, Following, Learner, Learning
@@ -98,7 +96,7 @@ class Secondary:
         known = point.last_known(request, time(), least) if decision.reason in _FAILURES else None
         return decision if known is None else known
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path | str) -> None:
         """Answer from a snapshot too. Raises SnapshotRefused unless a trusted key made it from the current release."""
         released = self.feed.applied
         if released is None:
@@ -106,7 +104,7 @@ class Secondary:
         origin = Origin(released.release.domain, released.epoch, released.release.bundle)
         self._point.load(open_snapshot(path, self._trusted, origin))
 
-    async def try_to_load(self, path: Path, seconds: float) -> None:
+    async def try_to_load(self, path: Path | str, seconds: float) -> None:
         """Load a snapshot as soon as the current epoch is known; go on without it, and say so, if that fails."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -153,8 +151,3 @@ async def learning(asker: Asker, secondary: Secondary | None, topics: Sequence[s
     async with Learning(asker.connection, secondary.point, deciders, asker.domain, topics) as listening:
         secondary.learner = listening.learner
         yield
-
-
-def member_name(name: str) -> str:
-    """A name that no other member of any domain has."""
-    return f"{name}-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -239,6 +239,15 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True, gc=False):
     events: list[msgspec.Raw]
     id: bytes = b""
     """The same for the same events, to whichever broker they are sent, and random otherwise."""
+    runs: list[int] = []
+    """How many events of one type follow each other, again and again; empty if they are all of one."""
+
+    @classmethod
+    def encoded(
+        cls, session: str, number: int, proof: Proof, events: bytes, id_: bytes, runs: list[int]
+    ) -> Self:
+        """One to be sent, whose events are encoded already, as an array."""
+        return cls(session, number, proof, msgspec.Raw(events), id_, runs)  # type: ignore[arg-type]
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):

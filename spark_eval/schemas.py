@@ -22,6 +22,8 @@ TRACE = pa.schema(
         pa.field("common", pa.float64(), nullable=False),
         pa.field("strategy", pa.string(), nullable=False),
         pa.field("cache", pa.string(), nullable=False),
+        pa.field("counted", pa.string(), nullable=False),  # from where times to failure count
+        pa.field("spaces", pa.string(), nullable=False),  # which objects PDPs have in common
         # the requests: one, or consecutive ones together
         pa.field("run", pa.int32(), nullable=False),
         pa.field("batch", pa.int32(), nullable=False),  # rows of one batch are not independent of each other
@@ -30,12 +32,13 @@ TRACE = pa.schema(
         pa.field("failed", pa.int32(), nullable=False),
         pa.field("recycled", pa.int32(), nullable=False),
         pa.field("asked", pa.float64()),  # replicas that the questions were delivered to, where known
+        pa.field("at", pa.float64()),  # seconds from the first request of the run, where measured
         pa.field("seconds", pa.float64()),  # until the answer, where measured
     ]
 )
 """What happened to requests: in live runs one row each, in simulations one row for each run."""
 
-CELL = ("pdps", "overlap", "mttf", "mttr", "common", "strategy", "cache")
+CELL = ("pdps", "overlap", "mttf", "mttr", "common", "strategy", "cache", "counted", "spaces")
 """The columns that tell one cell from another."""
 
 LIVE, SIMULATION = "live", "simulation"

@@ -21,7 +21,8 @@ SURFACE = {
     " EventsMissed Gap GapReason InvalidEvent InvalidFilter NoBroker NotKept Publisher Refused"
     " ReplayIncomplete Replayed SessionLost Subscriber TypeRefused UnknownType",
     "sdp_cache": "LeaseRules Recycler Recycling SecondaryPoint Snapshot SnapshotRefused Step",
-    "spark_eval": "Diff EvaluationError Review SparkOptions compare_policies compare_seen open_session",
+    "spark_eval": "Diff EvaluationError Review SparkOptions compare_policies compare_seen decide open_session"
+    " register_decide",
 }
 
 

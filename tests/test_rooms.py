@@ -25,14 +25,14 @@ ROOMS = {
     for found in sorted(folder(package).glob("*/__init__.py"))
 }
 TOP = {
-    "authfabric": {"__main__", "cli", "help"},
+    "authfabric": {"__main__", "cli", "command_table", "entry", "help", "parameters"},
     "authfabric.chaos": {"record"},
     "authz": {"change", "decision", "errors", "explanation", "extras", "lazy", "release", "request"}
     | {"shapes", "syntax"},
     "bus": {"errors"},
     "pdp": set[str](),
     "pep": {"enforcer", "local", "obligations", "options", "secondary", "sync", "watching"}
-    | {"auditing", "errors", "metrics"},
+    | {"auditing", "errors", "member_name", "metrics"},
     "pubsub_core": {"errors", "messages"},
     "sdp_cache": set[str](),
     "spark_eval": {"errors", "schemas"},

@@ -17,10 +17,11 @@ from authz import AuthFabricError
 from authz.predicate import paths
 from authz.predicate.filter import parse_filter
 from bus.wire import DEFAULT_DOMAIN
-from pubsub_core.types import AttributeType
+from pubsub_core.types import ROUTABLE, AttributeType
 
-SENSITIVITIES = ("clear", "sealed")
-"""Readable by whoever carries an event, or by those alone who hold the key."""
+ROUTED = "routed"
+SENSITIVITIES = ("clear", "sealed", ROUTED)
+"""Readable by whoever carries an event, or by those alone who hold the key; and by the last events are routed too."""
 _TYPES = "|".join(AttributeType)
 _NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 
@@ -29,7 +30,7 @@ Attribute = Annotated[
     str,
     msgspec.Meta(
         pattern=rf"^({_TYPES})(, *({'|'.join(SENSITIVITIES)}))?$",
-        description="The attribute's type, and how sensitive it is: `string`, or `string, sealed`.",
+        description="The attribute's type, and how sensitive it is: `string`, `string, sealed` or `string, routed`.",
     ),
 ]
 Keep = Annotated[
@@ -139,6 +140,11 @@ class TypeSpec:
         return tuple(name for name, each in self.attributes.items() if each.sealed)
 
     @property
+    def routed(self) -> str:
+        """The attribute by whose value events are routed; nothing if there is none."""
+        return next((name for name, each in self.attributes.items() if each.sensitivity == ROUTED), "")
+
+    @property
     def clear(self) -> tuple[str, ...]:
         return tuple(name for name, each in self.attributes.items() if not each.sealed)
 
@@ -242,7 +248,7 @@ def _fits(said: object) -> bool:
 def _plainly(problem: str) -> str:
     """What msgspec says, in words for people."""
     if "matching regex" in problem and "clear" in problem:
-        return f"must be one of {', '.join(AttributeType)}, and then perhaps `, sealed`"
+        return f"must be one of {', '.join(AttributeType)}, and then perhaps `, sealed` or `, routed`"
     if "matching regex" in problem and "for ever" in problem:
         return "must be `for ever`, `nothing`, or a length such as 90d"
     if "matching regex" in problem:
@@ -295,6 +301,12 @@ class _Checker:
         if not attributes:
             raise self._wrong(f"types.{name}.attributes", "must name at least one")
         sealed = [each for each, spec in attributes.items() if spec.sealed]
+        routed = [each for each, spec in attributes.items() if spec.sensitivity == ROUTED]
+        if len(routed) > 1:
+            raise self._wrong(f"types.{name}.attributes", f"only one can be routed, not {', '.join(routed)}")
+        if routed and attributes[routed[0]].type not in ROUTABLE:
+            kinds = ", ".join(ROUTABLE)
+            raise self._wrong(f"types.{name}.attributes.{routed[0]}", f"what is routed is one of {kinds}")
         for group in text.together:
             self._all_known(f"types.{name}.together", group, sealed, "sealed attribute")
         return TypeSpec(

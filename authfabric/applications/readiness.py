@@ -15,7 +15,7 @@ from bus.nats import Connection
 from bus.wire import broker as broker_subject
 from pubsub_core.key_groups import KeyDistribution, KeyedType, KeyManager
 from pubsub_core.keys import Offer, Plan
-from pubsub_core.server import TypeStore
+from pubsub_core.stores import TypeStore
 from pubsub_core.types import Catalogue
 
 WAIT_SECONDS = 60.0

@@ -9,6 +9,7 @@ from time import time
 from typing import TypeVar
 from uuid import uuid4
 
+from authfabric.applications.definitions import define
 from authfabric.applications.document import Application, BrokerSpec, ClientSpec, TypeSpec
 from authfabric.applications.folder import ApplicationFolder
 from authfabric.applications.hosting import hosted_application, process_names
@@ -45,6 +46,17 @@ class NameTaken(AuthFabricError):
         self.client = client
 
 
+class RoutedOtherwise(AuthFabricError):
+    """A type that is there already, and whose events are routed by another attribute, or by none."""
+
+    def __init__(self, type_: str, routed: str) -> None:
+        now = f"by `{routed}`" if routed else "by no attribute"
+        super().__init__(
+            f"events of `{type_}` are routed {now}, and that cannot change: give the type another name"
+        )
+        self.type = type_
+
+
 class Steps:
     """Finds out what is to be done."""
 
@@ -54,7 +66,7 @@ class Steps:
         self._app: Application = folder.application
 
     async def find(self) -> list[Step]:
-        """What is to be done, in order. Raises what the bus raises, NameTaken, FileRefused."""
+        """What is to be done, in order. Raises what the bus raises, NameTaken, FileRefused, RoutedOtherwise."""
         published = await self._store.versions()
         steps = [*self._keys(), *self._types(published), *self._trust(), *self._clients()]
         return [*steps, *await self._policies(), *self._processes()]
@@ -79,6 +91,7 @@ class Steps:
                 )
                 yield Step("+", f"the type {spec.name}: {attributes}", self._defining(spec, None, ()))
                 continue
+            check_routed(signed.definition, spec)
             changes = tuple(_edits(signed.definition, spec))
             if changes:
                 yield Step(
@@ -91,13 +104,9 @@ class Steps:
                 yield Step("+", f"the type {spec.name}, in the store", self._publishing(signed))
 
     def _defining(self, spec: TypeSpec, old: EventType | None, changes: tuple[Edit, ...]) -> _Do:
-        async def define() -> None:
+        async def defining() -> None:
             owner = self._folder.owner(spec.owner)
-            if old is None:
-                pairs = [(name, each.type) for name, each in spec.attributes.items()]
-                definition = EventType.new(spec.name, owner.public, pairs, uuid4)
-            else:
-                definition = apply(old, changes)
+            definition = define(spec, owner.public) if old is None else apply(old, changes)
             signed = SignedType.sign(definition, owner, at=time())
             await self._store.publish(signed)
             file = self._folder.type_file(spec.name)
@@ -105,7 +114,7 @@ class Steps:
             file.unlink(missing_ok=True)
             write_type(file, signed)
 
-        return define
+        return defining
 
     def _publishing(self, signed: SignedType) -> _Do:
         return lambda: self._store.publish(signed)
@@ -221,6 +230,13 @@ def _each(work: Callable[[_T], None], things: Iterable[_T]) -> _Do:
             work(each)
 
     return do
+
+
+def check_routed(old: EventType, spec: TypeSpec) -> None:
+    """Pass if a type is routed as it is to be. Raises RoutedOtherwise."""
+    routed = {each.id: each.name for each in old.attributes}.get(old.carriage.routed, "")
+    if routed != spec.routed:
+        raise RoutedOtherwise(spec.name, routed)
 
 
 def _edits(old: EventType, spec: TypeSpec) -> Iterator[Edit]:

@@ -16,7 +16,7 @@ from bus.feeds import Feed, publish_notice
 from bus.nats import Connection, ask_revocation
 from pdp.bundle import Bundle
 from pdp.releases import Publisher
-from pubsub_core.server import TypeStore
+from pubsub_core.stores import TypeStore
 from pubsub_core.types import Catalogue, SignedType
 
 ROLLOUT_SECONDS = 30.0

@@ -15,7 +15,7 @@ from pdp.bundle import Bundle, File, PolicySet
 from pdp.documents import Finding
 from pdp.lint import Difference, check
 from pdp.releases import Publisher
-from pubsub_core.server import TypeStore
+from pubsub_core.stores import TypeStore
 from pubsub_core.types import Catalogue, EventType
 
 MOST_COMPARED = 2000

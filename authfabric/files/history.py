@@ -64,7 +64,7 @@ def history_setting(
             raise NoHistory
         return None
     folder = own_state_folder() / "history"
-    where = f"{_FILE}{folder / broker}.db" if url == DEFAULT else _with_driver(url)
+    where = f"{_FILE}{folder / broker}.db" if url == DEFAULT else history_url(url)
     path = key or folder / f"{broker}.key"
     if not create and url == DEFAULT and key is None and not path.exists():
         raise NoSuchHistory(broker, sorted(each.stem for each in folder.glob("*.key")))
@@ -96,8 +96,8 @@ class NoHistory(AuthFabricError):
         super().__init__("`--history-key` and `--keep` are about a history: name its database by `--history`")
 
 
-def _with_driver(url: str) -> str:
-    """PostgreSQL's own URLs name no driver."""
+def history_url(url: str) -> str:
+    """The URL by which a database is opened: PostgreSQL's own name no driver."""
     for scheme in ("postgresql://", "postgres://"):
         if url.startswith(scheme):
             return f"postgresql+psycopg://{url.removeprefix(scheme)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,9 @@ from authfabric.files.settings import find_trust, find_url
 from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.errors import InvalidKey
-from bus.identity import create_key, data_folder, load_key
+from bus.identity import FollowedKeys, create_key, data_folder, load_key
 from pep import NobodyTrusted
+from pep.trust import TRUST_VARIABLE
 
 Trust = Annotated[
     list[str] | None,
@@ -64,6 +66,13 @@ def trusted_keys(given: Iterable[str] | None, url: str | None = None) -> frozens
     if not policy_key_file().exists():
         raise InvalidKey("nobody is trusted yet: name whose releases count with `--trust KEY`")
     return frozenset({own_identity().public})
+
+
+def followed_keys(given: list[str] | None) -> Collection[PublicKey]:
+    """The same for whoever serves: keys that stand in files are read again and again. Raises as `trusted_keys` does."""
+    if not given and TRUST_VARIABLE not in os.environ:
+        return trusted_keys(given)
+    return FollowedKeys(partial(trusted_keys, given))
 
 
 def _make(path: Path) -> None:

@@ -12,7 +12,7 @@ from time import time
 from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.spki import parse_authority
-from bus.identity import Lifetime, write_credentials
+from bus.identity import Credentials, Lifetime, write_credentials
 from bus.server import ServiceKeys
 from pdp.access import AccessService, Domain, DomainFolder, Enrolment, Issuer, IssuingService
 from pubsub_core.carriage import CarrierRightsService
@@ -75,6 +75,12 @@ class LocalDomain:
             IssuingService(access.member, self.issuer, time, access.revocations, enrolment, certify=certify),
         ):
             yield access
+
+    def own_credentials(self) -> Credentials:
+        """Those by which the access control service itself makes and reads what is kept."""
+        return Credentials(
+            ServiceKeys.of(self.issuer.service).member, tls=self.folder.tls(self.issuer, time())
+        )
 
     def hand_out(self, path: Path, name: str, text: str, identity: Identity | None = None) -> None:
         """Write credentials by which their holder may do this."""

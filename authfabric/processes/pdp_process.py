@@ -18,6 +18,7 @@ from authfabric.processes.memory import collect_garbage_rarely
 from authfabric.terminal import err, print_json
 from authz.authority import Statement
 from bus.audit import AuditWriter, Vouched
+from bus.identity import FollowedKeys
 from bus.nats import Connection, connect
 from bus.runtime import Collectors, in_background, serve_vitals
 from bus.services import hearing_changes
@@ -196,7 +197,10 @@ async def _answering(
 
     if isinstance(serving.policies, Path):
         return await asyncio.to_thread(_compile, serving.policies, build)
-    return await stack.enter_async_context(Follower(bus, serving.policies, build))
+    follower = await stack.enter_async_context(Follower(bus, serving.policies, build))
+    if isinstance(serving.policies.trusted, FollowedKeys):
+        in_background(stack, partial(serving.policies.trusted.follow, follower.feed.verify_anew))
+    return follower
 
 
 def _compile(folder: Path, build: Callable[[PolicySet, int], Answering]) -> Answering:

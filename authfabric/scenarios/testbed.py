@@ -30,7 +30,7 @@ from pdp.bundle import Bundle, File
 from pdp.releases import Publisher
 from pubsub_core.client import EventClient
 from pubsub_core.rules import Rows
-from pubsub_core.server import TableStore, TypeStore
+from pubsub_core.stores import TableStore, TypeStore
 from pubsub_core.trust import ALL, Credential, issue, vouch
 from pubsub_core.types import Catalogue, SignedType
 

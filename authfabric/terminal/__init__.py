@@ -32,12 +32,13 @@ if TYPE_CHECKING:
         say,
         say_table,
         waiting,
+        warn,
     )
 
 __all__ = [
     "START", "Exit", "HealthListen", "HealthPort", "Json", "OutFile", "SignerKey", "Url",
     "address_of", "command_line", "counted", "err", "fail", "health_address", "option_seconds", "out", "print_json",
-    "printable", "program", "run", "say", "say_table", "seconds_of", "waiting",
+    "printable", "program", "run", "say", "say_table", "seconds_of", "waiting", "warn",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -45,6 +46,6 @@ __getattr__ = lazily(
     {
         ".options": "HealthListen HealthPort OutFile SignerKey address_of health_address option_seconds seconds_of",
         ".output": "Exit Json START Url command_line counted err fail out"
-        " print_json printable program run say say_table waiting",
+        " print_json printable program run say say_table waiting warn",
     },
 )

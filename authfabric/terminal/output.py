@@ -11,22 +11,23 @@ import shutil
 import signal
 import sys
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from typing import Annotated, NoReturn, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.text import Text
 
+from authfabric.terminal.markup import escape, render, shows_colours
 from authz import AuthFabricError
 from bus.errors import NotConnected
 from bus.runtime import run_fast
 
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    from rich.console import Console
 
-out = Console()
-err = Console(stderr=True)
+    out: Console
+    err: Console
+Result = TypeVar("Result")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Url = Annotated[
@@ -57,13 +58,37 @@ def print_json(value: object, *, line: bool = False) -> None:
     sys.stdout.flush()
 
 
-def say(text: str) -> None:
+def __getattr__(name: str) -> Console:
+    if name not in ("out", "err"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _console(name)
+
+
+@cache
+def _console(name: str) -> Console:
+    """`out` or `err`, for what takes more than a line: made when first used, since rich takes long to load."""
+    from rich.console import Console
+
+    return Console(stderr=name == "err")
+
+
+def say(text: str, *, to: TextIO | None = None) -> None:
     """Print one line, marked up, which the terminal's width does not break."""
-    out.print(text, highlight=False, soft_wrap=True)
+    stream = to or sys.stdout
+    print(render(text, shows_colours(stream)), file=stream, flush=True)
+
+
+def warn(several: Iterable[str]) -> None:
+    """Say what is probably a mistake, a line each, beside what is written to the output."""
+    for each in several:
+        say(f"[yellow]warning[/]: {escape(each)}", to=sys.stderr)
 
 
 def say_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows under headings, all marked up; a column is as wide as its widest cell, so that nothing is cut."""
+    from rich.text import Text
+
+    console = _console("out")
     lines = [[Text.from_markup(cell) for cell in line] for line in (headings, *rows)]
     for column in zip(*lines, strict=True):
         width = max(cell.cell_len for cell in column)
@@ -75,7 +100,7 @@ def say_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for line in lines:
         whole = Text("  ").join(line)
         whole.rstrip()
-        out.print(whole, highlight=False, soft_wrap=True)
+        console.print(whole, highlight=False, soft_wrap=True)
 
 
 def counted(count: int, noun: str) -> str:
@@ -88,11 +113,11 @@ def waiting(text: str, quiet: bool = False) -> Iterator[None]:
     """Say what is being done, on a terminal with something that moves until it is."""
     if quiet:
         yield
-    elif err.is_terminal:
-        with err.status(f"{text} …"):
+    elif sys.stderr.isatty():
+        with _console("err").status(f"{text} …"):
             yield
     else:
-        err.print(f"{text} …", highlight=False, soft_wrap=True)
+        say(f"{text} …", to=sys.stderr)
         yield
 
 
@@ -114,7 +139,7 @@ def command_line() -> str:
 def fail(error: AuthFabricError | str, code: Exit = Exit.FAILED) -> NoReturn:
     """End the command with a message."""
     text = f"{error}: {START}" if _nobody_listens(error) else str(error)
-    err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+    say(f"[bold red]error:[/] {escape(text)}", to=sys.stderr)
     raise typer.Exit(code)
 
 
@@ -122,13 +147,13 @@ def _nobody_listens(error: AuthFabricError | str) -> bool:
     return isinstance(error, NotConnected) and error.problem == "connection refused"
 
 
-def run(work: Coroutine[object, object, Result]) -> Result:
+def run(work: Coroutine[object, object, Result], *, brief: bool = False) -> Result:
     """Run a command's work on a fast event loop; errors of the fabric become one line and an exit code.
 
-    Ctrl-C and SIGTERM end it, but not before it has tidied up.
+    Ctrl-C and SIGTERM end it, but not before it has tidied up. Brief work is over before a fast loop is loaded.
     """
     try:
-        return run_fast(_until_terminated(work))
+        return (asyncio.run if brief else run_fast)(_until_terminated(work))
     except AuthFabricError as error:
         fail(error)
     except KeyboardInterrupt:

@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 from authfabric.testing.matrix import Matrix, Route, run_matrix
 from authz import Decision, Entity, Reason, Request
+from authz.explanation import Explanation
+from authz.scope import Scope
+from bus.errors import NoResponders
+from bus.wire import ScopeQuery, SearchPage, SearchQuery
 from pep import Enforcer, SyncEnforcer
 from pep.asking import Terms
 from pep.local import LocalAsker, Policies, policy_files, read_policies
@@ -34,6 +38,7 @@ class _RecordingAsker(LocalAsker):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[Asked] = []
+        self.scopes: list[ScopeQuery] = []
         self.failure: Reason | None = None
 
     def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
@@ -47,6 +52,24 @@ class _RecordingAsker(LocalAsker):
         else:
             answer.add_done_callback(lambda done: self._note(request, done))
         return answer
+
+    async def scope(self, query: ScopeQuery, seconds: float) -> Scope:
+        self._require_pdp()
+        self.scopes.append(query)
+        return await super().scope(query, seconds)
+
+    async def explain(self, request: Request, seconds: float) -> Explanation:
+        self._require_pdp()
+        return await super().explain(request, seconds)
+
+    async def search(self, query: SearchQuery, seconds: float) -> SearchPage:
+        self._require_pdp()
+        return await super().search(query, seconds)
+
+    def _require_pdp(self) -> None:
+        """Raises NoResponders."""
+        if self.failure is not None:
+            raise NoResponders("anything: the test lets the fabric fail")
 
     def _note(self, request: Request, done: asyncio.Future[Decision]) -> None:
         if not done.cancelled() and done.exception() is None:
@@ -87,6 +110,11 @@ class TestedFabric:
         """Every question so far by its names: subject, object, action."""
         return [(r.subject.id, r.object.id, r.action.id) for r, _ in self.asked]
 
+    @property
+    def scopes(self) -> list[tuple[str, str, str]]:
+        """Every scope asked for so far: subject, where the objects' names begin, action."""
+        return [(each.subject.id, each.under, each.action.id) for each in self._asker.scopes]
+
     def load(self, policies: Policies) -> None:
         """Decide by these from now on: a folder, a text, or texts by file name. Raises InvalidPolicies."""
         self._files = policy_files(policies) if policies else {}
@@ -117,7 +145,7 @@ class TestedFabric:
         routes: Iterable[Route],
     ) -> Matrix:
         """Call every route as every actor: `call(actor, route)` returns the status. See Matrix."""
-        return run_matrix(lambda: len(self.asked), call, actors, routes)
+        return run_matrix(lambda: len(self.asked) + len(self.scopes), call, actors, routes)
 
     def close(self) -> None:
         self._closing.close()

@@ -14,7 +14,7 @@ import msgspec
 from authz.errors import AuthFabricError
 from authz.predicate import Predicate, comparisons, compile_predicate
 from authz.predicate.terms import AnyComparison
-from authz.request import Entity, Request
+from authz.request import Entity, Request, is_relative
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement
@@ -64,7 +64,11 @@ class Scope(msgspec.Struct, frozen=True, array_like=True):
         """A function that says whether an object is allowed. Raises ScopeExpired."""
         self.require_current()
         holds, anyone = compile_predicate(self.predicate), Entity("any")
-        return lambda thing: thing.id.startswith(self.under) and holds(Request(anyone, thing, anyone))
+        return lambda thing: (
+            thing.id.startswith(self.under)
+            and not is_relative(thing.id)
+            and holds(Request(anyone, thing, anyone))
+        )
 
     def where(self, columns: Mapping[str, Any], dialect: str) -> ColumnElement[bool]:
         """The same as a SQLAlchemy condition, for `postgresql` or `sqlite`: `select(Document).where(scope.where(...))`.

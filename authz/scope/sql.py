@@ -69,7 +69,8 @@ def to_sql(scope: Scope, columns: Mapping[str, Any], dialect: str) -> Sql:
     """Raises ScopeRefused."""
     if dialect not in DIALECTS:
         raise ScopeRefused(f"there is no SQL for `{dialect}`, only for {' and '.join(DIALECTS)}")
-    return _Compiler(scope, columns, dialect == "sqlite").term(scope.predicate, True)
+    compiler = _Compiler(scope, columns, dialect == "sqlite")
+    return and_(compiler.askable(), compiler.term(scope.predicate, True))
 
 
 class _Unsayable(Exception):
@@ -81,6 +82,14 @@ class _Compiler:
         self._scope = scope
         self._columns = columns
         self._sqlite = sqlite
+
+    def askable(self) -> Sql:
+        """SQL that is false of objects whose path has `.` or `..` as a segment: nobody can be asked about them."""
+        if "id" not in self._columns or not isinstance(_element(self._columns["id"]).type, String):
+            return true()
+        path = self._binary(literal("/") + self._name() + literal("/"))
+        place = func.instr if self._sqlite else func.strpos
+        return and_(*[place(path, literal(segment)) == 0 for segment in ("/./", "/../")])
 
     def term(self, term: Predicate, wanted: bool) -> Sql:
         """SQL that is true where the predicate has the wanted truth value, and false elsewhere."""
@@ -132,9 +141,7 @@ class _Compiler:
         if not path.keys:
             if "id" not in self._columns:
                 raise _Unsayable("no column is given for the object's `id`")
-            column = _element(self._columns["id"])
-            text = column if _kind(column) == "string" else cast(column, String)
-            return literal(self._scope.under, String) + text
+            return self._name()
         name = str(path.keys[0])
         if name not in self._columns:
             raise _Unsayable(f"no column is given for `{name}`; None would say that no object has it")
@@ -143,6 +150,12 @@ class _Compiler:
                 _kind(_element(self._columns[name]))  # a scalar has nothing inside
             return None
         return _element(self._columns[name])
+
+    def _name(self) -> Column:
+        """The object's whole name."""
+        column = _element(self._columns["id"])
+        text = column if _kind(column) == "string" else cast(column, String)
+        return literal(self._scope.under, String) + text
 
     def _is(self, column: Column, kind: str, wanted: str) -> Sql:
         """Whether the value is of a type."""

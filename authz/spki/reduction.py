@@ -28,8 +28,7 @@ from authz.spki.errors import (
 from authz.spki.ownership import Owners
 from authz.spki.resource import Right
 from authz.spki.revocation import Revocations, key_id
-from authz.spki.text import format_time
-from authz.spki.validity import Validity
+from authz.spki.validity import Validity, format_time
 
 MAX_LINKS = 32
 

@@ -24,10 +24,9 @@ from authz.spki.content import about_events
 from authz.spki.errors import InvalidCapability, printable
 from authz.spki.resource import Kind, Resource, Right
 from authz.spki.revocation import Notice, Revoked
-from authz.spki.validity import Recheck, Validity
+from authz.spki.validity import TIME, Recheck, Validity
 from authz.syntax import constant, place
 
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _DIGITS = 18
 

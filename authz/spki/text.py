@@ -6,7 +6,6 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path as FilePath
 from typing import TypeVar
 
@@ -22,7 +21,8 @@ from authz.spki.capability import MAX_CHAIN_BYTES, Capability, Certificate
 from authz.spki.condition import DAYS, EVERY_DAY, Rate, Window
 from authz.spki.resource import Resource
 from authz.spki.revocation import Notice
-from authz.spki.syntax import TIME, UNITS, CapabilityReader, Document, Owned
+from authz.spki.syntax import UNITS, CapabilityReader, Document, Owned
+from authz.spki.validity import format_time
 from authz.syntax import Language
 
 _T = TypeVar("_T")
@@ -122,11 +122,6 @@ def unparse_window(window: Window) -> str:
 def unparse_rate(rate: Rate) -> str:
     unit = next((name for name, seconds in UNITS.items() if seconds == rate.seconds), None)
     return f"{rate.count} per {unit or f'{rate.seconds} seconds'}"
-
-
-def format_time(seconds: int) -> str:
-    """Unix time as people read it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime(TIME)
 
 
 def _parse(text: str, source: str, kind: type[_T], called: str) -> _T:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from authz.crypto import PublicKey
@@ -9,6 +11,8 @@ from authz.spki.errors import InvalidCapability
 
 MAX_TIME = 253_402_300_799
 """The last second of the year 9999."""
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+"""How times are written."""
 
 
 class Recheck(msgspec.Struct, frozen=True, array_like=True):
@@ -58,3 +62,8 @@ class Validity(msgspec.Struct, frozen=True, array_like=True):
 
 
 ALWAYS = Validity()
+
+
+def format_time(seconds: int) -> str:
+    """Unix time as people read it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(TIME)

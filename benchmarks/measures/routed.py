@@ -13,7 +13,8 @@ from bus.nats import Connection
 from bus.server import NatsServer
 from bus.wire import Scope
 from pdp.replica import Replica
-from pubsub_core.server import TypeStore, serve_broker
+from pubsub_core.server import serve_broker
+from pubsub_core.stores import TypeStore
 from pubsub_core.types import AttributeType, Catalogue, EventType, SignedType
 
 BROKERS = 16

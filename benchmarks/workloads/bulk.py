@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from authz import Entity
 from authz.decision import Effect
-from authz.predicate import And, Equal, In, Order, Predicate, Relate
+from authz.predicate import And, Equal, In, Order, Overlaps, Predicate, Relate
 from authz.predicate import Path as Attribute
 from pdp.abac import Policy
 from pdp.bundle import Bundle, File, PolicySet
@@ -69,6 +71,39 @@ def by_roles(folder: Path, subjects: int, objects: int, seed: int = 1) -> Popula
         for role in chance.sample(names, chance.randint(1, 6))
     )
     return Population(folder, role_rules(grants), subjects, objects, grants)
+
+
+def by_kinds(folder: Path, subjects: int, objects: int, kinds: int = 1_000, seed: int = 4) -> Population:
+    """So many that rules name kinds of objects: everyone has the roles of a job, and a role may read some kinds."""
+    chance, dice = random.Random(seed), np.random.default_rng(seed)
+    names = [f"role{number}" for number in range(ROLES)]
+    profiles = pa.array([chance.sample(names, chance.randint(2, 6)) for _ in range(PROFILES)])
+    held = profiles.take(pa.array(dice.integers(0, PROFILES, subjects)))
+    of_kind = pa.array([f"kind{number}" for number in range(kinds)]).take(
+        pa.array(dice.integers(0, kinds, objects))
+    )
+    write(folder / "people.parquet", {"id": numbered("user", subjects), "roles": held})
+    write(folder / "things.parquet", {"id": numbered("/files/", objects), "kind": of_kind})
+    policies = tuple(
+        Policy(
+            role,
+            Effect.ALLOW,
+            And(
+                (
+                    Overlaps(Attribute("subject", ("roles",)), (role,)),
+                    In(Attribute("object", ("kind",)), tuple(f"kind{n}" for n in some)),
+                )
+            ),
+        )
+        for role in names
+        for some in [chance.sample(range(kinds), 24)]
+    )
+    return Population(folder, PolicySet(policies=policies), subjects, objects)
+
+
+def numbered(prefix: str, count: int) -> pa.Array:
+    """Names with numbers."""
+    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(np.arange(count)), pa.string()), "")
 
 
 def role_rules(grants: Sequence[Grant]) -> PolicySet:

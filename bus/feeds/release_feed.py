@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import Self
 
@@ -110,6 +111,11 @@ class Feed:
         self._said = b""
         self._news.set()
 
+    def verify_anew(self) -> None:
+        """Look again at what was verified before: others are trusted now."""
+        self._looked, self._entry, self._marked, self._seen = None, None, None, None
+        self.look_again()
+
     def _hear(self, data: bytes) -> None:
         self._said = b"" if self._news.is_set() else data
         self._news.set()
@@ -127,8 +133,8 @@ class Feed:
             if seen == self._seen:
                 return Look(self._entry, asked - position.age, self._marked)
             newest = await self.newest()
-            if self._seen is None or self._seen[1] != seen[1] or position.revision < self._seen[0]:
-                # Perhaps these are other files than before: is all there that has been there?
+            if self._seen is None or self._seen[1] != seen[1] or position.revision < (self._seen[0] or inf):
+                # Perhaps these are other files than before, or were empty: is all there that has been there?
                 self._marked = await self.marked()
                 if position.revision and not await self.store.readable(position.revision):
                     raise StoreUnavailable("its newest entry cannot be read: it is damaged")

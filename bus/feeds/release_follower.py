@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from math import inf
 from time import monotonic, time
 from typing import Self
 
@@ -118,6 +119,10 @@ class ReleaseFollower(ABC):
         await self._stack.enter_async_context(self.feed)
         await self.start(self._stack)
         await self._stack.enter_async_context(self._reporter)
+        if self.applied is not None:
+            # A release that was stored since the first look may be complete already: nobody had heard of this one.
+            self._lease.extend(-inf)
+            await self.step()
         in_background(self._stack, self._follow)
         return self
 
@@ -218,6 +223,9 @@ class ReleaseFollower(ABC):
         latest, known = self.latest, self.known
         newest = look.newest.released if look.newest is not None else None
         help_ = "put it back with `authfabric policy restore`"
+        told = "" if look.newest is None else look.newest.problem
+        if latest is not None and told and (newest is None or newest.epoch < latest.epoch):
+            return f"{latest}, which was verified here, counts no more: {told}"
         if latest is not None and newest is None:
             return f"the store has lost {latest}, which was verified here: {help_}"
         if latest is not None and newest is not None and newest.epoch < latest.epoch:

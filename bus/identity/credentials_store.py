@@ -20,16 +20,8 @@ import msgspec
 from msgspec import structs
 
 from authz import AuthFabricError, Identity, PublicKey
-from authz.spki import (
-    Certificate,
-    MalformedCertificate,
-    decode_chain,
-    encode_chain,
-    parse_chain,
-    unparse_chain,
-)
+from authz.spki import Certificate, MalformedCertificate, decode_chain, encode_chain
 from bus.errors import BadMessage, BusError
-from bus.identity.certificates import certificate_end, certified_key
 from bus.identity.credentials import Credentials
 from bus.identity.keystore import (
     PASSPHRASE_VARIABLE,
@@ -103,6 +95,9 @@ def parse_credentials(
     path: Path, file: CredentialsFile, passphrase: Callable[[], str] | None = None
 ) -> Found:
     """The credentials that a file holds, on their own or among other things. Raises CredentialsRefused."""
+    from authz.spki import parse_chain  # a grammar and X.509, which who has no credentials does not load
+    from bus.identity.certificates import certificate_end
+
     try:
         identity = unlock(path, file.key.encode(), passphrase or _configured_passphrase)
         chain, holding = (
@@ -122,6 +117,9 @@ def keep_renewed(credentials: Credentials, certificate: str) -> None:
 
     A file that somebody has put in its place, for another key, stays as it is. Raises CredentialsRefused.
     """
+    from authz.spki import parse_chain, unparse_chain
+    from bus.identity.certificates import certificate_end, certified_key
+
     path = credentials.file
     if path is None:
         return
@@ -187,6 +185,8 @@ def client_context(identity: Identity, certificates: str, authorities: str) -> s
 
 def with_certificate(credentials: Credentials, certificates: str) -> Credentials:
     """The same, with another TLS certificate of its holder; who certifies servers stays as it is. Raises BadMessage."""
+    from bus.identity.certificates import certificate_end
+
     if credentials.tls is None:
         return credentials
     known = credentials.tls.get_ca_certs(binary_form=True)

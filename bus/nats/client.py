@@ -134,10 +134,16 @@ class GuardedClient(Client):
         self._heard = False
         self.dropped = 0
         """How many messages could not be decoded, or made their handler fail."""
+        self.opening = False
+        """Whether it is being connected for the first time. A connection may open two at once: to renew, to rebuild."""
         self.refused = False
         """Set by whoever sees that no server lets it in: then it closes, where the library would try for ever."""
         self.refusals = 0
         """How many servers have refused it. One that is cut off from the access control services refuses everybody."""
+        self.dialed_at = 0.0
+        """When it was last tried to reach a server."""
+        self.undecided = False
+        """Whether a server was there, and nobody told it whether to let us in."""
         self._ended = False
         self.peers = frozenset[str]()
         """The servers that the one connected to knows, itself too, each as host and port; none if it does not tell."""
@@ -286,6 +292,7 @@ class GuardedClient(Client):
 
     async def _select_next_server(self) -> None:
         if self.refused:
+            self.options["max_reconnect_attempts"] = 0  # or `connect` would spin: it retries without a pause
             raise NoServersError
         await super()._select_next_server()
 
@@ -294,7 +301,7 @@ class GuardedClient(Client):
         if self._ended:  # the library's wait for its own task may have swallowed the cancellation
             raise asyncio.CancelledError
         self._attempts += 1
-        s.last_attempt = monotonic()
+        s.last_attempt = self.dialed_at = monotonic()
         transport = Transport()  # type: ignore[no-untyped-call]
         seconds = self.options["connect_timeout"]
         await transport.connect(s.uri, buffer_size=DEFAULT_BUFFER_SIZE, connect_timeout=seconds)

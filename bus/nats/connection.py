@@ -7,7 +7,6 @@ import contextlib
 import logging
 import random
 import secrets
-import ssl
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
@@ -20,7 +19,16 @@ from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 from bus.identity import Credentials
 from bus.nats.balancing import Balancer
 from bus.nats.client import NO_RESPONDERS, GuardedClient, Handler, Node
-from bus.nats.dialing import NEEDS_CREDENTIALS, Avoid, Call, words
+from bus.nats.dialing import (
+    ADMISSION_SECONDS,
+    NEEDS_CREDENTIALS,
+    UNDECIDED,
+    Avoid,
+    Call,
+    is_refusal,
+    is_undecided,
+    words,
+)
 from bus.nats.handover import LEAVE_SECONDS, MEET_SECONDS, Handover
 from bus.nats.renewal import renewing
 from bus.nats.subscription import ReplyHandler, Subscription
@@ -56,11 +64,12 @@ class Connection:
         name: str = "authfabric",
         credentials: Credentials | None = None,
         connect_seconds: float = 5.0,
+        admission_seconds: float = ADMISSION_SECONDS,
         avoid: Avoid = lambda server: False,
     ) -> None:
         """`url` may name several servers, separated by commas; those to `avoid` are tried last.
 
-        The credentials answer the servers' challenge.
+        The credentials answer the servers' challenge, for which `admission_seconds` are left at the start.
         """
         self.url = url
         self.address = without_secrets(url)
@@ -68,7 +77,7 @@ class Connection:
         self.name = name
         self.credentials = credentials
         """What it connects with from the next time on."""
-        self._connect_seconds = connect_seconds
+        self._connect_seconds, self._admission_seconds = connect_seconds, admission_seconds
         self.avoid = avoid
         self._balancer = Balancer(self)
         self.unanswered = Unanswered()
@@ -78,7 +87,6 @@ class Connection:
         self._inbox = f"_INBOX_{own}" if key is None else f"{subjects.inbox(key)}.{own}"
         self._answers = f"{subjects.answers(_NOBODY if key is None else subjects.place(key))}.{own}"
         self._expected: dict[str, ReplyHandler] = {}
-        self._opening: GuardedClient | None = None
         self._closing = False
         self._rebuild: asyncio.Task[None] | None = None
         self._watchdog: asyncio.TimerHandle | None = None
@@ -98,6 +106,7 @@ class Connection:
             raise NotConnected(self.address, NEEDS_CREDENTIALS)
         self._subscriptions.add(Subscription(self, f"{self._answers}.*", self._on_reply, ""))
         await self._open()
+        self._admission_seconds = 0.0
         if self.credentials is not None:
             self._renewing = asyncio.create_task(renewing(self))
         return self
@@ -156,7 +165,7 @@ class Connection:
             raise NotConnected(self.address, "the connection is closed")
         subscription = Subscription(self, subject, handler, queue)
         self._subscriptions.add(subscription)
-        if self._opening is not self._client and not self._client.is_closed:  # else `_open` does it
+        if not (self._client.opening or self._client.is_closed):  # else `_open` does it
             client = self._client
             number = await subscription.begin(client)
             if client is self._client:  # else `renew` has replaced it meanwhile, and numbered it anew
@@ -268,9 +277,7 @@ class Connection:
         except BaseException as error:
             handover.end(old)
             await self._discard(fresh)
-            if not isinstance(error, nats.errors.Error | OSError | TimeoutError):
-                raise
-            raise NotConnected(self.address, self.last_error or words(error)) from None
+            raise self._said(error) from None
         if self._client is not old or self._closing:  # it was lost meanwhile, and built again
             await self._discard(fresh)
             return
@@ -303,20 +310,23 @@ class Connection:
             for subscription in list(self._subscriptions):
                 subscription.number = await subscription.begin(client)
             await self.flush()
-        except (nats.errors.Error, OSError, TimeoutError) as error:
+        except BaseException as error:
             await self._discard(client)
-            raise NotConnected(self.address, self.last_error or words(error)) from None
-        except BaseException:
-            await self._discard(client)
-            raise
+            raise self._said(error) from None
         self._set_ready(client.is_connected)
+
+    def _said(self, error: BaseException) -> BaseException:
+        """What to raise where connecting has failed: what the server said, if it is about that."""
+        if isinstance(error, nats.errors.Error | OSError | TimeoutError):
+            return NotConnected(self.address, self.last_error or words(error))
+        return error
 
     async def _discard(self, client: GuardedClient) -> None:
         """Close a client that did not come up, or it would go on trying, and hear everything twice."""
         await client._close(GuardedClient.CLOSED, False)
 
     async def _connect(self, client: GuardedClient, avoid: Avoid) -> None:
-        self._opening = client
+        client.opening = True
         call = Call(
             self.url,
             self.name,
@@ -325,11 +335,12 @@ class Connection:
             partial(self._on_error, client),
             partial(self._on_reconnected, client),
             partial(self._on_closed, client),
+            self._admission_seconds,
         )
         try:
             await call.dial(client, self._connect_seconds, avoid)
         finally:
-            self._opening = None
+            client.opening = False
         if not client.is_connected:  # the library can return unconnected when authentication is slow
             raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
 
@@ -358,15 +369,15 @@ class Connection:
         self.last_error = words(error)
         self.unanswered.hear(self.last_error)
         _log.debug("bus error on %s: %s", self.address, self.last_error)
-        refused = "authorization" in self.last_error.lower() or (
-            isinstance(error, ssl.SSLCertVerificationError) and "," not in self.url
-        )
-        if not refused or self._opening is not client:
-            client.refused = refused
+        if client.opening and self._admission_seconds and is_undecided(client, error):
+            self.last_error = UNDECIDED
             return
-        client.refusals += 1
-        if client.refusals >= len(servers(self.url)):  # otherwise the library would try again for minutes
-            raise NotConnected(self.address, self.last_error)
+        client.refused = is_refusal(error, self.url)
+        if client.refused and client.opening:  # otherwise the library would try again for minutes
+            client.refusals += 1
+            client.refused = client.refusals >= len(servers(self.url))
+            if client.refused:
+                raise NotConnected(self.address, self.last_error)
 
     def _on_lost(self, client: GuardedClient) -> None:
         if client is self._client:

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import random
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import nats.errors
+
+from bus.errors import NotConnected
 from bus.identity import Credentials, connection_key
 from bus.nats.client import GuardedClient
 from bus.runtime import end_task
-from bus.wire import servers
+from bus.wire import servers, without_secrets
 
 NEEDS_CREDENTIALS = (
     "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"
 )
 """Why a server that asks for credentials is not connected to without."""
 
+UNDECIDED = "nobody has decided in time whether it may connect: does the access control service run?"
+"""Why a server refuses whom the access control service has not let in, nor turned away."""
+UNDECIDED_SECONDS = 1.0
+"""A refusal that took so long was nobody's decision: one takes milliseconds, and the server waits 1.5 s for it."""
+ADMISSION_SECONDS = 30.0
+"""How long whoever starts waits for an access control service that is starting, or busy."""
+
 DEFAULT_PORT = 4222
 """Where servers listen of which a URL names no port."""
+
+_REFUSED = "authorization"
+"""A word in what a server says to whom it does not let in."""
+
+_log = logging.getLogger("authfabric.bus")
 
 Avoid: TypeAlias = Callable[[str], bool]
 """Whether a server, given as host and port, is tried only after the others."""
@@ -48,14 +65,21 @@ class Call:
     on_error: Callable[[Exception], Awaitable[None]]
     on_reconnected: Callable[[], Awaitable[None]]
     on_closed: Callable[[], Awaitable[None]]
+    admission_seconds: float = ADMISSION_SECONDS
 
     async def dial(self, client: GuardedClient, seconds: float, avoid: Avoid) -> None:
-        """Connect the client, to servers to `avoid` last, or raise TimeoutError or what the library says."""
+        """Connect the client, to servers to `avoid` last, or raise TimeoutError or what the library says.
+
+        If a server is there and nobody decides, that is waited for longer. Raises NotConnected if it was in vain.
+        """
         trying = asyncio.create_task(self._try_servers(client, avoid))
         try:
             await asyncio.wait([trying], timeout=seconds)
-            if not trying.done():
-                raise TimeoutError
+            if not trying.done() and client.undecided and (more := self.admission_seconds - seconds) > 0:
+                _log.warning("%s: %s; trying for %g s more", without_secrets(self.url), UNDECIDED, more)
+                await asyncio.wait([trying], timeout=more)
+            if not trying.done():  # and what is heard of a link that ends now is not why
+                raise NotConnected(without_secrets(self.url), UNDECIDED) if client.undecided else TimeoutError
             trying.result()
         finally:
             await end_task(trying)
@@ -92,6 +116,22 @@ class Call:
     def _token(self) -> str | None:
         credentials = self.credentials()
         return (credentials.token or None) if credentials is not None else None
+
+
+def is_refusal(error: Exception, url: str) -> bool:
+    """Whether a server says that it does not let us in, or the only one shows a certificate that does not hold."""
+    wrong_server = isinstance(error, ssl.SSLCertVerificationError) and "," not in url
+    return wrong_server or _REFUSED in words(error).lower()
+
+
+def is_undecided(client: GuardedClient, error: Exception) -> bool:
+    """Whether a server has given up, by this error, waiting for a decision about us; the client remembers it."""
+    ended = isinstance(error, ConnectionResetError | nats.errors.UnexpectedEOF)
+    late = monotonic() - client.dialed_at > UNDECIDED_SECONDS
+    if late and (ended or _REFUSED in words(error).lower()):
+        client.undecided = True
+        return True
+    return False
 
 
 def place(server: str) -> str:

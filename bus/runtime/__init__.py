@@ -3,17 +3,26 @@
 from typing import TYPE_CHECKING
 
 from authz.lazy import lazily
-from bus.runtime.event_loop import run_fast
+from bus.runtime.event_loop import Turns, run_fast
 from bus.runtime.process import ProcessFailed, ServingProcess, end_with_parent, signal_process
 from bus.runtime.tasks import all_or_none, end_task, in_background, result_within
 
 if TYPE_CHECKING:
     from bus.runtime.health_server import Collectors, serve_vitals
     from bus.runtime.latency import Latencies
+    from bus.runtime.tracing import TRACES, OpenSpan, Traces
 
 __all__ = [
-    "Collectors", "Latencies", "ProcessFailed", "ServingProcess", "all_or_none", "end_task",
-    "end_with_parent", "in_background", "result_within", "run_fast", "serve_vitals", "signal_process",
+    "TRACES", "Collectors", "Latencies", "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns",
+    "all_or_none", "end_task", "end_with_parent", "in_background", "result_within", "run_fast", "serve_vitals",
+    "signal_process",
 ]  # fmt: skip
 
-__getattr__ = lazily(__name__, {".health_server": "Collectors serve_vitals", ".latency": "Latencies"})
+__getattr__ = lazily(
+    __name__,
+    {
+        ".health_server": "Collectors serve_vitals",
+        ".latency": "Latencies",
+        ".tracing": "TRACES OpenSpan Traces",
+    },
+)

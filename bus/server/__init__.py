@@ -1,6 +1,6 @@
 """The embedded NATS server: its configuration, its auth callout, and who may use which subject."""
 
-from bus.server.auth_callout import Admission, Arrival, admit, read_arrival, refuse
+from bus.server.callout_tokens import Admission, Arrival, admit, read_arrival, refuse
 from bus.server.disk_reserve_service import DiskReserve
 from bus.server.nats_server import NatsServer, cluster, find_binary, free_ports
 from bus.server.server_config import ACCOUNT, Links, Security, ServiceKeys

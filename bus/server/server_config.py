@@ -12,7 +12,7 @@ from pathlib import Path
 
 from authz import Identity, PublicKey
 from bus.identity import connection_key
-from bus.server.auth_callout import account_key
+from bus.server.callout_tokens import account_key
 
 ACCOUNT = "APP"
 """The account that everybody is in."""

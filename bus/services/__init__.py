@@ -1,28 +1,45 @@
 """Services on the bus and their clients: attributes, roles, and answering within bounds."""
 
-from bus.services.attribute_client import (
-    PER_MESSAGE,
-    EntityAttributes,
-    announce_changes,
-    ask_attributes,
-    hearing_changes,
-    serve_attributes,
-)
-from bus.services.copy_keeper_service import CopyKeeper
-from bus.services.provisioning import look_at_copies, set_up
-from bus.services.responder import Limits, responding, responding_by_subject
-from bus.services.role_client import (
-    SESSION,
-    SUBJECT,
-    RoleClient,
-    RoleRefused,
-    SessionView,
-    look_at_session,
-    service_name,
-)
+from typing import TYPE_CHECKING
+
+from authz.lazy import lazily
+
+if TYPE_CHECKING:
+    from bus.services.attribute_client import (
+        PER_MESSAGE,
+        EntityAttributes,
+        announce_changes,
+        ask_attributes,
+        hearing_changes,
+        serve_attributes,
+    )
+    from bus.services.copy_keeper_service import CopyKeeper
+    from bus.services.provisioning import set_up
+    from bus.services.responder import Limits, responding, responding_by_subject
+    from bus.services.role_client import (
+        SESSION,
+        SUBJECT,
+        RoleClient,
+        RoleRefused,
+        SessionView,
+        look_at_session,
+        service_name,
+    )
 
 __all__ = [
     "PER_MESSAGE", "SESSION", "SUBJECT", "CopyKeeper", "EntityAttributes", "Limits", "RoleClient", "RoleRefused",
-    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "look_at_copies", "look_at_session",
+    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "look_at_session",
     "responding", "responding_by_subject", "serve_attributes", "service_name", "set_up",
 ]  # fmt: skip
+
+__getattr__ = lazily(
+    __name__,
+    {
+        ".attribute_client": "PER_MESSAGE EntityAttributes announce_changes ask_attributes hearing_changes"
+        " serve_attributes",
+        ".copy_keeper_service": "CopyKeeper",
+        ".provisioning": "set_up",
+        ".responder": "Limits responding responding_by_subject",
+        ".role_client": "SESSION SUBJECT RoleClient RoleRefused SessionView look_at_session service_name",
+    },
+)

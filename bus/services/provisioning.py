@@ -7,11 +7,10 @@ that refuses strangers only the access control service makes any, before it lets
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from bus.audit import AuditStore
 from bus.nats import Connection
-from bus.stores import HISTORY, STORAGE, StorageClass, open_bucket, open_carriage, within
+from bus.stores import HISTORY, STORAGE, StorageClass, open_bucket, open_carriage
 from bus.wire import subjects
 
 _BUCKETS = (subjects.CONTENT, subjects.NEWEST, subjects.KEYS)
@@ -43,25 +42,9 @@ async def set_up(connection: Connection, audit: bool, storage: Iterable[StorageC
 
 COMPARED = (
     *(f"KV_{bucket}" for bucket in (subjects.RELEASES, *_BUCKETS, *_REPEATED)),
+    subjects.BROKERS,
     subjects.AUDIT,
     subjects.AUDIT_HEADS,
 )
-"""The streams whose copies are compared: what is in force rests on them, and what can be shown later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """How the copies of a stream are, as its leader says."""
-
-    leader: str
-    current: int
-    """How many have everything, the leader's included."""
-
-
-async def look_at_copies(connection: Connection, stream: str) -> Copies:
-    """Who leads a stream, and how many servers have all of it. Raises StoreUnavailable."""
-    cluster = (await within(connection.jetstream().stream_info(stream))).cluster
-    if cluster is None or not cluster.leader:
-        return Copies("", 1)
-    current = [each for each in cluster.replicas or () if each.current and not each.offline]
-    return Copies(cluster.leader, 1 + len(current))
+"""The streams whose copies are compared besides those of parcels: what is in force rests on them, and what can be
+shown later."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from authz.release import Release, peek_release, release_hash
 from bus.errors import ContentMissing
 from bus.nats import Connection
-from bus.stores.release_store import HISTORY, ReleaseStore, erase_entry, read_entry
-from bus.wire import CONTENT, RELEASES
+from bus.stores.release_store import HISTORY, ReleaseStore, erase_entry, read_entry, release_entries
+from bus.wire import CONTENT
 
 GRACE_SECONDS = 24 * 3600.0
 """Time for which content stays that no release names. Whoever stores it again begins that anew after half of it."""
@@ -45,13 +45,8 @@ async def collect_content(connection: Connection, domain: str, now: float) -> in
 
 async def _kept(connection: Connection) -> dict[str, Release]:
     """The releases in the histories of all domains, by their hashes."""
-    found: dict[str, Release] = {}
-    number = 0
-    while (entry := await read_entry(connection, RELEASES, ">", number + 1)) is not None:
-        number = entry.revision
-        if (release := peek_release(entry.data)) is not None:
-            found[release_hash(entry.data)] = release
-    return found
+    stored = [each.data for each in await release_entries(connection)]
+    return {release_hash(data): release for data in stored if (release := peek_release(data)) is not None}
 
 
 async def _release(connection: Connection, name: str) -> Release | None:

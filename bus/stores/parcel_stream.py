@@ -39,7 +39,9 @@ MIN_BYTES = 16 * 1024**2
 DUPLICATE_SECONDS = 600.0
 """For how long the stream knows a parcel that is published again."""
 ACK_SECONDS = 5.0
-"""How long a publisher waits for the stream before it publishes again."""
+"""The longest that a publisher waits for the stream before it publishes again."""
+FIRST_ACK_SECONDS = 0.5
+"""How long it waits the first time, doubled with each: what was sent to a leader that has died is never answered."""
 PAUSE_SECONDS = 0.25
 """Pause before that, and before a consumer that was lost is made anew."""
 _SHARES = (1, 4, 16, 64)
@@ -217,7 +219,7 @@ class ParcelPublisher:
         id_: str,
         make: Callable[[], bytes],
         done: Callable[[bool], None],
-        again: bool = False,
+        attempt: int = 0,
     ) -> None:
         """Publish what `make` gives, again and again, until it is acknowledged; then call back.
 
@@ -239,24 +241,25 @@ class ParcelPublisher:
             if self._problem:
                 self._problem = ""
                 _log.warning("events are carried again")
-            done(known and not again)
+            done(known and not attempt)
 
         def settle() -> None:
             connection.forget(reply)
             self._pending.pop(reply).cancel()
 
-        def retry(problem: str) -> None:
+        def retry(problem: str, pause: float = PAUSE_SECONDS) -> None:
             if problem != self._problem and connection.ready:
                 self._problem = problem
                 _log.warning("events are not carried for the moment: %s", problem)
-            loop.call_later(PAUSE_SECONDS, self.publish, subject, id_, make, done, True)
+            loop.call_later(pause, self.publish, subject, id_, make, done, attempt + 1)
 
         def give_up() -> None:
             settle()
-            retry(f"no answer within {ACK_SECONDS:g} s")
+            retry(f"no answer within {wait:g} s", pause=0.0)
 
+        wait = min(ACK_SECONDS, FIRST_ACK_SECONDS * 2 ** min(attempt, 10))
         reply = connection.expect(take)
-        self._pending[reply] = loop.call_later(ACK_SECONDS, give_up)
+        self._pending[reply] = loop.call_later(wait, give_up)
         try:
             connection.send(subject, make(), reply, _headers(subject, id_))
         except (BusError, BadMessage) as error:

@@ -252,6 +252,16 @@ async def read_entry(
     return Found((message.subject or "").removeprefix(keys), message.seq or 0, data, at)
 
 
+async def release_entries(connection: Connection) -> list[Stored]:
+    """All entries of all domains, oldest first, not verified."""
+    found: list[Stored] = []
+    number = 0
+    while (entry := await read_entry(connection, RELEASES, ">", number + 1)) is not None:
+        number = entry.revision
+        found.append(Stored(entry.revision, entry.data))
+    return found
+
+
 async def erase_entry(connection: Connection, bucket: str, key: str) -> None:
     """Take an entry out so that after a minute nothing is left of it.
 

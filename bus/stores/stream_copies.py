@@ -1,9 +1,11 @@
 """What each server's own copy of a stream has, read from that very copy.
 
 A server whose files were altered notices when it reads them, not before; then it answers that there is no such message,
-and goes on counting it (measured, nats-server 2.15). Only the leader answers readers. But a consumer with one replica
-reads the files of the server that it was put on, whether that leads or not. The meta leader chooses the server, and the
-answer names it; so consumers are made until there was one on each.
+and goes on counting it. A server that copies a stream from such a leader stops at that message for good, and is called
+current all the same (measured, nats-server 2.15). So what servers say of their copies is not enough: each is read.
+Only the leader answers readers. But a consumer with one replica reads the files of the server that it was put on,
+whether that leads or not. The meta leader chooses the server, and the answer names it; so consumers are made until
+there was one on each. They are read window by window, so that a stream may have any size.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TypeVar
 
 import msgspec
@@ -22,11 +25,13 @@ from bus.nats import Connection
 
 SECONDS = 5.0
 """How long an answer of a server is waited for."""
-SILENT_SECONDS = 0.5
-"""Time without a message after which the server is asked whether there are more."""
+WINDOW = 5_000
+"""Messages of each copy that are read together."""
+MOST_DIFFERENCES = 4
+"""Windows in which copies differ, after which the rest is not looked at: a copy is made anew as a whole."""
 MOST_CONSUMERS = 40
 """Consumers made at most until each server has had one: of three servers one is left out in 1 of 10 million cases."""
-_IDLE_NANOSECONDS = 10 * 10**9
+_IDLE_NANOSECONDS = 30 * 10**9
 """How long after its last reader the server keeps a consumer that was not ended."""
 _NOT_FOUND = 404
 _CONSUMER, _STREAM = "$JS.API.CONSUMER", "$JS.API.STREAM"
@@ -43,6 +48,8 @@ class Group:
     copies: int
     """How many the stream is to have."""
     messages: int
+    last: int = 0
+    """The number of the newest message."""
 
     @property
     def whole(self) -> bool:
@@ -68,6 +75,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 class _State(msgspec.Struct, frozen=True):
     messages: int = 0
+    last_seq: int = 0
 
 
 class _StreamInfo(msgspec.Struct, frozen=True):
@@ -80,11 +88,20 @@ class _StreamInfo(msgspec.Struct, frozen=True):
 class _ConsumerInfo(msgspec.Struct, frozen=True):
     error: _Error | None = None
     cluster: _Cluster = _Cluster()
-    num_pending: int = 0
 
 
 class _Done(msgspec.Struct, frozen=True):
     error: _Error | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a server's copy lacks and another's has."""
+
+    first: int
+    """The number of the first such message."""
+    count: int
+    """How many there are at least."""
 
 
 class NoSuchStream(StoreUnavailable):
@@ -103,7 +120,7 @@ async def look_at_group(connection: Connection, stream: str) -> Group:
     leader, copies = info.cluster.leader, info.config.get("num_replicas", 1)
     current = {each.name for each in info.cluster.replicas if each.current and not each.offline}
     assert isinstance(copies, int)
-    return Group(leader, frozenset({leader, *current}), copies, info.state.messages)
+    return Group(leader, frozenset({leader, *current}), copies, info.state.messages, info.state.last_seq)
 
 
 async def step_down(connection: Connection, stream: str, server: str) -> None:
@@ -117,41 +134,93 @@ async def resize(connection: Connection, stream: str, copies: int) -> None:
     await _ask(connection, f"{_STREAM}.UPDATE.{stream}", {**info.config, "num_replicas": copies}, _Done)
 
 
-async def read_copies(connection: Connection, stream: str, group: Group) -> Mapping[str, frozenset[int]]:
-    """The numbers of the messages that can be read from each server's copy."""
-    found: dict[str, frozenset[int]] = {}
-    for _ in range(MOST_CONSUMERS):
-        if found.keys() >= group.current:
-            return found
-        reader = _CopyReader(connection, stream)
-        try:
-            server = await reader.create()
-            if server not in found:
-                found[server] = await reader.read()
-        finally:
-            await reader.end()
-    raise StoreUnavailable(
-        f"no consumer of {stream} was put on {', '.join(sorted(group.current - found.keys()))}"
-    )
+async def compare_copies(connection: Connection, stream: str, group: Group) -> Mapping[str, Lack]:
+    """What each server cannot read, where it lacks any. While copies are compared, messages may come and go."""
+    differing: list[tuple[range, Mapping[str, frozenset[int]]]] = []
+    async with contextlib.aclosing(_windows(connection, stream, group)) as windows:
+        async for window, found in windows:
+            if len(set(found.values())) > 1:
+                differing.append((window, found))
+                if len(differing) == MOST_DIFFERENCES:
+                    break
+    lacking: dict[str, list[int]] = {}
+    for window, first in differing:
+        # What another had before and after, all should have had in between.
+        between = await read_copies(connection, stream, group, window)
+        last = await read_copies(connection, stream, group, window)
+        lasting = frozenset[int]().union(*(first[each] & last[each] for each in group.current))
+        for server, numbers in between.items():
+            lacking.setdefault(server, []).extend(lasting - numbers)
+    return {server: Lack(min(each), len(each)) for server, each in lacking.items() if each}
+
+
+async def read_copies(
+    connection: Connection, stream: str, group: Group, window: range | None = None
+) -> Mapping[str, frozenset[int]]:
+    """The numbers of the messages that can be read from each server's copy: of all, or of those in a window."""
+    window = range(1, group.last + 1) if window is None else window
+    async with _reading(connection, stream, group, window.start) as readers:
+        return {server: await reader.read_to(window.stop - 1) for server, reader in readers.items()}
+
+
+async def _windows(
+    connection: Connection, stream: str, group: Group
+) -> AsyncGenerator[tuple[range, Mapping[str, frozenset[int]]]]:
+    """The numbers that each copy has, window by window. Half of the time goes to what else the process does."""
+    async with _reading(connection, stream, group, 1) as readers:
+        start = 1
+        while start <= group.last:
+            begun = perf_counter()
+            ahead = max([await each.look_ahead() for each in readers.values()])
+            stop = min(ahead, group.last) if ahead else group.last
+            yield (
+                range(start, stop + 1),
+                {server: await reader.read_to(stop) for server, reader in readers.items()},
+            )
+            start = stop + 1
+            await asyncio.sleep(perf_counter() - begun)
+
+
+@contextlib.asynccontextmanager
+async def _reading(
+    connection: Connection, stream: str, group: Group, start: int
+) -> AsyncIterator[Mapping[str, _CopyReader]]:
+    """A reader of each server's copy, from a number on."""
+    found: dict[str, _CopyReader] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(MOST_CONSUMERS):
+            if found.keys() >= group.current:
+                break
+            reader = _CopyReader(connection, stream)
+            stack.push_async_callback(reader.end)
+            found.setdefault(await reader.create(start), reader)
+        else:
+            missing = ", ".join(sorted(group.current - found.keys()))
+            raise StoreUnavailable(f"no consumer of {stream} was put on {missing}")
+        yield {server: found[server] for server in group.current}
 
 
 class _CopyReader:
-    """A consumer that is sent the headers of every message its server can read."""
+    """A consumer that is sent the headers of every message its server can read, as many at a time as are asked for."""
 
     def __init__(self, connection: Connection, stream: str) -> None:
         self._connection = connection
         self._stream = stream
         self._name = secrets.token_hex(16)
         self._place = f"{connection.own_place}.{self._name}"
-        self._arrived: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+        self._arrived: asyncio.Queue[int | None] = asyncio.Queue()
+        """Numbers of messages; None after the last that there is."""
+        self._ahead: list[int] = []
+        """Those that were read and not asked for yet."""
+        self._ended = False
 
-    async def create(self) -> str:
+    async def create(self, start: int) -> str:
         """Begin; returns the server whose copy is read."""
         self._subscription = await self._connection.listen(self._place, self._hear)
         config = {
             "name": self._name,
-            "deliver_subject": self._place,
-            "deliver_policy": "all",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": start,
             "ack_policy": "none",
             "headers_only": True,
             "mem_storage": True,
@@ -160,29 +229,43 @@ class _CopyReader:
         }
         request = {"stream_name": self._stream, "config": config, "action": "create"}
         where = f"{_CONSUMER}.CREATE.{self._stream}.{self._name}"
-        self._pending = (created := await _ask(self._connection, where, request, _ConsumerInfo)).num_pending
-        return created.cluster.leader
+        return (await _ask(self._connection, where, request, _ConsumerInfo)).cluster.leader
 
-    async def read(self) -> frozenset[int]:
-        """The numbers of all messages up to the end."""
-        numbers: set[int] = set()
-        pending = self._pending
-        while pending:
-            try:
-                async with asyncio.timeout(SILENT_SECONDS):
-                    number, pending = await self._arrived.get()
-                numbers.add(number)
-            except TimeoutError:  # what cannot be read is passed over, and nothing is sent if it was the last
-                where = f"{_CONSUMER}.INFO.{self._stream}.{self._name}"
-                pending = (await _ask(self._connection, where, None, _ConsumerInfo)).num_pending
-        while not self._arrived.empty():
-            numbers.add(self._arrived.get_nowait()[0])
-        return frozenset(numbers)
+    async def look_ahead(self) -> int:
+        """Read about a window further, unless that was done; the newest number that was read, 0 at the end."""
+        if not self._ahead and not self._ended:
+            await self._fetch()
+        return self._ahead[-1] if self._ahead else 0
+
+    async def read_to(self, stop: int) -> frozenset[int]:
+        """The numbers of all messages not read yet, up to this one."""
+        while not self._ended and (not self._ahead or self._ahead[-1] < stop):
+            await self._fetch()
+        numbers = frozenset(number for number in self._ahead if number <= stop)
+        self._ahead = [number for number in self._ahead if number > stop]
+        return numbers
+
+    async def _fetch(self) -> None:
+        """Ask for a window of messages; what the server cannot read it passes over."""
+        request = msgspec.json.encode({"batch": WINDOW, "no_wait": True})
+        try:
+            self._connection.send(f"{_CONSUMER}.MSG.NEXT.{self._stream}.{self._name}", request, self._place)
+            for _ in range(WINDOW):
+                async with asyncio.timeout(SECONDS):
+                    number = await self._arrived.get()
+                if number is None:
+                    self._ended = True
+                    return
+                self._ahead.append(number)
+        except (BusError, TimeoutError) as error:
+            raise StoreUnavailable(f"a copy of {self._stream} cannot be read: {error}") from None
 
     def _hear(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
         words = reply.split(".")
         if len(words) >= 9 and words[:2] == ["$JS", "ACK"]:
-            self._arrived.put_nowait((int(words[-4]), int(words[-1])))
+            self._arrived.put_nowait(int(words[-4]))
+        elif headers[9:12] in (b"404", b"408"):
+            self._arrived.put_nowait(None)
 
     async def end(self) -> None:
         with contextlib.suppress(BusError):

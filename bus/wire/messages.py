@@ -39,6 +39,8 @@ class Questions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The asker's agreement key, if it wants to be able to tell who answers."""
     number: int = 0
     """One that this asker has used for no other message, so that no answer fits two."""
+    trace: str = ""
+    """The asker's span, as a W3C `traceparent`; empty if nobody follows these questions."""
 
 
 class RawQuestions(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,6 +50,7 @@ class RawQuestions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     budget: float = 0.0
     asker: bytes = b""
     number: int = 0
+    trace: str = ""
 
 
 class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):

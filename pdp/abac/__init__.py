@@ -7,6 +7,7 @@ from pdp.abac import reference
 from pdp.abac.path import ROOTS, read_path
 from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reader import read_policies, read_policy
+from pdp.abac.role_grants import grants_to_roles
 from pdp.abac.schema import policy_schema
 from pdp.abac.source import AbacSource, PackedSource
 
@@ -21,6 +22,7 @@ __all__ = [
     "OracleError",
     "PackedSource",
     "Policy",
+    "grants_to_roles",
     "policy_schema",
     "read_path",
     "read_policies",

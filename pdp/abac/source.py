@@ -15,6 +15,7 @@ from authz.request import Request
 from pdp.abac.policy import Algorithm, Policy
 from pdp.abac.reference import applies
 from pdp.abac.reference import judge as judge_applicable
+from pdp.abac.role_grants import RoleGrants, pack_concerns
 from pdp.engine import (
     SILENT,
     Certifier,
@@ -59,6 +60,8 @@ class PackedSource(msgspec.Struct, frozen=True, array_like=True):
     index: bytes
     rivals: list[tuple[Rank, bytes]]
     """For each rank the rivals, filed, packed too."""
+    concerns: bytes = b""
+    """The index of what each policy is about; empty if none grants to roles."""
 
     @classmethod
     def of(cls, policies: Sequence[Policy], algorithm: Algorithm) -> PackedSource:
@@ -68,6 +71,7 @@ class PackedSource(msgspec.Struct, frozen=True, array_like=True):
         return cls(
             pack_index((number, each.condition) for number, each in enumerate(policies)),
             [(rank, msgspec.msgpack.encode(source.rivals(rank))) for rank in ranks[:MOST_RANKS]],
+            pack_concerns(policies),
         )
 
 
@@ -96,6 +100,7 @@ class AbacSource:
         self._together: dict[tuple[_Entry, ...], tuple[_Entry, Verdict]] = {}
         self._certifiers: dict[Rank, Certifier] = {}
         self._packed = packed
+        self._by_roles: RoleGrants | None = None
         if packed is None:
             numbered = ((each.condition, self.entry(n)) for n, each in enumerate(policies))
             self._search = Index(numbered).search
@@ -138,11 +143,19 @@ class AbacSource:
             certificate = (one.plan or self._plan(one))(request)
         except Exception:  # a decision stands without its certificate
             certificate = None
-        return Verdict(verdict.effect, verdict.policies, certificate)
+        basis, unconcerned = (self._by_roles or self._role_grants()).standing(request)
+        return Verdict(verdict.effect, verdict.policies, certificate, basis=basis, unconcerned=unconcerned)
+
+    def _role_grants(self) -> RoleGrants:
+        """Made when the first decision is certified."""
+        packed = None if self._packed is None else self._packed.concerns
+        self._by_roles = RoleGrants(self.policies, packed)
+        return self._by_roles
 
     def prepare(self) -> None:
         """Do now what the first certificates would otherwise wait for."""
         self._plan(self._silence)
+        self._role_grants()
         if self._packed is not None:
             ranks = {rank for rank, _ in self._packed.rivals}
         else:

@@ -28,7 +28,7 @@ LOCALHOST = ("127.0.0.1", "localhost")
 
 _INCLUDED = 'include "security.conf"'
 _SERVER = """\
-listen: "0.0.0.0:4222"
+listen: "{listen}"
 max_payload: 1MB
 ping_interval: "1.5s"
 ping_max: 1
@@ -37,11 +37,18 @@ jetstream {{ store_dir: "{store}", sync_interval: always }}
 {included}
 # Everybody who reaches the monitoring port reads who is connected: open none but on this machine.
 # http: "127.0.0.1:8222"
+"""
+_SEVERAL = """\
 # For several servers, give each a name of its own and let them find each other:
 # server_name: node1
 # cluster {{ name: authfabric, listen: "0.0.0.0:6222", include "links.conf"
 #   routes: ["{node2}", "{node3}"] }}
 """
+
+
+def server_configuration(listen: str, store: Path) -> str:
+    """The configuration of a server that includes what the domain says about its security."""
+    return _SERVER.format(listen=listen, store=store, included=_INCLUDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,8 @@ class ServerFiles:
         if not self._configuration.exists():
             nodes = {name: security.links.url(f"{name}:6222") for name in ("node2", "node3")}
             store = self.path.resolve() / "jetstream"
-            write_private(
-                self._configuration, _SERVER.format(store=store, included=_INCLUDED, **nodes).encode()
-            )
+            text = server_configuration("0.0.0.0:4222", store) + _SEVERAL.format(**nodes)
+            write_private(self._configuration, text.encode())
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -41,8 +41,6 @@ MOST_WATCH_SECONDS = 60.0
 """Longest pause between attempts to bring the connections together at one server."""
 SWEEP_SECONDS = 3600.0
 """How often revocations of what has expired are dropped."""
-COMPARE_SECONDS = 3600.0
-"""How often the servers' copies are compared, also if none of them was started anew."""
 MOST_COMPARE_PAUSE = 5.0
 """Longest pause between attempts to compare them while not all servers are there."""
 _CALLOUT = "$SYS.REQ.USER.AUTH"
@@ -99,7 +97,7 @@ class AccessService:
         self._system = System(self._system_bus, ACCOUNT)
         self._feed = RevocationFeed(self.member, self._heed)
         self._notices = NoticeStore(self.member, control, clock)
-        self.copies = CopyKeeper(self.member)
+        self.copies = CopyKeeper(self.member, lambda: self._storage)
         self._looking = False
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
         self._ending: TTLCache[tuple[str, int], bool] = TTLCache(_MOST_ENDING, WATCH_SECONDS)
@@ -313,15 +311,12 @@ class AccessService:
 
     async def _compare_copies(self) -> None:
         """Compare what the servers keep whenever one was started anew, and now and then; heal what is damaged."""
-        compared, at, pause = frozenset[str](), monotonic(), WATCH_SECONDS
+        pause = WATCH_SECONDS
         while True:
             await asyncio.sleep(pause)
-            servers = self._system.servers
-            if servers == compared and monotonic() - at < COMPARE_SECONDS:
-                continue
             try:
-                await self.copies.check()
-                compared, at, pause = servers, monotonic(), WATCH_SECONDS
+                await self.copies.check(self._system.servers)
+                pause = WATCH_SECONDS
             except StoreUnavailable:  # not all of them are there
                 pause = min(2 * pause, MOST_COMPARE_PAUSE)
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from authz import Basis, Decision, Entity, Reason, Request
 from authz.change import ROLES
+from authz.decision import HeldRoles
 from authz.predicate import REQUEST, Certificate, Equal, EqualDocument, Exists, Literal, Path, paths
 from authz.predicate.compiler import compile_reader
 from pdp.attributes.providers import CachingProvider, Known, ProviderFailed
@@ -79,7 +80,7 @@ class Enricher:
     def settle(self, enriched: Enriched, decision: Decision) -> Decision:
         """The decision as others may use it: for as long, and for whom, what was looked up stays as it is."""
         if decision.basis is Basis.ROLES and ROLES in self._hidden:
-            decision = replace(decision, basis=None)  # it speaks of roles as they were sent
+            decision = _name_roles(decision, enriched)
         certificate, until = decision.certificate, enriched.until
         if certificate is not None:
             looked_at = {path for each in certificate for path in self._hidden_in(each)}
@@ -148,6 +149,15 @@ class Enricher:
 def unavailable(enriched: Enriched, epoch: int) -> Decision:
     """The answer where something needed could not be had."""
     return Decision(False, Reason.ATTRIBUTE_UNAVAILABLE, detail=enriched.problem, epoch=epoch)
+
+
+def _name_roles(decision: Decision, enriched: Enriched) -> Decision:
+    """The decision with the roles it rests on, which were looked up; without its basis if they cannot be told."""
+    found = enriched.request.subject.attributes.get(str(ROLES.keys[0]), [])
+    told = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    if not told or ROLES not in enriched.until or decision.expires is not None:
+        return replace(decision, basis=None)
+    return replace(decision, roles=HeldRoles(tuple(cast("list[str]", found)), enriched.until[ROLES]))
 
 
 def _pin_entity(path: Path, request: Request) -> Certificate:

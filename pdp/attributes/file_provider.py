@@ -11,10 +11,12 @@ from typing import TypeAlias
 import msgspec
 
 from authz.errors import InvalidSyntax
+from authz.extras import ExtraMissing
 from authz.predicate import Path
 from authz.request import Attributes
 from pdp.attributes.provider_reader import ProviderText, read_providers
 from pdp.attributes.providers import Known, ProviderFailed
+from pdp.attributes.table_store import InvalidTable, is_table, read_table, table_files
 from pdp.bundle import Root
 from pdp.documents import Document
 
@@ -23,8 +25,8 @@ READ_SECONDS = 0.05
 BEHIND_SECONDS = 1.0
 """How long an answer is relied on that may be older than the file."""
 
-_Stamp: TypeAlias = tuple[int, int, int] | None
-"""Time, size and inode of a file; None if there is no such file."""
+_Stamp: TypeAlias = tuple[tuple[int, int, int], ...] | None
+"""Time, size and inode of each file; None if there is none."""
 _Contents: TypeAlias = Mapping[str, Mapping[str, Attributes]]
 """Attributes by id, for each root."""
 
@@ -52,7 +54,8 @@ class _Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FileProvider:
     """`subjects`, `objects` and `actions` with attributes by id, and the `context`, in YAML or JSON.
 
-    What a file says that is broken or gone is unavailable: the log and `problem` say why.
+    A table holds entities of the one kind that is provided; see `table_store`. What a file says that is broken or gone
+    is unavailable: the log and `problem` say why.
     """
 
     def __init__(
@@ -98,20 +101,20 @@ class FileProvider:
 
     def _stamp(self) -> _Stamp:
         try:
-            status = self._path.stat()
+            found = [each.stat() for each in table_files(self._path)]
         except OSError:
             return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
     async def _read(self, stamp: _Stamp) -> None:
         try:
-            self._contents = await asyncio.to_thread(_read_contents, self._path)
+            self._contents = await asyncio.to_thread(_read_contents, self._path, self.provides)
             problem = ""
         except OSError as error:  # what is in the way may go without a change of the file
             problem, stamp = error.strerror or type(error).__name__, None
         except UnicodeDecodeError:
             problem = "is no text in UTF-8"
-        except InvalidSyntax as error:
+        except (InvalidSyntax, InvalidTable, ExtraMissing) as error:
             problem = str(error)
         finally:
             self._reading = None
@@ -124,7 +127,12 @@ class FileProvider:
         self.problem, self._seen = problem, stamp
 
 
-def _read_contents(path: FilePath) -> _Contents:
+def _read_contents(path: FilePath, provides: frozenset[Path]) -> _Contents:
+    if is_table(path):
+        root, *others = {each.root for each in provides}
+        if others:
+            raise InvalidTable(path, "a table holds entities of one kind, and more is to be read from it")
+        return {**_NOTHING, root: read_table(path, frozenset(str(each.keys[0]) for each in provides))}
     text = Document.parse(path.read_text(encoding="utf-8"), str(path)).read(_Text)
     return {
         "subject": text.subjects,
@@ -132,3 +140,6 @@ def _read_contents(path: FilePath) -> _Contents:
         "action": text.actions,
         "context": {"": text.context},
     }
+
+
+_NOTHING: _Contents = {"subject": {}, "object": {}, "action": {}, "context": {}}

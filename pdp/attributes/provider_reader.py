@@ -23,6 +23,7 @@ import msgspec
 from authz import PublicKey
 from authz.errors import InvalidKey
 from authz.predicate import Path
+from pdp.attributes.table_store import is_table
 from pdp.bundle import attribute_path
 from pdp.documents import Document
 
@@ -74,7 +75,7 @@ def read_providers(text: str, source: str, folder: FilePath) -> tuple[ProviderTe
     for number, each in enumerate(document.read(list[_Text])):
         paths = _paths(document, number, each, taken)
         providers.append(
-            ProviderText(_origin(document, number, each, folder), paths, each.lifetime, each.timeout)
+            ProviderText(_origin(document, number, each, paths, folder), paths, each.lifetime, each.timeout)
         )
     return tuple(providers)
 
@@ -91,12 +92,18 @@ def _paths(document: Document, number: int, text: _Text, taken: set[Path]) -> fr
     return frozenset(paths)
 
 
-def _origin(document: Document, number: int, text: _Text, folder: FilePath) -> FileText | ServiceText:
+def _origin(
+    document: Document, number: int, text: _Text, provides: frozenset[Path], folder: FilePath
+) -> FileText | ServiceText:
     if bool(text.file) == bool(text.service) or bool(text.service) != bool(text.key):
         raise document.error((0, number), "give a `file`, or a `service` with its `key`")
     if text.domain and text.file:
         raise document.error((0, number, "domain"), "a file is in no `domain`: only a `service` is")
     if text.file:
+        roots = {each.root for each in provides}
+        if is_table(folder / text.file) and (len(roots) > 1 or "context" in roots):
+            problem = "a table holds entities of one kind: name each as a `file` with its own `provides`"
+            raise document.error((0, number, "provides"), problem)
         return FileText(folder / text.file)
     try:
         return ServiceText(text.service, PublicKey.parse(text.key), text.domain)

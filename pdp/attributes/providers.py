@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from authz import AuthFabricError
 from authz.predicate import Path
 from authz.request import Attributes
-from bus.runtime import result_within
+from bus.runtime import TRACES, result_within
 from pdp.bundle import Root
 
 REMEMBERED = 100_000
@@ -126,10 +126,15 @@ class CachingProvider:
 
     async def _fetch(self, root: Root, ids: frozenset[str], now: float) -> Mapping[str, Known]:
         self.lookups += 1
+        about: dict[str, str | int] = {"authfabric.provider": self.name, "authfabric.entities": len(ids)}
+        span = TRACES.begin("authfabric.attributes", **about) if TRACES.on else None
         try:
             answer = await result_within(self._provider.look_up(root, ids), self._seconds)
         except TimeoutError:
             raise ProviderFailed(self.name, f"no answer within {self._seconds:g} s") from None
+        finally:
+            if span is not None:
+                span.end()
         # The lifetime runs from when it was asked for: whatever changed since then is not in the answer.
         latest = now + self._lifetime
         nothing = Known({}, latest)

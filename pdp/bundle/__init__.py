@@ -9,6 +9,7 @@ from pdp.bundle.bundle_store import (
     read_folder,
     write_whole,
 )
+from pdp.bundle.cells import CSV_KINDS, ID, InvalidRow, csv_column, csv_reader, read_json_line, shown
 from pdp.bundle.entities import Entities, keys_of
 from pdp.bundle.manifest import Root, attribute_path
 from pdp.bundle.packed_store import PackedStore
@@ -17,7 +18,8 @@ from pdp.bundle.role_comparison import as_texts
 from pdp.bundle.schema import Schema, expected_kinds, misuses
 
 __all__ = [
-    "Bundle", "BundleCache", "BundleRefused", "Entities", "File", "FileKind", "InvalidPolicies",
-    "PackedStore", "PolicySet", "Root", "Schema", "as_texts", "attribute_path", "expected_kinds", "keys_of",
-    "misuses",    "places_of", "read_bundle", "read_cases", "read_entities", "read_folder", "write_whole",
+    "CSV_KINDS", "ID", "Bundle", "BundleCache", "BundleRefused", "Entities", "File", "FileKind",
+    "InvalidPolicies", "InvalidRow", "PackedStore", "PolicySet", "Root", "Schema", "as_texts",
+    "attribute_path", "csv_column", "csv_reader", "expected_kinds", "keys_of", "misuses", "places_of",
+    "read_bundle", "read_cases", "read_entities", "read_folder", "read_json_line", "shown", "write_whole",
 ]  # fmt: skip

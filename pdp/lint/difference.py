@@ -14,7 +14,7 @@ import msgspec
 from authz.change import ROLES, Effect, Touched
 from authz.predicate import widen
 from authz.predicate.widening import attributes
-from pdp.abac import Policy
+from pdp.abac import Policy, grants_to_roles
 from pdp.bundle import PolicySet
 from pdp.labels import label_effects, labels_restructured
 from pdp.oasis import Rulebook, hierarchy, role_effects, seniorities_differ
@@ -95,7 +95,9 @@ def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:
         forms = [each for each in (before.get(name), after.get(name)) if each is not None]
         if len(forms) == 1 or _differ(*forms):
             yield from (Touched(widen(each.condition, unseen)) for each in forms)
-    yield from role_effects(_rulebook(old), _rulebook(new), ROLES not in hidden)
+    # Where attribute policies grant to roles too, what a role loses by one rule it may have by another.
+    listed = ROLES not in hidden and not any(map(grants_to_roles, (*old.policies, *new.policies)))
+    yield from role_effects(_rulebook(old), _rulebook(new), listed)
     if not labels_restructured(old.labels, new.labels):
         yield from label_effects(old.labels, new.labels)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from bus.identity import FollowedKeys
 from pdp.attributes import CachingProvider
 from pdp.replica.policy_follower import Follower
 from pdp.replica.shadow_service import Shadow
@@ -37,6 +38,12 @@ class PolicyMetrics(Collector):
             "authfabric_policy_lease_seconds",
             "Seconds left of the lease on the release in force; negative when it has ended.",
             -follower.stale_for,
+        )
+        trusted = follower.member.trusted
+        yield GaugeMetricFamily(
+            "authfabric_trust_unreadable",
+            "Whether the file of trusted keys cannot be read, so that those read last still count.",
+            isinstance(trusted, FollowedKeys) and bool(trusted.problem),
         )
 
 

@@ -16,11 +16,10 @@ import msgspec
 from authz import AuthFabricError, Decision, InvalidRequest, Reason, Request
 from bus.errors import BadMessage, NotConnected
 from bus.nats import Connection, Subscription
-from bus.runtime import Latencies
+from bus.runtime import TRACES, Latencies
 from bus.wire import (
     ANNOUNCE,
     DECIDING,
-    MAX_QUESTIONS,
     QUEUE,
     WHO,
     Announcement,
@@ -31,13 +30,11 @@ from bus.wire import (
     is_inbox,
     pack,
     unpack_announcement,
-    unpack_questions,
-    unpack_raw_questions,
-    unpack_request,
     widest,
 )
 from pdp.replica.announcement import Announcer, Crowd
 from pdp.replica.answer_authority import AnswerAuthority
+from pdp.replica.question_reader import read_questions
 
 PROBE_SECONDS = 1.0
 DRAIN_SECONDS = 8.0
@@ -79,6 +76,8 @@ class _Work(msgspec.Struct, frozen=True, gc=False):
     asked: _Asked
     arrived: float
     budget: float
+    trace: str
+    """The asker's span; empty if nobody follows these questions."""
 
 
 class Replica:
@@ -198,7 +197,7 @@ class Replica:
             self.refused += 1
             return
         try:
-            requests, budget, asker = _read(payload)
+            requests, budget, asker, trace = read_questions(payload)
         except BadMessage as error:
             self.refused += 1
             self._reply(_Asked(reply, b"", subject, payload), Answers(problem=str(error)))
@@ -218,7 +217,7 @@ class Replica:
             self._reply(asked, Answers.of([None] * count))
             return
         self._queued += count
-        self._queue.put_nowait(_Work(requests, asked, monotonic(), budget))
+        self._queue.put_nowait(_Work(requests, asked, monotonic(), budget, trace))
 
     async def _work(self) -> None:
         now = monotonic
@@ -227,7 +226,10 @@ class Replica:
             count = len(work.requests)
             try:
                 if not work.budget or now() - work.arrived < work.budget:
-                    self._reply(work.asked, Answers.of(await self._decide(work.requests)))
+                    decide = (
+                        self._decide_traced(work) if work.trace and TRACES.on else self._decide(work.requests)
+                    )
+                    self._reply(work.asked, Answers.of(await decide))
                     self.answered += count
                     self.latencies.add(now() - work.arrived, count)
                 else:
@@ -235,6 +237,12 @@ class Replica:
             finally:
                 self._queued -= count
                 self._queue.task_done()
+
+    async def _decide_traced(self, work: _Work) -> Sequence[Decision | None]:
+        with TRACES.continued(
+            "authfabric.decide", work.trace, **{"authfabric.questions": len(work.requests)}
+        ):
+            return await self._decide(work.requests)
 
     async def _decide(self, requests: Sequence[Request | InvalidRequest]) -> Sequence[Decision | None]:
         """Decide what can be decided. A request on which the decider fails is denied, and that one only."""
@@ -362,37 +370,3 @@ def _instead(answers: Answers) -> Answers:
     if len(answers.decisions) == 1:
         return Answers([Decision(False, Reason.POLICY_ERROR, detail="the PDP's answer is too large to send")])
     return Answers(problem="the answers are too large to send together")
-
-
-def _read(payload: bytes) -> tuple[Sequence[Request | InvalidRequest], float, bytes]:
-    """The requests in a message, its budget and asker; where some cannot be read, those alone are marked invalid."""
-    try:
-        questions = unpack_questions(payload)
-        _check_count(questions.requests)
-        # Whoever reads a message checks it. Names and types are checked already; what is left needs a dot.
-        requests = [r if "." not in r.object.id else _checked(r) for r in questions.requests]
-        return requests, questions.budget, questions.asker
-    except BadMessage:
-        raw = unpack_raw_questions(payload)
-        _check_count(raw.requests)
-        return [_read_one(each) for each in raw.requests], raw.budget, raw.asker
-
-
-def _check_count(requests: Sequence[object]) -> None:
-    if len(requests) > MAX_QUESTIONS:
-        raise BadMessage("requests", f"has {len(requests)} entries; at most {MAX_QUESTIONS} are allowed")
-
-
-def _checked(request: Request) -> Request | InvalidRequest:
-    try:
-        request.validate()
-    except InvalidRequest as error:
-        return error
-    return request
-
-
-def _read_one(raw: msgspec.Raw) -> Request | InvalidRequest:
-    try:
-        return _checked(unpack_request.body(raw))
-    except BadMessage as error:
-        return InvalidRequest(error.field or "request", error.problem)

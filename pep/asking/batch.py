@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from authz import Decision, Reason, Request
 from authz.authority import Decider
 from bus.errors import BadMessage, NotConnected
+from bus.runtime import TRACES
 from bus.wire import Kind, Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
 from pep.asking.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
+    from bus.runtime import OpenSpan
     from pep.asking.asker import Asker
 
 MAX_COUNT = 128
@@ -61,10 +65,12 @@ class Batch:
         "_reason",
         "_replies",
         "_seconds",
+        "_span",
         "_strategy",
         "_timer",
         "_wait",
         "answers",
+        "callers",
         "requests",
         "route",
         "terms",
@@ -78,6 +84,9 @@ class Batch:
         self._strategy, self._seconds = terms or asker.usual
         self.requests: list[Request] = []
         self.answers: list[Answer] = []
+        self.callers: list[SpanContext] = []
+        """The spans of those who ask, where their traces are sampled."""
+        self._span: OpenSpan | None = None
         self._asked_all = False
         self._attempts = 0
         self._count = 0
@@ -93,6 +102,8 @@ class Batch:
         """One more question; says whether there is no room for another."""
         self.requests.append(request)
         self.answers.append(answer)
+        if TRACES.on and (caller := TRACES.sampled()) is not None and caller not in self.callers[-1:]:
+            self.callers.append(caller)
         return len(self.answers) == MAX_COUNT
 
     def send(self) -> None:
@@ -103,6 +114,10 @@ class Batch:
         self._count = len(self.answers)
         asker.opened(self, self._count)
         self._deadline = self._deadline or monotonic() + self._seconds
+        if self.callers:
+            self._span = TRACES.begin_for(
+                "authfabric.ask", self.callers, **{"authfabric.questions": self._count}
+            )
         self._attempt(self._strategy.modes(0))
 
     def fail(self, reason: Reason, problem: str = "") -> None:
@@ -184,11 +199,14 @@ class Batch:
         nobody_listens: Callable[[], None] = lambda: None,
     ) -> None:
         asker = self._asker
-        number, authenticity = asker.next_number(), asker.authenticity
+        number, authenticity, trace = asker.next_number(), asker.authenticity, ""
+        if self._span is not None:
+            trace = self._span.parent
+            self._span.event("sent", subject=subject)
         if authenticity is None:
-            question = pack(Questions(requests, left))
+            question = pack(Questions(requests, left, trace=trace))
         else:
-            question = pack(Questions(requests, left, authenticity.asker, number))
+            question = pack(Questions(requests, left, authenticity.asker, number, trace))
 
         def take(payload: bytes, nobody: bool) -> None:
             if nobody:
@@ -346,6 +364,7 @@ class Batch:
             batch.requests = [request for request, _ in pairs]
             batch.answers = [answer for _, answer in pairs]
             batch._replies.extend(replies)
+            batch.callers = self.callers
             batch.send()
 
     def _give_up(self) -> None:
@@ -362,6 +381,9 @@ class Batch:
         """Drop the interest in answers: from now on they cost nothing."""
         self._over = True
         self._cancel_timer()
+        if self._span is not None:
+            self._span.end()
+            self._span = None
         asker = self._asker
         for reply in self._replies:
             asker.connection.forget(reply)

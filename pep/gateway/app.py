@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from authz import AuthFabricError, InvalidRequest
+from bus.runtime import TRACES
 from pep.enforcer import Enforcer
 from pep.gateway.callers import Callers, Identified
 from pep.gateway.entity_types import EntityTypes
@@ -66,7 +67,9 @@ def gateway(pep: Enforcer, settings: GatewaySettings) -> Starlette:
             extensions = request.scope.get("extensions") or {}
             caller = await callers.identify(request.scope["headers"], extensions.get("tls") or {})
             message = _checked(read, await _body(request))
-            return _respond(request, 200, await work(message, caller))
+            parent = request.headers.get("traceparent", "") if TRACES.on else ""
+            with TRACES.continued("authfabric.gateway", parent):
+                return _respond(request, 200, await work(message, caller))
 
         return Route(BASE + path, endpoint, methods=["POST"])
 

@@ -16,12 +16,15 @@ import msgspec
 
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Reason, Request
 from authz.request import Attributes
+from bus.errors import NoResponders, NotConnected, ReplyTimeout
 from pep.enforcer import Enforcer
 from pep.obligations import Obligations, Plan
 from pep.sync import SyncEnforcer
 
 RETRY_SECONDS = 1
 """After how many seconds a client may try again where the fabric could not answer."""
+NO_ANSWER = (NoResponders, NotConnected, ReplyTimeout)
+"""What `scope`, `search` and `explain` raise where the fabric does not answer."""
 CONTENT_TYPE = "application/problem+json"
 _FIELD = re.compile(r"\{(\w+)(:path)?\}")
 _encode = msgspec.json.Encoder().encode
@@ -120,6 +123,11 @@ class Core:
             raise Refused(plan.decision)
         plan.begin_now()
         return plan
+
+
+def unanswered(error: Exception) -> Refused:
+    """What a route asked by itself, such as a scope, was not answered: one of NO_ANSWER. It is 503 for the caller."""
+    return Refused(Decision(False, Reason.NO_PDP, detail=str(error)))
 
 
 def as_request(question: Question) -> Request:

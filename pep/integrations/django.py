@@ -9,7 +9,18 @@ from typing import Any, ClassVar
 from authz import InvalidRequest
 from authz.extras import needing
 from authz.request import Attributes
-from pep.integrations.core import Core, Name, Of, Problem, Question, Refused, invalid, template
+from pep.integrations.core import (
+    NO_ANSWER,
+    Core,
+    Name,
+    Of,
+    Problem,
+    Question,
+    Refused,
+    invalid,
+    template,
+    unanswered,
+)
 from pep.obligations import Plan
 from pep.sync import SyncEnforcer
 
@@ -47,7 +58,11 @@ class Guard(Core):
                     plan = self.ask(request, action, object, named, result=True)
                 except Refused as refused:
                     return _response(refused.problem)
-                return plan.finish_now(view(request, *given, **named))
+                try:
+                    result = view(request, *given, **named)
+                except NO_ANSWER as error:
+                    return _response(unanswered(error).problem)
+                return plan.finish_now(result)
 
             asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
             return asked
@@ -61,7 +76,11 @@ class Guard(Core):
                 plan = await sync_to_async(self.ask)(request, action, object, named, result=True)
             except Refused as refused:
                 return _response(refused.problem)
-            return await plan.finish(await view(request, *given, **named))
+            try:
+                result = await view(request, *given, **named)
+            except NO_ANSWER as error:
+                return _response(unanswered(error).problem)
+            return await plan.finish(result)
 
         asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
         return asked
@@ -111,7 +130,11 @@ class GuardedView:
             plan = self.guard.ask(request, action, of, named, result=True)
         except Refused as refused:
             return _response(refused.problem)
-        return plan.finish_now(super().dispatch(request, *given, **named))  # type: ignore[misc]
+        try:
+            result = super().dispatch(request, *given, **named)  # type: ignore[misc]
+        except NO_ANSWER as error:
+            return _response(unanswered(error).problem)
+        return plan.finish_now(result)
 
 
 def _response(problem: Problem) -> HttpResponse:

@@ -9,7 +9,19 @@ from typing import Any
 from authz import InvalidRequest
 from authz.extras import needing
 from authz.request import Attributes
-from pep.integrations.core import Core, Name, NoEnforcer, Of, Problem, Question, Refused, invalid, template
+from pep.integrations.core import (
+    NO_ANSWER,
+    Core,
+    Name,
+    NoEnforcer,
+    Of,
+    Problem,
+    Question,
+    Refused,
+    invalid,
+    template,
+    unanswered,
+)
 from pep.obligations import Plan
 from pep.sync import SyncEnforcer
 
@@ -48,7 +60,11 @@ class Guard(Core):
                     return _response(invalid(error).problem)
                 except Refused as refused:
                     return _response(refused.problem)
-                return plan.finish_now(flask.current_app.ensure_sync(view)(*given, **named))
+                try:
+                    result = flask.current_app.ensure_sync(view)(*given, **named)
+                except NO_ANSWER as error:
+                    return _response(unanswered(error).problem)
+                return plan.finish_now(result)
 
             asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
             return asked

@@ -16,6 +16,7 @@ from authz.extras import needing
 from authz.request import Attributes
 from pep.enforcer import Enforcer
 from pep.integrations.core import (
+    NO_ANSWER,
     Core,
     Name,
     NoEnforcer,
@@ -26,6 +27,7 @@ from pep.integrations.core import (
     invalid,
     shown,
     template,
+    unanswered,
 )
 from pep.obligations import Plan
 
@@ -65,8 +67,10 @@ class Guard(Core):
         self._pep = pep
 
     def install(self, app: Starlette) -> None:
-        """Let what dependencies refuse be answered with problem+json."""
+        """Let what dependencies refuse be answered with problem+json, and what the fabric does not answer with 503."""
         app.add_exception_handler(Denied, _respond_denied)
+        for error in NO_ANSWER:
+            app.add_exception_handler(error, _respond_unanswered)
 
     def __call__(
         self, action: str, object: Of
@@ -86,9 +90,12 @@ class Guard(Core):
                     plan = await ask(request, result=True)
                 except Refused as refused:
                     return _response(refused.problem)
-                if waits:
-                    return await plan.finish(await route(*given, **named))
-                return await plan.finish(await run_in_threadpool(route, *given, **named))
+                try:
+                    called = route(*given, **named) if waits else run_in_threadpool(route, *given, **named)
+                    result = await called
+                except NO_ANSWER as error:
+                    return _response(unanswered(error).problem)
+                return await plan.finish(result)
 
             if own is None:
                 added = inspect.Parameter(_REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request)
@@ -211,3 +218,7 @@ def _response(problem: Problem) -> Response:
 async def _respond_denied(request: Request, error: Exception) -> Response:
     assert isinstance(error, Denied)
     return _response(error.problem)
+
+
+async def _respond_unanswered(request: Request, error: Exception) -> Response:
+    return _response(unanswered(error).problem)

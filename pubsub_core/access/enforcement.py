@@ -87,6 +87,8 @@ class Enforcement:
     _holds: Callable[[Values], bool] | None = field(init=False)
     _checks: tuple[tuple[Generic, Check], ...] = field(init=False)
     _options: tuple[tuple[Callable[[Values], bool], Metered | None], ...] = field(init=False)
+    _only: Judge | None = field(init=False)
+    """Who applies the rules, if one does."""
     _pushed: bool = field(init=False)
     _lax: bool = field(init=False)
     """Whether nothing has to be looked at that only this broker can tell."""
@@ -105,6 +107,7 @@ class Enforcement:
             (compile_predicate(each.filter, EVENT), each.metered) for each in restriction.options
         )
         self._pushed = widened(restriction.filter) == restriction.filter
+        self._only = self.judges[0] if len(self.judges) == 1 else None
         self._lax = not (self._checks or self._options or restriction.foreign)
         plain = not self.judges and restriction.visible is None and not restriction.recorded
         self.open = self._pushed and self._lax and plain
@@ -135,7 +138,10 @@ class Enforcement:
         holds, visible = self._holds, self.restriction.visible
         if holds is not None and not (matched and self._pushed) and not holds(event.attributes):
             return None
-        shown = self._judged(event, now, visible, past)
+        if self._only is not None:
+            shown = self._only.show(event, now, visible, past)
+        else:
+            shown = self._judged(event, now, visible, past)
         passes = shown is not None and (self._lax or self._passes(event, event.attributes, size, now))
         return shown if passes else None
 
@@ -154,8 +160,6 @@ class Enforcement:
         """
         if not self.judges:
             return Shown((event.narrowed(visible),), ())
-        if len(self.judges) == 1:
-            return self.judges[0].show(event, now, visible, past)
         events: tuple[Event, ...] = (event,)
         ids: tuple[str, ...] = ()
         for judge in self.judges:

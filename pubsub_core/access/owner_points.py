@@ -1,7 +1,7 @@
 """What the owners of types say: decided here, by the policies that they have signed.
 
 Invariant: where the owner of a type, or of one that it extends, has a policy, nobody uses the type against it; a policy
-that cannot be read permits nothing.
+that cannot be read permits nothing, nor does one that is not known here though the definition says that there is one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pubsub_core.access.type_object import type_object
 from pubsub_core.types import Catalogue, EventType, OwnerPolicies
 
 _log = logging.getLogger("authfabric.events")
+
+UNKNOWN = "the owner of `{}` has a policy, which this broker does not know yet"
 
 Deciding: TypeAlias = Callable[[Request], Decision]
 
@@ -31,7 +33,9 @@ class OwnerPoints:
         """What each owner says who has a say about a type, if it is asked like this."""
         for each in self._catalogue.lineage(definition.id):
             policy = self._policies.of(each.id)
-            if policy is not None and policy.bundle:
+            if policy is None and each.governed:
+                yield Decision(False, Reason.POLICY_ERROR, detail=UNKNOWN.format(each.name))
+            elif policy is not None and policy.bundle:
                 yield self._decide(policy.bundle, request, definition, each)
 
     def _decide(self, bundle: bytes, request: Request, definition: EventType, owned: EventType) -> Decision:

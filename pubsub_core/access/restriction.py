@@ -97,6 +97,8 @@ class Restriction:
 
     def __and__(self, other: Restriction) -> Restriction:
         """What both leave."""
+        if other is UNRESTRICTED or self is UNRESTRICTED:
+            return self if other is UNRESTRICTED else other
         assert self.rules is None or other.rules is None, "rules are read all together"
         assert not self.options or not other.options, "grants are read all together"
         conflict = any(other.forced.get(id_, value) != value for id_, value in self.forced.items())

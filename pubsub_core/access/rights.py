@@ -106,6 +106,19 @@ class Granted:
     detail: str = ""
 
 
+class _Asked(NamedTuple):
+    """What the PDPs are asked about an `Ask`, by the definitions that there were at the time."""
+
+    ask: Ask
+    related: tuple[EventType, ...]
+    """The type, what it extends and what extends it, each after what it extends."""
+    family: tuple[EventType, ...]
+    """The type and what extends it."""
+    about_types: Mapping[tuple[str, str], Request]
+    """By type and action."""
+    about_fluents: Mapping[str, Request]
+
+
 class _Left(NamedTuple):
     """What is left of a right over one type, and until when that is certain."""
 
@@ -161,15 +174,16 @@ class Rights:
         """One plain question about anybody."""
         return await self._pep.check(subject, thing, action, at_least=at_least)
 
-    async def grants(self, asks: Sequence[Ask], now: float, at_least: int = 0) -> list[Granted]:
-        """What each may, by policies of this epoch or newer; all are asked at once."""
+    async def grants(self, asks: Sequence[Ask], now: float, at_least: int = 0) -> Iterator[Granted]:
+        """What each may, by policies of this epoch or newer. All are asked at once, and worked out one by one."""
+        asked = list(map(self._questions, asks))
         questions: dict[bytes | tuple[str, str, str], Request] = {}
-        for ask in asks:
-            for request in (*self._questions(ask).values(), *self._about_fluents(ask).values()):
+        for each in asked:
+            for request in (*each.about_types.values(), *each.about_fluents.values()):
                 questions.setdefault(request.key, request)
         answers = await self._pep.check_many(questions.values(), at_least=at_least)
         decided = dict(zip(questions, answers, strict=True))
-        return [self._granted(ask, decided, now) for ask in asks]
+        return (self._granted(each, decided, now) for each in asked)
 
     def reached(self, types: Iterable[str], reaches: Reach) -> set[str]:
         """The types among these, and related to them, on which a change of policies may leave other rights."""
@@ -187,36 +201,34 @@ class Rights:
             return ()
         return (*self._catalogue.lineage(id_)[:-1], *self._catalogue.family(id_))
 
-    def _questions(self, ask: Ask) -> dict[tuple[str, str], Request]:
-        subject = ask.holder.credential.entity
-        context = ask.context
-        return {
+    def _questions(self, ask: Ask) -> _Asked:
+        subject, context, related = ask.holder.credential.entity, ask.context, self._related(ask.type)
+        about_types = {
             (each.id, action): Request.of(subject, type_object(self._catalogue, each), action, context)
-            for each in self._related(ask.type)
+            for each in related
             for action in ask.actions
         }
-
-    def _about_fluents(self, ask: Ask) -> dict[str, Request]:
-        subject, context = ask.holder.credential.entity, ask.context
-        return {
+        about_fluents = {
             each: Request.of(subject, Entity(f"{CONTEXT}/{each}"), REPLAY, context) for each in ask.fluents
         }
+        family = self._catalogue.family(ask.type) if related else ()
+        return _Asked(ask, related, family, about_types, about_fluents)
 
     def _granted(
-        self, ask: Ask, decided: Mapping[bytes | tuple[str, str, str], Decision], now: float
+        self, asked: _Asked, decided: Mapping[bytes | tuple[str, str, str], Decision], now: float
     ) -> Granted:
-        owned = any(map(self._owner, self._related(ask.type)))
+        ask = asked.ask
+        owned = any(map(self._owner, asked.related))
         if owned and (doubt := self.doubt()):
             return Granted(answered=False, detail=f"what was revoked is not known yet: {doubt}")
-        questions = self._questions(ask)
         effective: dict[tuple[str, str], Decision] = {}
-        for each in self._related(ask.type):
+        for each in asked.related:
             for action in ask.actions:
-                decision = decided[questions[each.id, action].key]
+                decision = decided[asked.about_types[each.id, action].key]
                 if decision.reason is Reason.NO_POLICY and each.parent is not None:
                     decision = effective.get((each.parent.id, action), decision)
                 effective[each.id, action] = decision
-        named = {each: decided[request.key] for each, request in self._about_fluents(ask).items()}
+        named = {each: decided[request.key] for each, request in asked.about_fluents.items()}
         for fluent, decision in named.items():
             if not decision.allowed:
                 problem = f"`replay` on `{CONTEXT}/{fluent}` must be allowed to choose by when it held"
@@ -224,7 +236,9 @@ class Rights:
                 return Granted(answered=decision.decided, detail=problem + because)
         restrictions: dict[str, Restriction] = {}
         ends = [each.expires for each in (*effective.values(), *named.values()) if each.expires is not None]
-        for each in self._catalogue.family(ask.type) if effective else ():
+        for each in asked.family:
+            if each.version not in self._catalogue:  # it was taken out meanwhile
+                continue
             left = self._left(ask, each, {action: effective[each.id, action] for action in ask.actions}, now)
             if left is not None:
                 restrictions[each.id] = left.restriction

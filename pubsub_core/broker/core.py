@@ -8,6 +8,7 @@ while only some types are held, because newer policies may touch nothing else, t
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -17,10 +18,10 @@ from authz import Identity
 from bus.wire import subjects
 from pubsub_core.broker.applied_interest import AppliedInterest
 from pubsub_core.broker.cursors import Cursors
+from pubsub_core.broker.delivery_states import Occurrence
 from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
 from pubsub_core.broker.ports import Reading, RuleReplays
-from pubsub_core.broker.state import Occurrence
 from pubsub_core.carriage import Peer, Presence, Publish, Read, Receiving, Routing, Sending
 from pubsub_core.delivery import (
     Acknowledging,
@@ -144,7 +145,7 @@ class Broker:
         self.try_again()
         self.cursors.wake()
         for session in tuple(self.sessions.values()):
-            if types is None or session.outbox.waiting or session.playbacks:
+            if types is None or session.send_window.waiting or session.playbacks:
                 self.flush(session)
         self._read_on()
 
@@ -173,7 +174,7 @@ class Broker:
         admitted = self._intake.take(session, bundle)
         session.recording.add(bundle.number)
         done = partial(self._recorded, session, admitted, answer)
-        if recorder is None or not (admitted.events or admitted.originals):
+        if recorder is None or not admitted.count:
             done("")
         else:
             recorder.record(admitted.routed, done, admitted.replaced)
@@ -193,8 +194,8 @@ class Broker:
         self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str
     ) -> None:
         """Say that a bundle is not published after all."""
-        self.counts.refused += len(admitted.published)
-        self.counts.published -= len(admitted.published)
+        self.counts.refused += admitted.count
+        self.counts.published -= admitted.count
         taken = Taken(admitted.taken.number, problem=problem, unkept=True)
         session.object_to(taken)
         session.recording.discard(taken.number)
@@ -233,6 +234,8 @@ class Broker:
             now = self.setting.now()
             for event, _ in admitted.published:
                 marked |= self._note(event, now, local=True)
+        elif admitted.alike and not self.subscriptions.wanted_here(admitted.alike):
+            return False, set()
         return marked, self._deliver([(raw, event) for _, raw, event in admitted.events])
 
     def receive(self, number: int, subject: str, stored: float, data: bytes, own: bool = False) -> None:
@@ -314,18 +317,21 @@ class Broker:
             missed = Missed(GapReason.OWNER, OUT_OF_REACH, now - CLOCK_MARGIN, now + CLOCK_MARGIN)
             self._tell_missed(out_of_reach, missed)
         events = self._holds.park(events)
-        touched: dict[str, Session] = {}
+        touched: defaultdict[str, list[Item]] = defaultdict(list)
         found = self.subscriptions.local(event for _, event in events)
         for (raw, event), subscriptions in zip(events, found, strict=True):
-            for subscription in subscriptions:
-                if subscription.cursor is not None:
+            for each in subscriptions:
+                if each.cursor is not None:
                     continue
-                session = touched[subscription.session] = self.sessions[subscription.session]
-                item = Item(subscription, event, raw, subscription.granted[event.type])
-                (subscription.later or session.outbox).put(item)
-        for session in touched.values():
-            self.flush(session)
-        return {token for token, session in touched.items() if session.lag.behind}
+                item, at_once = Item(each, event, raw, each.granted[event.type]), touched[each.session]
+                if each.later is None:
+                    at_once.append(item)
+                else:
+                    each.later.put(item)
+        for token, items in touched.items():
+            self.sessions[token].send_window.put(*items)
+            self.flush(self.sessions[token])
+        return {token for token in touched if token in self.sessions and self.sessions[token].lag.behind}
 
     def flush(self, session: Session) -> None:
         """Send a client what it has room for, each event as its restriction now allows."""
@@ -334,7 +340,7 @@ class Broker:
             self._send(session, lambda session: self._mail.flush(session, self._holds.types))
             for playback in session.playbacks.values():
                 playback.go_on()
-        if session.outbox.full:
+        if session.send_window.full:
             self.counts.overflowed += self.gaps.overrun(session)
         if permitted:  # nobody is behind for want of deliveries
             self.acknowledging.look(session)

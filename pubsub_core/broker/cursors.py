@@ -145,13 +145,13 @@ class Cursors:
             self.rereading.begin(cursor)
 
     def fill(self, session: Session) -> None:
-        """Move what a client has room for into its outbox."""
+        """Move what a client has room for into its send_window."""
         for subscription in session.subscriptions.values() if self._all else ():
             cursor = subscription.cursor
             if cursor is None:
                 continue
             late = self._receiving.waiting()
-            for each in cursor.give(subscription, session.outbox.room):
+            for each in cursor.give(subscription, session.send_window.room):
                 # Without acknowledgements it is for the client to know where to go on: not beyond what is late.
                 place = each.place if cursor.durable or late is None else min(each.place, place_of(late, 0))
-                session.outbox.put(Item(subscription, each.event, each.raw, each.matched, place=place))
+                session.send_window.put(Item(subscription, each.event, each.raw, each.matched, place=place))

@@ -6,16 +6,16 @@ what nobody answered is not granted, and asked again; what was granted for a tim
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 
 from authz import Entity
 from authz.predicate import Predicate
-from authz.predicate.filter import parse_filter
 from authz.spki import Right
+from bus.runtime import Turns
 from pubsub_core.access import (
     CONTEXT,
     REPLAY,
@@ -31,7 +31,7 @@ from pubsub_core.access import (
 )
 from pubsub_core.broker.core import Broker
 from pubsub_core.delivery import Playback, Session, Subscription
-from pubsub_core.errors import InvalidFilter
+from pubsub_core.errors import InvalidFilter, SessionLost
 from pubsub_core.history import read_fluent
 from pubsub_core.messages import Tense
 from pubsub_core.rules import Interaction, Judge, Wanted, altered, without
@@ -40,7 +40,7 @@ from pubsub_core.types import bind_filter
 _log = logging.getLogger("authfabric.events")
 
 BATCH = 16
-"""Maximum claims that are asked about at once: between two batches others have their turn."""
+"""Maximum claims that are asked about at once."""
 RETRY_SECONDS = 1.0
 """How soon a question that nobody answered is asked again."""
 
@@ -97,12 +97,14 @@ class Claims:
         self.epoch = 0
         """The policies by which everything here is granted, or newer ones."""
         self._expected = 0
+        self._rounds = 0
+        """How often everything, or all of some types, was asked anew."""
         self._due: dict[object, tuple[float, Claim]] = {}
         """What must be asked again, and when: it was not answered, or expires."""
         self.ledger = Ledger()
         """What clients have used of the rates in their capabilities."""
         self._ends: dict[object, float] = {}
-        """Until when what was last granted of a claim holds, if not for ever."""
+        """Until when what was last granted of a claim holds; for ever, if it is not here."""
 
     async def evolve(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
         """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
@@ -111,11 +113,13 @@ class Claims:
         false. With `types`, newer policies leave the same rights on all others.
         """
         same, self.epoch = keep and epoch == self.epoch, epoch
+        self._rounds += 1
+        concerned = self._asked_types()
+        if types is not None:
+            concerned = {each for each in concerned if not self._family(each).isdisjoint(types)}
+        sessions = tuple(self._broker.sessions.values())
+        await self._ask((claim for each in sessions for claim in self._of(each, concerned)), keep=same)
         catalogue = self._broker.setting.catalogue
-        claims = self._claims() if types is None else self._about(types)
-        for start in range(0, len(claims), BATCH):
-            await self._ask(claims[start : start + BATCH], keep=same)
-            await asyncio.sleep(0)
         self._on_change({each.definition.id for each in catalogue} if types is None else set(types))
 
     @property
@@ -123,28 +127,32 @@ class Claims:
         """The newest policies that are known to exist: whatever is new is granted by these, or newer ones."""
         return max(self.epoch, self._expected)
 
+    @property
+    def edition(self) -> tuple[int, int]:
+        """Becomes another whenever something may be granted otherwise: what was granted before counts no more."""
+        return self.newest, self._rounds
+
     def expect(self, epoch: int) -> None:
         """There are policies of this epoch, and everything that they touch will be asked anew."""
         self._expected = max(epoch, self._expected)
 
     def reached(self, reaches: Reach) -> set[str] | None:
         """The types of which a change of policies may leave other rights; None if more than that may be different."""
-        claims = self._claims()
-        fluents = {fluent for claim in claims for fluent in claim.ask.fluents}
+        sessions = self._broker.sessions.values()
+        replays = (replay_ask(session.holder, each) for session in sessions for each in session.replays)
+        fluents = {fluent for ask in replays for fluent in ask.fluents}
         if any(reaches(Entity(f"{CONTEXT}/{each}"), REPLAY) for each in fluents):
             return None
-        found = self._rights.reached({each.ask.type for each in claims}, reaches)
+        found = self._rights.reached(self._asked_types(), reaches)
         return None if found & self._broker.triggers.involved() else found
 
-    def _claims(self) -> list[Claim]:
-        return [claim for session in self._broker.sessions.values() for claim in self._of(session)]
-
-    def _about(self, types: Collection[str]) -> list[Claim]:
-        """What was asked of these types, or of what they extend."""
-        claims = self._claims()
-        asked = {claim.ask.type: claim for claim in claims}
-        concerned = {id_ for id_, claim in asked.items() if not self._types_of(claim).isdisjoint(types)}
-        return [claim for claim in claims if claim.ask.type in concerned]
+    def _asked_types(self) -> set[str]:
+        """The types, by UUID, that anything was asked about."""
+        types = set[str]()
+        for session in self._broker.sessions.values():
+            types.update(session.advertised, (each.type for each in session.subscriptions.values()))
+            types.update(each.type for each in session.replays)
+        return types
 
     async def review(self) -> None:
         """Ask again about what was not answered, and about what was granted for a time that is over."""
@@ -152,44 +160,59 @@ class Claims:
         due = [claim for at, claim in self._due.values() if at <= now]
         if due:
             await self._ask(due, keep=True)
-            self._on_change({id_ for claim in due for id_ in self._types_of(claim)})
+            self._on_change({id_ for type_ in {each.ask.type for each in due} for id_ in self._family(type_)})
 
-    async def _ask(self, claims: Sequence[Claim], keep: bool) -> None:
-        epoch, now = self.epoch, self._broker.setting.now()
-        grants = await self._rights.grants([each.ask for each in claims], now, epoch)
-        for claim, granted in zip(claims, grants, strict=True):
-            if claim.stands and claim.session.token in self._broker.sessions:
-                if epoch == self.epoch:  # otherwise somebody is asking by newer policies
+    async def _ask(self, claims: Iterable[Claim], keep: bool) -> None:
+        """Ask about these, some at a time, and put in force what is granted; others have their turns meanwhile."""
+        epoch, turns, claims = self.epoch, Turns(), iter(claims)
+        while some := list(islice(claims, BATCH)):
+            grants = await self._rights.grants([each.ask for each in some], self._broker.setting.now(), epoch)
+            for claim, granted in zip(some, grants, strict=True):
+                if not claim.stands or claim.session.token not in self._broker.sessions:
+                    self._due.pop(claim.key, None)
+                    self._ends.pop(claim.key, None)
+                elif epoch == self.epoch:
                     self.settle(claim, granted, keep)
-            else:
-                self._due.pop(claim.key, None)
-                self._ends.pop(claim.key, None)
+                else:
+                    return  # somebody is asking by newer policies
+                await turns.end()
 
-    def _types_of(self, claim: Claim) -> set[str]:
-        catalogue, type_ = self._broker.setting.catalogue, claim.ask.type
+    def _family(self, type_: str) -> set[str]:
+        """A type and those that extend it, by UUID."""
+        catalogue = self._broker.setting.catalogue
         return {each.id for each in catalogue.family(type_)} if catalogue.knows(type_) else {type_}
 
-    def _of(self, session: Session) -> Sequence[Claim]:
+    def _of(self, session: Session, types: Collection[str]) -> Iterator[Claim]:
+        """What a client has asked for of these types, as of now."""
         holder = session.holder
-        return [
-            *(
-                Claim(session, Ask(holder, Right.SUBSCRIBE, s.type, s.fixed), s)
-                for s in session.subscriptions.values()
-            ),
-            *(
-                Claim(session, replay_ask(holder, each), each)
-                for each in (*session.playbacks.values(), *session.played)
-            ),
-            *(Claim(session, Ask(holder, Right.PUBLISH, id_), None) for id_ in session.advertised),
-        ]
+        subscriptions, replays = tuple(session.subscriptions.values()), tuple(session.replays)
+        advertised = tuple(session.advertised)
+        for each in subscriptions:
+            if each.type in types:
+                yield Claim(session, Ask(holder, Right.SUBSCRIBE, each.type, each.fixed), each)
+        for replay in replays:
+            if replay.type in types:
+                yield Claim(session, replay_ask(holder, replay), replay)
+        for id_ in advertised:
+            if id_ in types:
+                yield Claim(session, Ask(holder, Right.PUBLISH, id_), None)
 
     async def granted(self, claim: Claim) -> Granted:
         """What is granted now, by policies no older than those that everything else will be granted by."""
         while True:
-            epoch = self.newest
-            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), epoch)
-            if self.newest == epoch:
+            edition = self.edition
+            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), self.newest)
+            if self.edition == edition:
                 return granted
+
+    def begin(self, claim: Claim, granted: Granted) -> None:
+        """Put in force what is granted of a new claim. Raises SessionLost, InvalidFilter."""
+        if claim.session.token not in self._broker.sessions:
+            raise SessionLost("it ended meanwhile")
+        self.settle(claim, granted)
+        if claim.subscription is not None and not claim.subscription.granted:
+            # Then the filter is about what may not be read.
+            self.bound(claim.subscription, next(iter(granted.restrictions.values())))
 
     def settle(self, claim: Claim, granted: Granted, keep: bool = False) -> None:
         """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
@@ -201,7 +224,10 @@ class Claims:
                 return
         elif granted.expires is not None:
             self._due[key] = granted.expires, claim
-        self._ends[key] = granted.expires if granted.expires is not None else inf
+        if granted.expires is None:
+            self._ends.pop(key, None)
+        else:
+            self._ends[key] = granted.expires
         session, subscription = claim.session, claim.subscription
         if subscription is None:
             before = session.adverts.get(claim.ask.type, {})
@@ -254,7 +280,7 @@ class Claims:
         readable = self._broker.setting.vault.readable(subscription.type, ids)
         if left.visible is not None:
             readable &= left.visible
-        return bind_filter(parse_filter(subscription.filter), names, readable=readable)
+        return bind_filter(subscription.predicate, names, readable=readable)
 
     def _enforcement(self, before: Enforcement | None, left: Restriction, claim: Claim) -> Enforcement:
         """The same as before if nothing changes."""

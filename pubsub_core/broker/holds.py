@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pubsub_core.broker.state import TABLE, Occurrence, State, Then
+from pubsub_core.broker.delivery_states import TABLE, Occurrence, State, Then
 from pubsub_core.events import Event
 
 Read: TypeAlias = tuple[msgspec.Raw, Event]

@@ -15,6 +15,8 @@ class Reading(Protocol):
 
     def go_on(self) -> None: ...
 
+    def look_again(self) -> None: ...
+
 
 class RuleReplays(Protocol):
     """Sends past events that are due by a rule."""

@@ -2,6 +2,7 @@
 
 from pubsub_core.carriage.carrier_rights_service import CarrierRightsService
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
+from pubsub_core.carriage.newcomers import Newcomers, NotVouched
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
 from pubsub_core.carriage.presence import PEER_TTL, Presence
 from pubsub_core.carriage.receiving import Read, Receiving
@@ -18,6 +19,8 @@ __all__ = [
     "Clocks",
     "Contents",
     "Hello",
+    "Newcomers",
+    "NotVouched",
     "Parcel",
     "Peer",
     "Presence",

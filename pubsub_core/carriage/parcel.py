@@ -14,11 +14,13 @@ class Contents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     proof: Proof
     events: list[msgspec.Raw] = []
     digests: bytes = b""
-    """Those of the whole bundle, if not all of it is here."""
+    """Those of the runs of the whole bundle, if not all of it is here."""
     places: list[int] = []
-    """Where in the bundle each event stands, if not all of it is here."""
+    """Which of its runs are here, if not all are."""
     columns: bytes = b""
     """In place of the events: the same sealed for the type's key groups, in columns."""
+    runs: list[int] = []
+    """How many events there are of each run that is here; empty if they are all of one."""
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):

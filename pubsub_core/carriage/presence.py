@@ -85,8 +85,10 @@ class Presence:
         self._boot = int(setting.now() * 1000)
         self._told: dict[str, float] = {}
         """The time of the last sign of life of each key."""
-        self._said = self._beaten = self._worded = self._reviewed = -inf
+        self._said = self._beaten = self._worded = -inf
         self._trust = (-1, -1)  # the versions of vouches and definitions at the last review
+        self._reviewed = self._due = -inf
+        """When that was, and when a vouch runs out, or begins to count, after it."""
         self._hurried, self._haste = False, 0
         self._wants: frozenset[str] = frozenset()
         """The types that are wanted here, and read from the stream."""
@@ -154,7 +156,7 @@ class Presence:
             self._forget(name)
         self.met = {name: each for name, each in self.met.items() if each[1] > now - AWAY_SECONDS}
         self.clocks.tick(now)
-        if now - self._reviewed >= HELLO_SECONDS or self._trust != self._versions:
+        if self._trust != self._versions or not self._reviewed <= now < self._due:
             self.review()
         if now - self._worded >= WORD_SECONDS:
             self._say_words()
@@ -165,7 +167,7 @@ class Presence:
         """Look again at who is trusted with what, and wants it."""
         types, self._reviewed = self._types(), self._setting.now()
         self._web.owners = frozenset(types.values())
-        self._trust = self._versions
+        self._trust, self._due = self._versions, self._web.words.next_end(self._reviewed)
         if self._carried != self._web.owners:
             self._say_words()
         for peer in self.peers.values():
@@ -235,7 +237,9 @@ class Presence:
 
     def hear(self, subject: str, data: bytes, stored: bool = False) -> None:
         """Take in a record; `stored` says that it was kept, and may be old."""
-        _, _, _, _, what, *_ = subject.split(".")
+        _, _, _, place, what, *_ = subject.split(".")
+        if place == self._place and what == "hello":
+            return  # its own, which costs as much to verify as another's
         dated = {"hello": self._hear_hello, "beat": self._hear_beat}
         plain = {"word": self._hear_word, "type": self.told.hear, "policy": self._policy_records.hear}
         if what in dated:
@@ -339,13 +343,15 @@ class Presence:
                 peer.secret = self._agreement.shared(hello.agreement)
             peer.agreement = hello.agreement
         started, peer.boot = peer.boot != hello.boot, hello.boot
+        before = peer.seals, peer.wants
         peer.groups, peer.seals = frozenset(hello.groups), frozenset(hello.seals)
         peer.wants = frozenset(hello.wants)
         if hello.leaving:
             self._forget(hello.name)
             self._told[peer.key] = hello.time
             return
-        self._review(peer, self._types())
+        if met or started or before != (peer.seals, peer.wants):  # what else changes, `tick` sees
+            self._review(peer, self._types())
         if met or started:
             self._introduce(peer)
 

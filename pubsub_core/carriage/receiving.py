@@ -19,6 +19,7 @@ from authz.errors import AuthFabricError, InvalidSignature
 from bus.wire import subjects
 from pubsub_core.carriage.late import PATIENCE as LATE_SECONDS
 from pubsub_core.carriage.late import Late, Sealed
+from pubsub_core.carriage.newcomers import Newcomers
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
 from pubsub_core.delivery import Counts, Setting
 from pubsub_core.errors import InvalidEvent
@@ -32,6 +33,7 @@ from pubsub_core.events import (
     all_digests,
     check_places,
     decode,
+    decode_all,
     digest,
     encode,
 )
@@ -81,6 +83,8 @@ class Receiving:
         self._last: dict[tuple[str, str], _Count] = {}
         self._late = Late[Read]()
         self._awaited: set[str] = set()
+        self.newcomers: Newcomers | None = None
+        """Who is not passed over before what was stored has been read again, where that can be."""
 
     def waiting(self, storage: str = subjects.FILE) -> int | None:
         """The number, in the stream of a storage class, of the oldest parcel that waits for keys; None if none does."""
@@ -92,7 +96,7 @@ class Receiving:
         return awaited
 
     def take(self, number: int, subject: str, stored: float, data: bytes) -> Iterator[Read]:
-        """The events of a parcel, by its number in the stream, that can be delivered now."""
+        """The events of a parcel, by its number in the stream, that can be delivered now. May raise NotVouched."""
         place = subjects.parcel_place(subject)
         type_ = place.type
         try:
@@ -104,6 +108,8 @@ class Receiving:
         if parcel.subject != subject:
             self._counts.forged += 1
         elif not self._trusts(sender, type_):
+            if self.newcomers is not None:
+                self.newcomers.meet(sender, type_)
             self._counts.untrusted += 1
         elif self._setting.catalogue.newest(type_).place != place:
             self._counts.forged += 1
@@ -111,7 +117,7 @@ class Receiving:
             self._counts.replayed += 1
             self._miss((type_,), GapReason.CARRIAGE, STALE, parcel.time)
         elif self._is_new(sender, type_, parcel):
-            yield from self._opened_in_turn(number, sender, type_, parcel)
+            yield from self._opened_in_turn(number, sender, type_, parcel, len(data))
 
     def _is_new(self, sender: str, type_: str, parcel: Parcel) -> bool:
         """Whether a parcel follows those before it; tells if some between them are missing."""
@@ -146,10 +152,10 @@ class Receiving:
 
         return self._late.open(self._setting.now(), lambda place: give_up(place[1]))
 
-    def _opened_in_turn(self, number: int, sender: str, type_: str, parcel: Parcel) -> Opened:
+    def _opened_in_turn(self, number: int, sender: str, type_: str, parcel: Parcel, size: int) -> Opened:
         """What can be read now; nothing, if it waits for keys, or behind something that does."""
         storage = subjects.parcel_place(parcel.subject).storage
-        thing = Sealed(partial(self._open, number, sender, type_, parcel), _size(parcel), number, storage)
+        thing = Sealed(partial(self._open, number, sender, type_, parcel), size, number, storage)
         place = sender, type_
         if not self._late.waits(place):
             try:
@@ -227,29 +233,36 @@ class Receiving:
             raise InvalidSignature
         digests = contents.digests
         if digests:
-            check_places(digests, contents.places, contents.events)
+            check_places(digests, contents.places, contents.events, contents.runs or [len(contents.events)])
+        elif contents.columns:
+            digests = digest(contents.columns)
         else:
-            digests = digest(contents.columns) if contents.columns else all_digests(contents.events)
+            digests = all_digests(contents.events, contents.runs)
         proof.verify(signer, digests)
         return key.raw
 
     def _events(self, sender: str, type_: str, contents: Contents) -> list[_Found]:
         """Events with what can be read of them here. Raises KeyAwaited."""
-        vault, read = self._setting.vault, list[_Found]()
+        vault, raws = self._setting.vault, contents.events
         if contents.columns:
             try:
                 return [_encoded(each) for each in vault.open_many(contents.columns, sender)]
             except CannotOpen:
                 self._counts.forged += 1
                 return []
-        for raw in contents.events:
+        try:
+            events = decode_all(raws)
+        except InvalidEvent:  # whoever sent one that is none may have sent others that are some
+            raws = [raw for raw in raws if _is_event(raw)]
+            self._counts.forged += len(contents.events) - len(raws)
+            events = decode_all(raws)
+        if type_ not in vault.sealed and all(each.sealed is None for each in events):
+            return list(zip(raws, events, strict=True))
+        read = list[_Found]()
+        for event in events:
             try:
-                event = decode(raw)
-                if event.sealed is not None or type_ in vault.sealed:
-                    read.append(_encoded(vault.open(event, sender)))
-                else:
-                    read.append((raw, event))
-            except (CannotOpen, InvalidEvent):
+                read.append(_encoded(vault.open(event, sender)))
+            except CannotOpen:
                 self._counts.forged += 1
         return read
 
@@ -265,7 +278,9 @@ def _encoded(event: Event) -> _Found:
     return msgspec.Raw(encode(event)), event
 
 
-def _size(parcel: Parcel) -> int:
-    if parcel.contents is None:
-        return len(parcel.box)
-    return len(parcel.contents.columns) + sum(len(memoryview(raw)) for raw in parcel.contents.events)
+def _is_event(raw: msgspec.Raw) -> bool:
+    try:
+        decode(raw)
+    except InvalidEvent:
+        return False
+    return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,8 +21,8 @@ import msgspec
 from bus.wire import subjects
 from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
 from pubsub_core.carriage.routing import ALL_READ, Route, Routing
-from pubsub_core.delivery import Admitted, Counts, Setting
-from pubsub_core.events import DIGEST_BYTES, WINDOW, Event, all_digests, digest, encode
+from pubsub_core.delivery import Admitted, Counts, Place, Setting
+from pubsub_core.events import WINDOW, Event, all_digests, digest, encode
 from pubsub_core.keys import KeyMissing
 
 MAX_PARCEL_BYTES = 192 * 1024
@@ -34,13 +34,13 @@ PATIENCE = 600.0
 MAX_LANES = 16_384
 """The most routes whose parcels are counted: beyond, those on which nothing is on its way begin anew."""
 KEYLESS = "the broker did not get the keys in time to seal it with"
-Place: TypeAlias = tuple[int, msgspec.Raw, Event]
-"""An event with its place in a bundle."""
 Publish: TypeAlias = Callable[[str, str, Callable[[], bytes], Callable[[bool], None]], None]
 """Publishes on a subject, under an id, what the function gives, again and again, until the stream has it; then calls
 back, and says whether the stream had it before."""
 Done: TypeAlias = Callable[[str, bool], None]
 """Is told that the stream has everything, or why not; and whether it had all of it before."""
+_Divided: TypeAlias = tuple[str, Route, Sequence[int], Sequence[msgspec.Raw], list[Event] | None]
+"""A type, a route, and the events that go there together: their places, and they themselves; decoded, if they are."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -69,7 +69,11 @@ class _Part:
     type: str
     route: Route
     publisher: str
-    items: list[Place]
+    places: Sequence[int]
+    """Of the events, in their bundle."""
+    raws: Sequence[msgspec.Raw]
+    events: list[Event] | None
+    """None if nobody has had to decode them."""
     admitted: Admitted
     bundle: _Bundle
     id: str
@@ -120,24 +124,37 @@ class Sending:
 
     def send(self, publisher: str, admitted: Admitted, done: Done) -> None:
         """Publish the events of a publisher's bundle, and say when the stream has them."""
-        parts = [
-            (type_, route, part)
-            for type_, items in _of_each_type(admitted.events)
-            if self.publish is not None and self._carries(type_)
-            for route, some in self._of_each_route(type_, items)
-            for part in _parcelfuls(some)
-        ]
+        bundle, until = _Bundle(0, done), self._setting.now() + PATIENCE
+        parts = list[_Part]()
+        for type_, route, places, raws, events in self._divided(admitted):
+            id_ = self._id(type_, len(parts), places, admitted)
+            parts.append(_Part(type_, route, publisher, places, raws, events, admitted, bundle, id_, until))
         if not parts:
             done("", False)
             return
-        bundle, until = _Bundle(len(parts), done), self._setting.now() + PATIENCE
-        for number, (type_, route, items) in enumerate(parts):
-            id_ = self._id(type_, number, items, admitted)
-            part = _Part(type_, route, publisher, items, admitted, bundle, id_, until)
-            self._lane(type_, route).parts.append(part)
+        bundle.left = len(parts)
+        for part in parts:
+            self._lane(part.type, part.route).parts.append(part)
             self._publishers[publisher].append(part)
-        for type_, route, _ in parts:
-            self._go_on(type_, route)
+        for part in parts:
+            self._go_on(part.type, part.route)
+
+    def _divided(self, admitted: Admitted) -> Iterator[_Divided]:
+        """A bundle in parts that each fit a parcel, by type and route; whole, almost always."""
+        alike, sealed = admitted.alike, self._setting.vault.sealed
+        if self.publish is None:
+            return
+        fits = admitted.size <= MAX_PARCEL_BYTES
+        if alike and alike not in sealed and not self._routing.routed(alike) and fits:
+            if self._carries(alike):
+                yield alike, ALL_READ, range(len(admitted.raws)), admitted.raws, None
+            return
+        for type_, items in _of_each_type(admitted.events):
+            if self._carries(type_):
+                for route, some in self._of_each_route(type_, items):
+                    for part in _parcelfuls(some):
+                        places, raws, events = zip(*part, strict=True)
+                        yield type_, route, places, raws, list(events)
 
     def _of_each_route(self, type_: str, items: list[Place]) -> Iterable[tuple[Route, list[Place]]]:
         """Events of a type by the routes on which they are published, all on one almost always."""
@@ -156,7 +173,7 @@ class Sending:
             lane = self._lanes[type_, route] = _Lane(int(self._setting.now() * 1000))
         return lane
 
-    def _id(self, type_: str, number: int, items: list[Place], admitted: Admitted) -> str:
+    def _id(self, type_: str, number: int, places: Sequence[int], admitted: Admitted) -> str:
         """The same for the same events, whenever they are published; and whichever broker does, if they have an id.
 
         It tells nothing of them: ids are random, and digests are keyed, so that nobody can try values out.
@@ -164,7 +181,7 @@ class Sending:
         hashed = hashlib.blake2b(key=b"" if admitted.id else self._secret, digest_size=24)
         hashed.update(f"{type_} {number} ".encode())
         if self._routing.routed(type_):  # after a change of keys other events are published together
-            hashed.update(_encode([place for place, _, _ in items]))
+            hashed.update(_encode(places))
         hashed.update(admitted.id or admitted.digests)
         return f"{self._own}.{hashed.hexdigest()}"
 
@@ -174,7 +191,7 @@ class Sending:
         for (type_, route), lane in [each for each in self._lanes.items() if each[1].parts]:
             while lane.parts and not lane.busy and lane.parts[0].until < now:
                 part = lane.parts[0]
-                self._counts.overflowed += len(part.items)
+                self._counts.overflowed += len(part.raws)
                 self._settle(part, False, KEYLESS)
             self._go_on(type_, route)
 
@@ -217,7 +234,7 @@ class Sending:
             if known:
                 lane.number -= 1  # it stands in the stream under an earlier number
             for part in parts:
-                self._counts.forwarded += len(part.items)
+                self._counts.forwarded += len(part.raws)
                 self._settle(part, known)
             self._go_on(type_, route)
 
@@ -240,19 +257,17 @@ class Sending:
 
     def _contents(self, type_: str, part: _Part) -> Contents:
         """Events as they travel. Raises KeyMissing."""
-        setting, items, admitted = self._setting, part.items, part.admitted
+        setting, raws, admitted = self._setting, list(part.raws), part.admitted
         if type_ in setting.vault.sealed:
-            return self._sealed([event for _, _, event in items], admitted)
-        if (
-            setting.now() - admitted.proof.time > WINDOW / 2
-        ):  # nobody takes what its publisher signed so long ago
-            raws = [raw for _, raw, _ in items]
+            return self._sealed(part.events or [event for _, _, event in admitted.events], admitted)
+        late = setting.now() - admitted.proof.time > WINDOW / 2  # nobody takes what was signed so long ago
+        if not late and len(raws) == admitted.bundled:
+            return Contents(admitted.proof, raws, runs=list(admitted.runs))
+        whole = None if late else _whole_runs(part.places, admitted.runs)
+        if whole is None:
             return Contents(setting.vouch(admitted.proof, all_digests(raws)), raws)
-        contents = Contents(admitted.proof, [raw for _, raw, _ in items])
-        if len(items) * DIGEST_BYTES == len(admitted.digests):
-            return contents
-        places = [place for place, _, _ in items]
-        return msgspec.structs.replace(contents, digests=admitted.digests, places=places)
+        places, runs = whole
+        return Contents(admitted.proof, raws, admitted.digests, places, runs=runs)
 
     def _sealed(self, events: list[Event], admitted: Admitted) -> Contents:
         """Events sealed for the key groups of their type; this broker vouches for what they have become."""
@@ -305,6 +320,21 @@ def _of_each_type(items: list[Place]) -> Iterable[tuple[str, list[Place]]]:
     for item in items:
         found[item[2].type].append(item)
     return found.items()
+
+
+def _whole_runs(places: Sequence[int], runs: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """The runs of which all events are at these places, and their lengths; None if of one only some are."""
+    wanted, start = set(places), 0
+    found, lengths = list[int](), list[int]()
+    for number, length in enumerate(runs):
+        here = wanted.intersection(range(start, start + length))
+        start += length
+        if len(here) == length:
+            found.append(number)
+            lengths.append(length)
+        elif here:
+            return None
+    return (found, lengths) if sum(lengths) == len(wanted) else None
 
 
 def _parcelfuls(items: list[Place]) -> Iterator[list[Place]]:

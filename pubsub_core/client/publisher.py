@@ -7,10 +7,9 @@ import contextlib
 import logging
 import secrets
 from dataclasses import dataclass
+from itertools import pairwise
 from time import time
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from bus.errors import NotConnected
 from bus.wire import broker as broker_subject
@@ -25,6 +24,7 @@ from pubsub_core.events import (
     Proof,
     Shape,
     all_digests,
+    as_array,
     encode,
 )
 from pubsub_core.keys import CannotOpen
@@ -102,6 +102,8 @@ class _Flight:
     """A bundle that the broker has not taken yet."""
 
     events: list[bytes]
+    runs: list[int]
+    """How many of them of one type follow each other; empty if they are all of one."""
     payload: bytes
     signed: float
     sent: float
@@ -115,6 +117,9 @@ class Outgoing:
         self._client = client
         self._key = client.identity.public.raw
         self._filling: list[bytes] = []
+        self._filling_type = ""
+        self._turns: list[int] = []
+        """Where among them another type begins."""
         self._filling_bytes = 0
         self._in_flight: dict[int, _Flight] = {}
         self._number = 0
@@ -143,6 +148,9 @@ class Outgoing:
             raise InvalidEvent("event", TOO_LARGE.format(len(data)))
         if self._filling and self._filling_bytes + len(data) > MAX_BUNDLE_BYTES:
             self.hurry()
+        if definition.id != self._filling_type:
+            self._turns.append(len(self._filling))
+            self._filling_type = definition.id
         self._filling.append(data)
         self._filling_bytes += len(data)
         if len(self._filling) == 1:
@@ -165,8 +173,10 @@ class Outgoing:
     def hurry(self) -> None:
         """Send what there is, in company or not."""
         if self._filling:
-            events, self._filling, self._filling_bytes = self._filling, [], 0
-            self._bundle(events)
+            events, self._filling, self._filling_bytes, self._filling_type = self._filling, [], 0, ""
+            turns, self._turns = [*self._turns, len(events)], []
+            runs = [end - start for start, end in pairwise(turns)]
+            self._bundle(events, runs if len(runs) > 1 else [])
 
     async def flush(self) -> None:
         self.hurry()
@@ -206,7 +216,7 @@ class Outgoing:
         waiting = [self._in_flight.pop(each) for each in sorted(self._in_flight) if each >= number]
         self._number = number - 1
         for each in waiting:
-            self._bundle(each.events, each.id)
+            self._bundle(each.events, each.runs, each.id)
 
     def _check(self) -> None:
         if self._ended:
@@ -217,24 +227,24 @@ class Outgoing:
         if len(self._in_flight) < EAGER:
             self.hurry()
 
-    def _bundle(self, events: list[bytes], id_: bytes = b"") -> None:
+    def _bundle(self, events: list[bytes], runs: list[int], id_: bytes = b"") -> None:
         """Send events together, under the id that they have had before."""
         self._number += 1
         id_ = id_ or secrets.token_bytes(BUNDLE_ID_BYTES)
-        self._in_flight[self._number] = self._sign(self._number, events, id_)
+        self._in_flight[self._number] = self._sign(self._number, events, runs, id_)
         self._transmit(self._number)
 
-    def _sign(self, number: int, events: list[bytes], id_: bytes) -> _Flight:
+    def _sign(self, number: int, events: list[bytes], runs: list[int], id_: bytes) -> _Flight:
         client, now = self._client, time()
         proof = Proof(client.credential, now, secrets.token_bytes(NONCE_BYTES))
-        signed = proof.sign(client.identity, all_digests(events))
-        bundle = Bundle(client.session, number, signed, [msgspec.Raw(each) for each in events], id_)
-        return _Flight(events, pack(bundle), now, now, id_)
+        signed = proof.sign(client.identity, all_digests(events, runs))
+        bundle = Bundle.encoded(client.session, number, signed, as_array(events), id_, runs)
+        return _Flight(events, runs, pack(bundle), now, now, id_)
 
     def _transmit(self, number: int) -> None:
         flight, now, client = self._in_flight[number], time(), self._client
         if not abs(now - flight.signed) <= SIGNED_SECONDS:
-            flight = self._in_flight[number] = self._sign(number, flight.events, flight.id)
+            flight = self._in_flight[number] = self._sign(number, flight.events, flight.runs, flight.id)
         flight.sent = now
         subject = broker_subject(client.domain, client.broker, "publish")
         with contextlib.suppress(NotConnected):  # it is sent again when the connection is back

@@ -16,8 +16,8 @@ from authz import PublicKey
 from authz.errors import InvalidKey
 from pubsub_core.client.calls import CALL_SECONDS
 from pubsub_core.client.replay_progress import RuleReplays
-from pubsub_core.errors import SessionLost, UnknownType
-from pubsub_core.events import CLOCK_MARGIN, Event, Gap, GapReason, Missed, Seen, after, encode
+from pubsub_core.errors import InvalidEvent, SessionLost, UnknownType
+from pubsub_core.events import CLOCK_MARGIN, Event, Gap, GapReason, Missed, Seen, after, decode_all, encode
 from pubsub_core.messages import (
     Ended,
     Entry,
@@ -44,7 +44,7 @@ LOST = "the session with the broker was lost, and another has begun"
 _log = logging.getLogger("authfabric.events")
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class Delivered(msgspec.Struct, frozen=True, gc=False):
     """An event as its subscriber may see it, by the names of the version that it knows."""
 
     type: EventType
@@ -63,6 +63,8 @@ class Delivered(msgspec.Struct, frozen=True):
         return f"{self.type.name}({values})"
 
 
+_Read: TypeAlias = tuple[Event | Word, Entry, Tense]
+"""What has come, decoded, and how it came."""
 _View: TypeAlias = tuple[EventType, Reader, PublicKey]
 """The version by which events were made, how they are read, and who published them."""
 
@@ -109,7 +111,7 @@ class Subscriber:
         """What has come: a broker that was killed may be sent again what it has delivered."""
         self._after = -1 if moves and start is None else None
         """The number in the stream after which to go on at another broker, -1 if none is known; None if never."""
-        self._queue: deque[tuple[Entry, Tense]] = deque()
+        self._queue: deque[_Read] = deque()
         self._news = asyncio.Event()
         self._ended = ""
         self._word: Ended | None = None
@@ -150,12 +152,11 @@ class Subscriber:
                     raise SessionLost(self._ended)
                 self._news.clear()
                 await self._news.wait()
-            entry, tense = self._queue.popleft()
+            event, entry, tense = self._queue.popleft()
             if tense:
                 self.past_read += 1
             if not len(self._queue) % LOOK:
                 self._client.note_read()
-            event = decode_item(entry.raw)
             if not isinstance(event, Event):
                 if (gap := self._heed(event)) is not None:
                     return gap
@@ -251,7 +252,7 @@ class Subscriber:
         return view
 
     def put(self, entries: Sequence[Entry], tense: Tense) -> None:
-        self._queue.extend(zip(entries, repeat(tense)))
+        self._queue.extend(zip(_decoded(entries), entries, repeat(tense)))
         if self._after is not None and not tense:
             places = [each.place for each in entries if each.place]
             self._after = parcel_of(places[-1]) - 1 if places else self._after
@@ -263,9 +264,8 @@ class Subscriber:
         What it had not delivered in the old one comes again only to those who asked for the past.
         """
         self.past_read = 0
-        sent = [entry.raw for entry, tense in self._queue if tense is Tense.AGAIN]
-        self._rule_replays.expect(map(decode_item, sent))
-        self._queue = deque(each for each in self._queue if each[1] is not Tense.AGAIN)
+        self._rule_replays.expect(sent for sent, _, tense in self._queue if tense is Tense.AGAIN)
+        self._queue = deque(each for each in self._queue if each[2] is not Tense.AGAIN)
         self._resumed = True
         if not self._wants_past and self._after in (None, -1):
             self._lose_session()
@@ -275,7 +275,7 @@ class Subscriber:
         start, end = self._latest - CLOCK_MARGIN, time() + CALL_SECONDS + CLOCK_MARGIN
         missed = Missed(GapReason.SESSION, LOST, start, end)
         if self._queue:
-            last = decode_item(self._queue[-1][0].raw)
+            last = self._queue[-1][0]
             if isinstance(last, Event):
                 missed = msgspec.structs.replace(missed, start=last.time - CLOCK_MARGIN)
             elif isinstance(last, Missed) and last.reason is GapReason.SESSION:
@@ -286,3 +286,20 @@ class Subscriber:
     def end(self, problem: str) -> None:
         self._ended = problem
         self._news.set()
+
+
+def _decoded(entries: Sequence[Entry]) -> Sequence[Event | Word]:
+    """What entries hold: events, almost always."""
+    try:
+        return decode_all([each.raw for each in entries])
+    except InvalidEvent:
+        return [_word(each) for each in entries]
+
+
+def _word(entry: Entry) -> Event | Word:
+    """What an entry holds; if that cannot be read, a gap in its place."""
+    try:
+        return decode_item(entry.raw)
+    except InvalidEvent as error:
+        now = time()
+        return Missed(GapReason.UNREADABLE, str(error), now - CLOCK_MARGIN, now + CLOCK_MARGIN, 1)

@@ -1,13 +1,13 @@
 """Delivery to clients: subscription table, send window, dispatcher, and replayed events among live ones."""
 
 from pubsub_core.delivery.acknowledging import Acknowledging
-from pubsub_core.delivery.admission import Admitted, Intake
+from pubsub_core.delivery.admission import Admitted, Intake, Place
 from pubsub_core.delivery.cursor import Cursor
 from pubsub_core.delivery.dispatcher import Mail
 from pubsub_core.delivery.gap_notices import GapNotices
 from pubsub_core.delivery.replay_stream import WINDOW, Merge, Playback, Query, Source, Waiting
 from pubsub_core.delivery.replay_triggers import Due, Triggers
-from pubsub_core.delivery.state import Counts, Item, Session, Setting
+from pubsub_core.delivery.session import Counts, Item, Session, Setting
 from pubsub_core.delivery.subscription_table import Subscription, SubscriptionTable
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Item",
     "Mail",
     "Merge",
+    "Place",
     "Playback",
     "Query",
     "Session",

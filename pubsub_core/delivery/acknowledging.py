@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 
 from pubsub_core.delivery.backpressure import Backpressure
-from pubsub_core.delivery.state import Session, Setting
+from pubsub_core.delivery.session import Session, Setting
 from pubsub_core.messages import Bundle, Taken
 
 MAX_PARKED = 16
@@ -66,8 +66,8 @@ class Acknowledging:
 
     def look(self, session: Session) -> None:
         """See whether publishers are to wait for a client."""
-        before, outbox = session.lag.behind, session.outbox
-        behind = session.lag.look(outbox.waiting, outbox.received, self._setting.now())
+        before, send_window = session.lag.behind, session.send_window
+        behind = session.lag.look(send_window.waiting, send_window.received, self._setting.now())
         if before and not behind:
             self._pressure.clear(session.token)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
 from authz.errors import InvalidSignature
 from pubsub_core.access import Enforcement
-from pubsub_core.delivery.state import Counts, Session, Setting
+from pubsub_core.delivery.session import Counts, Session, Setting
 from pubsub_core.errors import InvalidEvent, KeysAwaited, UnknownType
 from pubsub_core.events import (
     MAX_EVENT_BYTES,
@@ -22,10 +23,14 @@ from pubsub_core.events import (
     Event,
     Nonces,
     Proof,
+    RunCheck,
     Shape,
     all_digests,
+    as_array,
     decode,
+    decode_all,
     encode,
+    lengths_of_runs,
 )
 from pubsub_core.messages import Bundle, Taken
 
@@ -40,22 +45,49 @@ EXCLUDED = "may not be published: a restriction excludes it"
 """What is said of an event that its publisher's own restriction keeps back."""
 
 
+Place: TypeAlias = tuple[int, msgspec.Raw, Event]
+"""An event with its place in a bundle."""
+
+
 @dataclass(slots=True)
 class Admitted:
     """What became of a bundle: the answer to its client, and the events to be routed."""
 
     taken: Taken
-    events: list[tuple[int, msgspec.Raw, Event]]
-    """Each with its place in the bundle."""
     proof: Proof
-    digests: bytes
-    """Those of the whole bundle, in which each event has its place."""
+    digests: bytes = b""
+    """Those of the runs of the whole bundle."""
+    runs: Sequence[int] = ()
+    """How many events each of them has, if there are several."""
+    bundled: int = 0
+    """How many events there were in the bundle that was signed."""
+    alike: str = ""
+    """The type of all events, if that was found out without decoding them."""
+    raws: Sequence[msgspec.Raw] = ()
+    """Then, the events: all those of the bundle."""
+    size: int = 0
+    """Then, how many bytes they have together."""
+    _events: list[Place] | None = None
     originals: list[tuple[Event, msgspec.Raw]] | None = None
     """The events before rules transformed them, if there are such rules."""
     replaced: Sequence[tuple[Event, msgspec.Raw]] = ()
     """Those of them that became something else, or nothing: a history keeps them, and replays what they became."""
     id: bytes = b""
     """The same whenever and to whomever the bundle is sent; empty if its publisher did not say."""
+
+    @property
+    def events(self) -> list[Place]:
+        """Those to be routed, each with its place in the bundle: decoded when they are first asked for."""
+        if self._events is None:
+            self._events = list(zip(range(len(self.raws)), self.raws, decode_all(self.raws), strict=True))
+        return self._events
+
+    @property
+    def count(self) -> int:
+        """How many were published, before any transformation."""
+        if self.originals is not None:
+            return len(self.originals)
+        return len(self.raws) if self._events is None else len(self._events)
 
     @property
     def published(self) -> list[tuple[Event, msgspec.Raw]]:
@@ -100,25 +132,54 @@ class Intake:
         self._setting = setting
         self._counts = counts
         self._nonces = Nonces()
-        self._shapes: dict[str, tuple[str, Shape]] = {}
+        self._shapes: dict[str, tuple[str, Shape, RunCheck]] = {}
 
     def take(self, session: Session, bundle: Bundle) -> Admitted:
         """Admit what may be published of a bundle; nothing of it if the bundle as a whole is wrong or known."""
         number, proof, now = bundle.number, bundle.proof, self._setting.now()
         session.heard = now
         if number <= session.published:
-            return Admitted(session.objections.get(number) or Taken(number), [], proof, b"")
+            return Admitted(session.objections.get(number) or Taken(number), proof)
         if number != session.published + 1:
             late = Taken(number, problem="it came out of order", expected=session.published + 1)
-            return Admitted(late, [], proof, b"")
-        digests = all_digests(bundle.events)
+            return Admitted(late, proof)
         try:
+            digests = all_digests(bundle.events, bundle.runs)
             self._verify(session, proof, digests, now)
         except InvalidSignature as error:
             self._counts.forged += 1
-            return Admitted(Taken(number, problem=str(error), signed=proof.time), [], proof, b"")
+            return Admitted(Taken(number, problem=str(error), signed=proof.time), proof)
         session.published = number
+        alike, size = self._alike(session, bundle, now)
+        if alike:
+            self._counts.published += len(bundle.events)
+            return Admitted(
+                Taken(number), proof, digests, bundle.runs, len(bundle.events), alike, bundle.events, size,
+                id=_id(session, bundle),
+            )  # fmt: skip
         return self._admit_all(session, bundle, digests, now)
+
+    def _alike(self, session: Session, bundle: Bundle, now: float) -> tuple[str, int]:
+        """The type of the events, if they are all of one version and may be published as they are; empty otherwise.
+
+        With how many bytes they have together.
+        """
+        raws = bundle.events
+        try:
+            first = decode(raws[0]) if raws else None
+            granted = session.may_publish(first.type) if first is not None else None
+            if first is None or granted is None or not granted.free:
+                return "", 0
+            if self._setting.vault.missing(first.type) != frozenset():
+                return "", 0
+            self._admit(session, granted, first, len(memoryview(raws[0])), now)
+        except InvalidEvent:
+            return "", 0
+        data = as_array(raws)
+        if len(data) > MAX_EVENT_BYTES and any(len(memoryview(raw)) > MAX_EVENT_BYTES for raw in raws):
+            return "", 0
+        right = self._shape(first.version)[2].admits(data, session.key.raw, now + WINDOW)
+        return (first.type, len(data)) if right else ("", 0)
 
     def _verify(self, session: Session, proof: Proof, digests: bytes, now: float) -> None:
         """Raise InvalidSignature unless the session's own client signed exactly this, just now and once."""
@@ -130,7 +191,7 @@ class Intake:
 
     def _admit_all(self, session: Session, bundle: Bundle, digests: bytes, now: float) -> Admitted:
         refused: list[tuple[int, str, str]] = []
-        passed: list[tuple[int, msgspec.Raw, Event]] = []
+        passed: list[Place] = []
         changed = ruled = keyless = False
         free: dict[tuple[str, str], _Free] = {}
         usual: _Free | None = None
@@ -168,26 +229,29 @@ class Intake:
         if ruled:
             passed, replaced = self._transform(session, passed, now, refused)
             changed |= bool(replaced)
-        proof = bundle.proof
+        proof, runs, bundled = bundle.proof, bundle.runs, len(bundle.events)
         if changed:
-            digests = all_digests(raw for _, raw, _ in passed)
+            runs, bundled = lengths_of_runs(event.type for _, _, event in passed), len(passed)
+            digests = all_digests([raw for _, raw, _ in passed], runs)
             proof = self._setting.vouch(proof, digests)
             passed = [(place, raw, event) for place, (_, raw, event) in enumerate(passed)]
         taken = Taken(bundle.number, refused, keyless=keyless)
         if refused:
             session.object_to(taken)
-        id_ = bundle.id and session.key.raw + bundle.id  # what others publish has other ids
-        return Admitted(taken, passed, proof, digests, published, replaced, id_)
+        return Admitted(
+            taken, proof, digests, runs, bundled,
+            _events=passed, originals=published, replaced=replaced, id=_id(session, bundle),
+        )  # fmt: skip
 
     def _transform(
         self,
         session: Session,
-        events: list[tuple[int, msgspec.Raw, Event]],
+        events: list[Place],
         now: float,
         refused: list[tuple[int, str, str]],
-    ) -> tuple[list[tuple[int, msgspec.Raw, Event]], list[tuple[Event, msgspec.Raw]]]:
+    ) -> tuple[list[Place], list[tuple[Event, msgspec.Raw]]]:
         """What rules make of events that are published, and those that become anything else."""
-        made, replaced = list[tuple[int, msgspec.Raw, Event]](), list[tuple[Event, msgspec.Raw]]()
+        made, replaced = list[Place](), list[tuple[Event, msgspec.Raw]]()
         for place, raw, event in events:
             granted = session.may_publish(event.type)
             outputs = granted.transform(event, now) if granted is not None else ()
@@ -219,7 +283,7 @@ class Intake:
             raise InvalidEvent("event", TOO_LARGE.format(size))
         if granted is None:
             raise InvalidEvent("type", "must be one that was advertised, and that may be published")
-        type_, shape = self._shape(event.version)
+        type_, shape, _ = self._shape(event.version)
         if type_ != event.type:
             raise InvalidEvent("version", "must be one of the event's type")
         shape.check(event.attributes)
@@ -242,13 +306,19 @@ class Intake:
                 event.type, event.version, session.key.raw, missing, now + WINDOW, check
             )
 
-    def _shape(self, version: str) -> tuple[str, Shape]:
+    def _shape(self, version: str) -> tuple[str, Shape, RunCheck]:
         known = self._shapes.get(version)
         if known is None:
             try:
                 definition = self._setting.catalogue.version(version)
             except UnknownType as error:
                 raise InvalidEvent("version", str(error)) from None
-            known = definition.id, Shape(self._setting.catalogue.attributes(version))
+            attributes = self._setting.catalogue.attributes(version)
+            known = definition.id, Shape(attributes), RunCheck(definition.id, version, attributes)
             self._shapes[version] = known
         return known
+
+
+def _id(session: Session, bundle: Bundle) -> bytes:
+    """By which the stream knows a bundle: what others publish has other ids."""
+    return bundle.id and session.key.raw + bundle.id

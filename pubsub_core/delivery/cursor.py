@@ -162,7 +162,7 @@ class Cursor:
         self._given[member] += len(given)
         for each in given:
             each.member, each.parts = member, 1
-            if not self.durable:  # the outbox has it from here on, and the client knows where it is
+            if not self.durable:  # the send_window has it from here on, and the client knows where it is
                 del self._waiting[each.place]
                 self._given[member] = 0
         if given:

@@ -1,4 +1,4 @@
-"""Telling subscribers of gaps: each notice takes the place of the missing events in the client's outbox.
+"""Telling subscribers of gaps: each notice takes the place of the missing events in the client's send_window.
 
 Invariant: whatever a subscription was to be sent and is not sent is told to it before anything later. A subscription
 with a past is not told: what it missed is read again from histories, and what they do not have is told at the end.
@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from pubsub_core.delivery.state import Counts, Item, Session
+from pubsub_core.delivery.session import Counts, Item, Session
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events import GapReason, Missed, after, encode
 
@@ -47,16 +47,16 @@ class GapNotices:
 
     def overrun(self, session: Session) -> int:
         """Put notices in place of everything that waits for a client that does not keep up; says how much that was."""
-        gone = session.outbox.discard(_is_present)
+        gone = session.send_window.discard(_is_present)
         missed: dict[Subscription, Missed] = {}
         for item in gone:
-            word = item.missed or _missed(item, session.outbox.limit)
+            word = item.missed or _missed(item, session.send_window.limit)
             before = missed.get(item.subscription)
             missed[item.subscription] = word if before is None else before.joined(word)
         told = {item.subscription for item in gone if item.missed is not None}
         for subscription, word in missed.items():
             if subscription in told:
-                session.outbox.put(notice(subscription, word))
+                session.send_window.put(notice(subscription, word))
             else:
                 self.tell_one(session, subscription, word)
         return sum(item.event is not None for item in gone)
@@ -66,11 +66,11 @@ class GapNotices:
         if subscription.start is not None and self.recovery is not None:
             self.recovery.recover(subscription, missed.start)
             return
-        newest = session.outbox.newest
+        newest = session.send_window.newest
         if newest is not None and newest.missed is not None and newest.subscription is subscription:
-            session.outbox.replace_newest(notice(subscription, newest.missed.joined(missed)))
+            session.send_window.replace_newest(notice(subscription, newest.missed.joined(missed)))
             return
-        session.outbox.put(notice(subscription, missed))
+        session.send_window.put(notice(subscription, missed))
         self._counts.gaps[missed.reason] += 1
         _log.warning(
             "`%s` is told that events are missing (%s): %s",

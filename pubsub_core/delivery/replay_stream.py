@@ -122,6 +122,7 @@ class Playback(Subscription):
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
+        Subscription.__post_init__(self)
         self.tense = self.tense or Tense.PAST
 
     @property

@@ -54,11 +54,14 @@ class Subscription:
     """Whether it is past events that are asked for."""
     cursor: Cursor | None = None
     """Where it stands in the stream, if it outlasts its broker: then that is where all its events come from."""
+    predicate: Predicate = field(init=False)
+    """Its filter, by names: read once, since it is asked about anew with every release of policies."""
+    fixed: Mapping[str, object] = field(init=False)
+    """The attributes that its filter gives a value, by name."""
 
-    @property
-    def fixed(self) -> dict[str, object]:
-        """The attributes that its filter gives a value, by name."""
-        return fixed(parse_filter(self.filter))
+    def __post_init__(self) -> None:
+        self.predicate = parse_filter(self.filter)
+        self.fixed = fixed(self.predicate)
 
 
 class SubscriptionTable:
@@ -135,8 +138,11 @@ class SubscriptionTable:
     def wanted(self, type_: str) -> bool:
         """Whether anybody anywhere wants events of this type."""
         heard = any(type_ in each for each in self._heard.values())
-        here = type_ in self._local and len(self._local[type_])
-        return heard or bool(here) or self.wanted_elsewhere(type_)
+        return heard or self.wanted_here(type_) or self.wanted_elsewhere(type_)
+
+    def wanted_here(self, type_: str) -> bool:
+        """Whether clients of this broker want events of this type."""
+        return type_ in self._local and len(self._local[type_]) > 0
 
     def wanted_elsewhere(self, type_: str) -> bool:
         """Whether the clients of another broker want events of this type."""

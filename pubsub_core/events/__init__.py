@@ -15,6 +15,7 @@ from pubsub_core.events.deduplication import LOOKBACK, Seen
 from pubsub_core.events.event import MAX_EVENT_BYTES, TOO_LARGE, Event, Shape, decode, encode
 from pubsub_core.events.event_cipher import EventCipher
 from pubsub_core.events.gap import CLOCK_MARGIN, Gap, GapReason, Missed, after
+from pubsub_core.events.run import RunCheck, as_array, decode_all, lengths_of_runs
 
 __all__ = [
     "CLOCK_MARGIN",
@@ -31,13 +32,17 @@ __all__ = [
     "Missed",
     "Nonces",
     "Proof",
+    "RunCheck",
     "Scrutiny",
     "Seen",
     "Shape",
     "after",
     "all_digests",
+    "as_array",
     "check_places",
     "decode",
+    "decode_all",
     "digest",
     "encode",
+    "lengths_of_runs",
 ]  # fmt: skip

@@ -22,18 +22,25 @@ from pubsub_core.history.position import Position, Span, common
 from pubsub_core.history.retention import REPLACED, HistorySetting, Keeping, KeepRule, Search
 
 if TYPE_CHECKING:
+    from pubsub_core.history.copying import HistoryPage, read_history, write_history
     from pubsub_core.history.database import MAPPED_BYTES
-    from pubsub_core.history.fluent_log import superfluous
+    from pubsub_core.history.fluent_log import FluentLog, superfluous
+    from pubsub_core.history.reading import Clause, Counted, Counting, Reading
     from pubsub_core.history.recorder_service import recording
-    from pubsub_core.history.store import HistoryStore, Stats
+    from pubsub_core.history.store import HistoryStore, Page, Stats
 
 __all__ = [
     "INSTALL",
     "MAPPED_BYTES",
     "REPLACED",
+    "Clause",
+    "Counted",
+    "Counting",
     "Debt",
     "EventCipher",
+    "FluentLog",
     "HistoryDamaged",
+    "HistoryPage",
     "HistorySetting",
     "HistoryStore",
     "HistoryUnavailable",
@@ -44,11 +51,13 @@ __all__ = [
     "MarksWanted",
     "Owed",
     "Owing",
+    "Page",
     "PageFound",
     "PageWanted",
     "Past",
     "PastBox",
     "Position",
+    "Reading",
     "Search",
     "Span",
     "Stats",
@@ -56,19 +65,30 @@ __all__ = [
     "followed",
     "periods",
     "read_fluent",
+    "read_history",
     "recording",
     "superfluous",
     "unpack_past",
     "unpack_past_box",
+    "write_history",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
+        "Clause": ".reading",
+        "Counted": ".reading",
+        "Counting": ".reading",
+        "FluentLog": ".fluent_log",
+        "HistoryPage": ".copying",
         "HistoryStore": ".store",
         "MAPPED_BYTES": ".database",
+        "Page": ".store",
+        "Reading": ".reading",
         "Stats": ".store",
+        "read_history": ".copying",
         "recording": ".recorder_service",
         "superfluous": ".fluent_log",
+        "write_history": ".copying",
     },
 )

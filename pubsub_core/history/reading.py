@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeAlias
 
-from sqlalchemy import Column, ColumnElement, and_, false, or_, true
+from sqlalchemy import Column, ColumnElement, Select, and_, false, func, not_, or_, select, true
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from authz.predicate import TRUE, Predicate
+from authz.predicate import TRUE, Exists, Path, Predicate
+from pubsub_core.history.condition import Compiler
 from pubsub_core.history.position import ALWAYS, Position, Span
 
 _Columns: TypeAlias = "ReadOnlyColumnCollection[str, Column[Any]]"
@@ -27,6 +28,38 @@ class Reading:
     """After this row, up to and including that one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Events of a time that a filter lets through."""
+
+    span: Span = ALWAYS[0]
+    filter: Predicate = TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """Which events of a type are to be counted: those with a value of an attribute, within a time."""
+
+    type: str
+    attribute: str
+    within: Span = ALWAYS[0]
+    wanted: Sequence[Clause] = (Clause(),)
+    """They must be of one of these,"""
+    unless: Sequence[Clause] = ()
+    """and of none of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many there are, and the times of the first and the last; None if there is none."""
+
+    events: int
+    first: float | None
+    last: float | None
+
+
+MOST_CLAUSES = 100
+"""Maximum clauses in one query, for the same reason as spans."""
 MOST_SPANS = 100
 """Maximum spans in one query: a fluent may have held ten thousand times, and databases limit a query's size."""
 
@@ -72,3 +105,21 @@ def beyond(columns: _Columns, after: Position | None) -> Iterator[ColumnElement[
     if after is not None:
         yield columns.time >= after.time
         yield or_(columns.time > after.time, columns.id > after.row)
+
+
+def counting(columns: _Columns, compiler: Compiler, wanted: Counting) -> Select[int, float, float] | None:
+    """What counts events without opening one; None if the database does not know enough to be exact."""
+    clauses = (*wanted.wanted, *wanted.unless)
+    conditions = {each: compiler.compile(each.filter) for each in clauses}
+    there = compiler.compile(Exists(Path("event", (wanted.attribute,))))
+    if len(clauses) > MOST_CLAUSES or not all(each.exact for each in (there, *conditions.values())):
+        return None
+
+    def any_of(some: Sequence[Clause]) -> ColumnElement[bool]:
+        terms = (and_(true(), *_bounds(columns.time, each.span), conditions[each].sql) for each in some)
+        return or_(false(), *terms)
+
+    query: Select[int, float, float] = select(func.count(), func.min(columns.time), func.max(columns.time))
+    bounds = _bounds(columns.time, wanted.within)
+    query = query.where(*bounds, there.sql, any_of(wanted.wanted))
+    return query.where(not_(any_of(wanted.unless))) if wanted.unless else query

@@ -27,7 +27,7 @@ from pubsub_core.history.condition import Compiler, store
 from pubsub_core.history.database import Database, fetch, insert
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.position import Position
-from pubsub_core.history.reading import Reading, beyond, upcoming, within
+from pubsub_core.history.reading import Counted, Counting, Reading, beyond, counting, upcoming, within
 from pubsub_core.history.retention import Keeping, Search
 from pubsub_core.history.tables import (
     ABOUT,
@@ -278,6 +278,17 @@ class HistoryStore:
         passes = None if loose or condition.exact else compile_predicate(reading.filter, EVENT)
         page = self._page(reading.type, rows, limit, passes)
         return replace(page, after=page.after or later, loose=loose) if later or loose else page
+
+    def count(self, wanted: Counting) -> Counted | None:
+        """How many events there are, unopened; None if that cannot be told so. Raises HistoryUnavailable."""
+        if (kept := self._table(wanted.type)) is None:
+            return Counted(0, None, None)
+        compiler = Compiler(kept.table.c.id, kept.indexed, self._vault.blind)
+        query = counting(kept.table.c, compiler, wanted)
+        if query is None:
+            return None
+        with self._database.reading() as connection:
+            return Counted(*connection.execute(query).one())
 
     def _page(self, type_: str, rows: Sequence[_Row], limit: int, passes: _Test | None) -> Page:
         bodies, damaged, size, unseal = list[bytes](), list[int](), 0, self._vault.open

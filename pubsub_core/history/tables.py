@@ -122,6 +122,19 @@ def prepare(connection: Connection) -> int:
     return VERSION
 
 
+def prepared(connection: Connection) -> int | None:
+    """The version of what all types share; None if nothing is there."""
+    if not inspect(connection).has_table(ABOUT.name):
+        return None
+    found = connection.execute(select(ABOUT.c.version)).scalar()
+    return None if found is None else int(found)
+
+
+def table_of(connection: Connection, keeping: Keeping) -> Table:
+    """The table of a type as it is known, not made."""
+    return _table(keeping, _searchable(connection, keeping))
+
+
 def claim(connection: Connection, broker: str) -> str:
     """Make the database this broker's, if it is nobody's yet; whose it is."""
     owner = str(connection.execute(select(ABOUT.c.broker)).scalar() or "")

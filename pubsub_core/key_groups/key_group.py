@@ -21,6 +21,9 @@ from pubsub_core.keys import AdmissionRefused, mark
 MAX_JOINING = 256
 """The most members that join the tree with one refresh; others wait for the next, and lack nothing."""
 
+MOST_HELD = 4_096
+"""How many of those are remembered who had keys of a group and have none any more: those that left last."""
+
 NOTICE = 0.25
 """Seconds that pass at least until a new key is used, or some could not open yet what others seal with it."""
 
@@ -56,6 +59,16 @@ class MemberRecord(msgspec.Struct, frozen=True, array_like=True):
     """When it last asked to be admitted, by its own clock: what it asked before that is no longer heeded."""
     chain: bytes = b""
     """The capability by which it was admitted."""
+    began: float = 0.0
+    """When the first key began that it may have."""
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody could have the keys of a group: from the first that it was entitled to, until one that it was not."""
+
+    member: str
+    start: float
+    end: float
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
@@ -88,6 +101,8 @@ class GroupRecord(msgspec.Struct, frozen=True, array_like=True):
     change: Change | None = None
     """The last one: it is told again and again, for those who did not hear it."""
     departed: dict[str, int] = {}
+    held: tuple[Held, ...] = ()
+    """Who had keys and has none any more."""
 
 
 class KeyGroup:
@@ -99,11 +114,13 @@ class KeyGroup:
         self.keys = record.keys
         self.change = record.change
         self.departed = dict(record.departed)
+        self.held = record.held
         self._rules = rules
         self._tree = Tree.restore(record.tree, draw)
 
     def record(self) -> GroupRecord:
-        return GroupRecord(self.id, self._tree.record(), self.members, self.keys, self.change, self.departed)
+        tree = self._tree.record()
+        return GroupRecord(self.id, tree, self.members, self.keys, self.change, self.departed, self.held)
 
     @property
     def epoch(self) -> int:
@@ -123,12 +140,16 @@ class KeyGroup:
         if known is not None and known.tenure.covers(now):
             # Its entitlement has had no gap, so it goes back to when it first came.
             tenure = replace(joining.tenure, start=min(known.tenure.start, joining.tenure.start))
-            self.members[name] = replace(joining, tenure=tenure, since=known.since)
+            self.members[name] = replace(joining, tenure=tenure, since=known.since, began=known.began)
             return
-        self.members[name] = replace(joining, since=self.epoch)
-        if not self.keys or not may_have(joining.tenure, self.keys[-1].start):
-            self.members[name] = replace(joining, since=self._tree.version + 1)
-            self._refresh(now + self._rules.lead if self.keys else now)
+        if known is not None:
+            self._remember(name, known, now)
+        if self.keys and may_have(joining.tenure, self.keys[-1].start):
+            self.members[name] = replace(joining, since=self.epoch, began=self.keys[-1].start)
+            return
+        start = now + self._rules.lead if self.keys else now
+        self.members[name] = replace(joining, since=self._tree.version + 1, began=start)
+        self._refresh(start)
 
     def leave(self, name: str, asked: float = -math.inf) -> None:
         """Give someone no further keys. Its present one lasts no longer than its capability would have."""
@@ -168,6 +189,8 @@ class KeyGroup:
         gone = sorted(self._tree.members - staying)
         own_keys = {name: member.own_key for name, member in self.members.items()}
         former = self.members.keys() - staying
+        for name in sorted(former):
+            self._remember(name, self.members[name], start)
         self.members = {name: member for name, member in self.members.items() if name in staying}
         rekey = self._tree.rekey(own_keys, gone, waiting)
         if not len(self._tree):
@@ -177,6 +200,10 @@ class KeyGroup:
         self._forget(start)
         self.keys = (*self.keys, GroupKey(self._tree.version, start, self._tree.secret))
         self.change = Change(self.id, start, rekey, self.departed)
+
+    def _remember(self, name: str, member: MemberRecord, end: float) -> None:
+        if member.began < end:
+            self.held = (*self.held, Held(name, member.began, end))[-MOST_HELD:]
 
     def _forget(self, now: float) -> bool:
         """Drop the keys whose successor began longer ago than the destruction delay."""

@@ -14,6 +14,16 @@ class MemberStatus(msgspec.Struct, frozen=True):
     since_epoch: int
     until: float | None = None
     leaving: bool = False
+    began: float = 0.0
+    """When the first key began that it may have; 0 if that was not noted."""
+
+
+class HeldStatus(msgspec.Struct, frozen=True):
+    """One that had keys and has none any more, and from when to when."""
+
+    key: str
+    start: float
+    end: float
 
 
 class GroupStatus(msgspec.Struct, frozen=True):
@@ -27,6 +37,8 @@ class GroupStatus(msgspec.Struct, frozen=True):
     """When the present key began."""
     next_refresh: float | None
     members: tuple[MemberStatus, ...] = ()
+    held: tuple[HeldStatus, ...] = ()
+    """Who was a member before."""
 
     @classmethod
     def of(cls, group: KeyGroup, attributes: list[str]) -> GroupStatus:
@@ -36,11 +48,13 @@ class GroupStatus(msgspec.Struct, frozen=True):
                 member.since,
                 None if member.tenure.end == float("inf") else member.tenure.end,
                 member.tenure.left,
+                member.began,
             )
             for name, member in sorted(group.members.items())
         )
         since = group.keys[-1].start if group.keys else None
-        return cls(group.id, tuple(attributes), group.epoch, since, group.next_refresh, members)
+        held = tuple(HeldStatus(each.member, each.start, each.end) for each in group.held)
+        return cls(group.id, tuple(attributes), group.epoch, since, group.next_refresh, members, held)
 
 
 class KeyStatus(msgspec.Struct, frozen=True):

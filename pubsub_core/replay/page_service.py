@@ -228,8 +228,7 @@ class Pages:
         passes = (
             compile_predicate(wanted.filter, EVENT) if found.loose and wanted.filter is not None else None
         )
-        for raw in raws:
-            event = decode(raw)
+        for event, raw in zip(map(decode, raws), raws, strict=True):
             if event.type == wanted.type and (passes is None or passes(event.attributes)):
                 yield event, raw
 

@@ -95,7 +95,7 @@ class RuleSending:
         ]
 
     def _review(self, session: Session, all_owed: Iterable[Owed]) -> None:
-        unread = set(map(id, session.outbox))
+        unread = set(map(id, session.send_window))
         for owed in all_owed:
             subscription = session.subscriptions.get(owed.debt.number)
             if subscription is None or (owed.word is not None and id(owed.word) not in unread):
@@ -140,7 +140,7 @@ class RuleSending:
 
     def _say(self, session: Session, playback: Playback, word: Ended | Sent) -> Item:
         item = Item(playback, None, msgspec.Raw(encode(word)))
-        session.outbox.put(item)
+        session.send_window.put(item)
         return item
 
 

@@ -122,7 +122,7 @@ class Replays:
             for playback in session.playbacks.values():
                 playback.go_on()
             if session.played:
-                kept = {each.subscription for each in session.outbox}
+                kept = {each.subscription for each in session.send_window}
                 session.played = [each for each in session.played if each in kept]
                 session.forget_past()
 
@@ -192,15 +192,15 @@ class Replays:
                 self._start(self._fetch(playback, source, missing))
             now = self._broker.setting.now()
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
-                last = session.outbox.last
+                last = session.send_window.last
                 self.rules.announce(session, playback)
                 wanted = playback.wanted(taken, now)
-                session.outbox.put(*(Item(playback, *each) for each in wanted))
+                session.send_window.put(*(Item(playback, *each) for each in wanted))
                 self._broker.flush(session)
                 if playback.tense is Tense.PAST:  # what rules send starts nothing, or they would never end
                     self._broker.hear_past(event for event, _ in wanted)
                 if rates := playback.rates:
-                    _, sent = session.outbox.unacknowledged(last)
+                    _, sent = session.send_window.unacknowledged(last)
                     count = sum(each.subscription is playback and not each.part for each in sent)
                     for rule in rates:
                         self._pace(session, rule).send(count, now)
@@ -225,7 +225,7 @@ class Replays:
             return 0
         number = playback.number
         credit = WINDOW - session.past_sent[number] + session.past_read.get(number, 0)
-        room = max(0, min(session.outbox.room, credit))
+        room = max(0, min(session.send_window.room, credit))
         for rule, rate in playback.rates.items():
             pace = self._pace(session, rule)
             room = min(room, pace.room(rate, now))
@@ -285,11 +285,11 @@ class Replays:
         playback.go_on()  # which ends its timer
         session.played.append(playback)
         word = Ended(playback.refused, tuple(dict.fromkeys(missing)), playback.ticket, unkept)
-        session.outbox.put(Item(playback, None, msgspec.Raw(encode(word))))
+        session.send_window.put(Item(playback, None, msgspec.Raw(encode(word))))
         if playback.joined is not None:
             waiting, playback.joined.later = playback.joined.later, None
             for item in cast(Waiting, waiting).items:
-                session.outbox.put(cast(Item, item))
+                session.send_window.put(cast(Item, item))
         self._broker.flush(session)
 
     def _start(self, work: Coroutine[object, object, None]) -> None:

@@ -18,7 +18,6 @@ from pubsub_core.rules.context import (
 )
 from pubsub_core.rules.description import described
 from pubsub_core.rules.fluents import KEPT_SECONDS, Arguments, Fluent, Fluents, Interval
-from pubsub_core.rules.functions_service import Functions, Limits
 from pubsub_core.rules.interaction import (
     About,
     Bar,
@@ -41,7 +40,7 @@ from pubsub_core.rules.wanted import Wanted
 __all__ = [
     "AT_MOST", "HOLDS_AT", "KEPT_SECONDS", "LIBRARY", "MAX_TABLE_BYTES", "PUBLISHED", "REPLAYED", "TABLE",
     "About", "Arguments", "Bar", "Case", "Change", "Common", "Context", "Counted", "Fluent", "Fluents",
-    "Functions", "Interaction", "Interval", "InvalidStep", "InvalidTable", "Judge", "Known", "Limits",
+    "Interaction", "Interval", "InvalidStep", "InvalidTable", "Judge", "Known",
     "Mark", "Observer", "Permit", "Rates", "Replaying", "Row", "Rows", "Rulebook", "Shown", "Step",
     "Table", "Term", "Test", "Unknowable", "Wanted", "altered", "bind_condition", "changed",
     "compile_condition", "described", "event_part", "fixed", "make_step", "read_argument", "read_fluents",

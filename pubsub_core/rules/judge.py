@@ -124,7 +124,8 @@ class Judge:
         self, event: Event, now: float, visible: frozenset[str] | None = None, past: bool = False
     ) -> Shown | None:
         """The same, uncounted. Raises EventError where something cannot be found out, or done."""
-        force, uses = self._always, list[Callable[[], None]]()
+        force = self._always
+        uses: list[Callable[[], None]] = []
         if force is None or force.tests:
             case = Case(event, now, self._known, self._terms, past, uses)
             force = force or self._in_force(case)

@@ -118,9 +118,9 @@ class Round(Step):
         program.change(self.name, self._lower)
 
     def _lower(self, value: object, event: Event) -> float | int:
-        number = _number(value, self.name)
-        lower = math.floor(number / self.unit) * self.unit
-        return int(lower) if number.__class__ is int else float(lower)
+        if value.__class__ is int:
+            return int(math.floor(value / self.unit) * self.unit)
+        return float(math.floor(_number(value, self.name) / self.unit) * self.unit)
 
     def reshape(self, kinds: Kinds) -> None:
         kind_of(kinds, self.name, *_NUMBERS)

@@ -1,4 +1,4 @@
-"""A broker on the bus: its configuration, endpoints, calls, stores and metrics."""
+"""A broker on the bus: its configuration, endpoints, calls and metrics."""
 
 from typing import TYPE_CHECKING
 
@@ -9,12 +9,10 @@ if TYPE_CHECKING:
     from pubsub_core.server.metrics import BrokerMetrics, BrokerVitals
     from pubsub_core.server.policy_watch_service import OVERTIME
     from pubsub_core.server.service import BrokerService, serve_broker
-    from pubsub_core.server.table_store import TableStore
-    from pubsub_core.server.type_store import TypeStore
 
 __all__ = [
-    "LEASE_SECONDS", "OVERTIME", "BrokerMetrics", "BrokerService", "BrokerVitals", "Serving", "TableStore",
-    "TypeStore", "serve_broker",
+    "LEASE_SECONDS", "OVERTIME", "BrokerMetrics", "BrokerService", "BrokerVitals", "Serving",
+    "serve_broker",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -24,7 +22,5 @@ __getattr__ = lazily(
         ".service": "BrokerService serve_broker",
         ".config": "LEASE_SECONDS Serving",
         ".policy_watch_service": "OVERTIME",
-        ".table_store": "TableStore",
-        ".type_store": "TypeStore",
     },
 )

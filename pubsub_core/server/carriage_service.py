@@ -27,7 +27,7 @@ from bus.stores import (
 )
 from bus.wire import subjects
 from pubsub_core.broker import Broker
-from pubsub_core.carriage import word_record
+from pubsub_core.carriage import Newcomers, NotVouched, word_record
 
 RETRY_SECONDS = 1.0
 START_SECONDS = 10.0
@@ -97,6 +97,7 @@ class Carriage:
         self._back = asyncio.Event()
         """Set when the connection is back."""
         broker.reading = self
+        broker.receiving.newcomers = Newcomers()
 
     def consumer(self, reader: _StreamReader) -> Consumer:
         keeper = self._asking or DirectKeeper(self._bus)
@@ -104,9 +105,9 @@ class Carriage:
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Read for as long as the stack is open."""
-        self._fall_behind()
-        self._bus.on_ready.append(self._fall_behind)
-        stack.callback(self._bus.on_ready.remove, self._fall_behind)
+        self.look_again()
+        self._bus.on_ready.append(self.look_again)
+        stack.callback(self._bus.on_ready.remove, self.look_again)
         with contextlib.suppress(BusError, TimeoutError):  # it is tried again
             async with asyncio.timeout(START_SECONDS):
                 await self._open()
@@ -144,8 +145,8 @@ class Carriage:
                 self._broker.presence.hear(subject, data, stored=True)
         self._broker.informed = True
 
-    def _fall_behind(self) -> None:
-        """What others have said meanwhile was not heard: until it is read, nobody knows whose parcels count."""
+    def look_again(self) -> None:
+        """What others have said may not have been heard: until it is read, nobody knows whose parcels count."""
         self._broker.informed = False
         self._back.set()
 
@@ -245,16 +246,19 @@ class Carriage:
         broker = self._broker
         if not broker.takes:
             return False
-        reader.last = arrived.number
         wanted = subjects.parcel_place(arrived.subject).type in self._types
         if wanted:
             own = broker.sending.is_own(arrived.id)
             try:
                 broker.receive(arrived.number, arrived.subject, arrived.time, arrived.data, own)
+            except NotVouched:
+                self.look_again()
+                return False
             except Exception:  # what one has sent must not be in the way of what others have
                 _log.exception("a parcel could not be handled")
             for type_ in broker.receiving.take_awaited():
                 self._doubt(type_)
+        reader.last = arrived.number
         if reader.storage == subjects.FILE:
             broker.cursors.last = arrived.number
         self.settle()

@@ -10,8 +10,8 @@ from authz import Identity, PublicKey
 from authz.spki import Kind, Owners
 from bus.identity import Credentials as BusCredentials
 from pubsub_core.access import GENERIC, Generic
+from pubsub_core.functions import Limits
 from pubsub_core.history import HistorySetting
-from pubsub_core.rules import Limits
 from pubsub_core.trust import vouchers
 from pubsub_core.types import EVERY, Names
 

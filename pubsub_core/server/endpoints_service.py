@@ -129,7 +129,7 @@ class Door:
             answer()
             return
         session.heard = time()
-        session.outbox.acknowledge(received.number)
+        session.send_window.acknowledge(received.number)
         session.past_read = received.past
         if not self._acknowledge(session, received.acked, answer):
             answer()

@@ -12,7 +12,7 @@ from bus.nats import Connection
 from bus.stores import Arrived, ParcelReader, PartDiscarded, keeper_for, reader_names
 from bus.wire import subjects
 from pubsub_core.broker import Broker
-from pubsub_core.carriage import Receiving
+from pubsub_core.carriage import NotVouched, Read, Receiving
 from pubsub_core.delivery import Cursor
 from pubsub_core.events import CLOCK_MARGIN, GapReason, Missed
 
@@ -112,6 +112,7 @@ class StreamRereading:
     async def _read_until(self, mark: int, reader: ParcelReader, cursor: Cursor) -> None:
         setting, presence = self._broker.setting, self._broker.presence
         receiving = Receiving(setting, self._broker.counts, presence.trusts, partial(self._tell, cursor))
+        receiving.newcomers = self._broker.receiving.newcomers
         types = {type_ for each in cursor.members for type_ in each.granted}
         places = [setting.catalogue.newest(type_).place for type_ in types]
         wanted = {subjects.parcel(None, each, "*", "*") for each in places}
@@ -132,7 +133,7 @@ class StreamRereading:
     async def _take(self, cursor: Cursor, receiving: Receiving, arrived: Arrived) -> None:
         """Take a parcel, when its keys are there or have not come in time."""
         self.count += 1
-        reads = list(receiving.take(arrived.number, arrived.subject, arrived.time, arrived.data))
+        reads = await self._opened(cursor, receiving, arrived)
         while receiving.waiting() is not None:
             for type_ in receiving.take_awaited():
                 self._doubt(type_)
@@ -141,6 +142,16 @@ class StreamRereading:
         await self._room(cursor)
         cursor.read(arrived.number, self._broker.cursors.find(cursor, reads))
         self._broker.cursors.flush(cursor)
+
+    async def _opened(self, cursor: Cursor, receiving: Receiving, arrived: Arrived) -> list[Read]:
+        """What a parcel holds; of a newcomer, when what vouches for it has been read."""
+        while True:
+            try:
+                return list(receiving.take(arrived.number, arrived.subject, arrived.time, arrived.data))
+            except NotVouched:
+                assert self._broker.reading is not None
+                self._broker.reading.look_again()
+                await self._room(cursor)
 
     async def _room(self, cursor: Cursor) -> None:
         """Return when something can be delivered. Raises _Stalled if that takes long, and others wait."""

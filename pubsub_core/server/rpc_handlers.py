@@ -209,14 +209,15 @@ class Calls:
         ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
         claim = Claim(session, ask, subscription)
         granted = await self._allowed("subscribe", definition, claim, subscription)
+        edition = self._claims.edition
         cursor, position = await self._cursor(session, definition, call)
-        if session.token not in self._broker.sessions:
+        try:
+            if self._claims.edition != edition:
+                granted = await self._allowed("subscribe", definition, claim, subscription)
+            self._claims.begin(claim, granted)
+        except AuthFabricError:
             self._durables.left(cursor)
-            raise SessionLost("it ended meanwhile")
-        self._claims.settle(claim, granted)
-        if not subscription.granted:  # then the filter is about what may not be read
-            self._durables.left(cursor)
-            self._claims.bound(subscription, next(iter(granted.restrictions.values())))
+            raise
         session.subscriptions[call.number] = subscription
         if cursor is not None:
             self._broker.cursors.join(cursor, subscription)
@@ -251,11 +252,11 @@ class Calls:
 
         The filter is compiled once that is known, and beside the loop, so that nobody else waits for it.
         """
-        granted, epoch = await self._claims.granted(claim), self._claims.newest
+        granted, edition = await self._claims.granted(claim), self._claims.edition
         if granted.restrictions:
             names = self._broker.setting.catalogue.names(definition.version)
             await asyncio.to_thread(check_filter, subscription.filter, names)
-            if self._claims.newest != epoch:
+            if self._claims.edition != edition:
                 granted = await self._claims.granted(claim)
         if not granted.restrictions:
             raise Refused(action, definition.name, granted.detail)
@@ -282,12 +283,8 @@ class Calls:
         granted = await self._allowed("replay", definition, claim, playback)
         for fluent in filter(None, (playback.query.during, playback.query.not_during)):
             followed(self._broker.setting.rules.context, fluent)
-        if session.token not in self._broker.sessions:
-            raise SessionLost("it ended meanwhile")
         admit(self._broker.sessions.values(), session, playback, definition.name)  # others came meanwhile
-        self._claims.settle(claim, granted)
-        if not playback.granted:
-            self._claims.bound(playback, next(iter(granted.restrictions.values())))
+        self._claims.begin(claim, granted)
         session.playbacks[playback.key] = playback
 
     def _unsubscribe(self, session: Session, number: int) -> Answer:

@@ -24,13 +24,12 @@ from pubsub_core.access import Disclosures, OwnerPoints, Rights
 from pubsub_core.broker import Broker, Claims
 from pubsub_core.delivery import Setting
 from pubsub_core.events import NONCE_BYTES, Scrutiny
+from pubsub_core.functions import Functions
 from pubsub_core.history import INSTALL, HistorySetting, HistoryUnavailable
 from pubsub_core.key_groups import Managers
 from pubsub_core.replay import Doubts, FluentExchange, Pages, Replays
-from pubsub_core.rules import Functions
 from pubsub_core.server.carriage_service import Carriage, place_of
 from pubsub_core.server.config import Serving
-from pubsub_core.server.context_service import ContextTables
 from pubsub_core.server.disclosure_service import recording
 from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.endpoints_service import Door
@@ -39,8 +38,7 @@ from pubsub_core.server.key_service import Sealing
 from pubsub_core.server.owner_policy_service import OwnerPolicyWatch
 from pubsub_core.server.policy_watch_service import PolicyWatch
 from pubsub_core.server.rpc_handlers import Calls
-from pubsub_core.server.type_store import TypeStore
-from pubsub_core.server.usage_store import UsageStore
+from pubsub_core.stores import ContextTables, TypeStore, UsageStore
 from pubsub_core.trust import Credentials, HeardOwners, Web
 from pubsub_core.types import Catalogue
 
@@ -52,6 +50,8 @@ SESSION_TTL = 30.0
 REVOCATION_SECONDS = 5.0
 """How long a broker that starts waits for the store of revocations: no capability counts before it was read."""
 MAX_UNSENT = 10_000
+AGAIN_SECONDS = 1.0
+"""Pause after which it is tried again to read definitions of types."""
 TYPES_SECONDS = 10.0
 """How often it is seen whether the certificates that definitions rest on still hold."""
 
@@ -153,15 +153,18 @@ class BrokerService:
         await stack.enter_async_context(self._pages.answering())
         await stack.enter_async_context(self._replays.running())
         await stack.enter_async_context(self._exchange.running())
-        self._kept = await self._bus.has_jetstream()
+        self._kept = not self._bus.keeps_nothing
         if self._kept or self._rights.verifier is not None:
             await stack.enter_async_context(self._revocations)
             self._rights.doubt = lambda: self._revocations.problem
             await self._revocations.first_look(REVOCATION_SECONDS)
         if self._kept:
             await self.types.listen(self._types_news.set)
-            await self._read_types()
+            with contextlib.suppress(BusError):
+                await self._read_types()
             self._types_news.set()  # for what is written meanwhile, or could not be read
+            self._bus.on_ready.append(self._types_news.set)
+            stack.callback(self._bus.on_ready.remove, self._types_news.set)
         if self._serving.policies:
             watch = PolicyWatch(
                 self._home,
@@ -180,7 +183,7 @@ class BrokerService:
             self.broker.setting.rules.context.functions = functions
         await self._tables.start(stack)
         await self._door.open(stack)
-        self._carried = self._kept or not self._bus.keeps_nothing
+        self._carried = self._kept
         if self._carried:
             stack.callback(self._publisher.end)
             await self.carriage.start(stack)
@@ -358,20 +361,32 @@ class BrokerService:
         return None if self.observation.reached(reaches) else self.claims.reached(reaches)
 
     async def _follow_types(self) -> None:
+        problem = ""
         while self._kept:
             await self._revocations.read.wait()
             await self._types_news.wait()
             self._types_news.clear()
-            if await self._read_types():
+            try:
+                news = await self._read_types()
+            except BusError as error:
+                if str(error) != problem:
+                    _log.warning("definitions of types cannot be read: %s", error)
+                problem = str(error)
+                await asyncio.sleep(AGAIN_SECONDS)
+                self._types_news.set()
+                continue
+            problem = ""
+            if news:
                 self.policies.look_again()
                 self.presence.say_types_elsewhere()
                 await self.evolve(self.claims.epoch)
 
     async def _read_types(self) -> bool:
-        """Take in what is new in the store, once it is known what was revoked; says whether anything was."""
-        with contextlib.suppress(BusError):
-            return self._revocations.read.is_set() and await self.types.refresh()
-        return False
+        """Take in what is new in the store, once it is known what was revoked; says whether anything was.
+
+        Raises BusError.
+        """
+        return self._revocations.read.is_set() and await self.types.refresh()
 
     def _types_changed(self) -> bool:
         """Look now and then whether the certificates that definitions rest on still hold; whether some do not."""

@@ -137,6 +137,8 @@ class Words:
         self._steps: dict[str, int] = dict.fromkeys(self._roots, 0)
         """How far each signer that counts is from an owner."""
         self._news: set[bytes] = set()
+        self._looked_at: object = None
+        """What was known when chains were last looked for."""
         self._turn = 0
         self.version = 0
         """Another one whenever something else is known."""
@@ -193,6 +195,10 @@ class Words:
         for word in [each for each in self._known.values() if not each.said.until > now]:
             self._drop(word)
         self._pinned = {data: each for data, each in self._pinned.items() if each.said.until > now}
+        state = self.version, len(self._pinned), self._owners
+        if state == self._looked_at:
+            return
+        self._looked_at = state
         self._measure()
         for word in [each for each in self._known.values() if self._rank(each) > MAX_STEPS]:
             self._drop(word)

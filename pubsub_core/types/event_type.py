@@ -126,6 +126,8 @@ class EventType(msgspec.Struct, frozen=True):
     """The capability chain by which the parent's owner lets this one extend it, if they are not the same."""
     carried: Carriage | msgspec.UnsetType = msgspec.UNSET
     """How its events travel, if not as usual. Unset it is not written, as before there was a choice."""
+    governs: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether its owner has a policy, without which nobody uses it; unset it is not written."""
 
     def __post_init__(self) -> None:
         if not _TYPE_NAME.fullmatch(self.name) or len(self.name) > MAX_NAME_BYTES:
@@ -163,10 +165,12 @@ class EventType(msgspec.Struct, frozen=True):
         routed: str = "",
         storage: str = subjects.FILE,
         bits: int = DEFAULT_BITS,
+        governed: bool = False,
     ) -> EventType:
         """The first version of a type, with UUIDs drawn for it and its attributes.
 
-        `routed` is the name of the attribute of its own by whose value events are routed. Raises InvalidType.
+        `routed` is the name of the attribute of its own by whose value events are routed, `governed` whether its owner
+        has a policy. Raises InvalidType.
         """
         own = tuple(Attribute(each, new_id().hex, AttributeType(type_)) for each, type_ in attributes)
         inherits = Parent(parent.id, parent.version) if parent is not None else None
@@ -176,7 +180,8 @@ class EventType(msgspec.Struct, frozen=True):
             raise InvalidType("routed", f"`{routed}` must be an attribute of its own")
         carriage = Carriage(storage, ids.get(routed, ""), bits)
         carried = msgspec.UNSET if carriage == AS_USUAL else carriage
-        return cls(name, str(owner), id_, id_, own, "", inherits, extend, carried).as_version()
+        governs = governed or msgspec.UNSET
+        return cls(name, str(owner), id_, id_, own, "", inherits, extend, carried, governs).as_version()
 
     def as_version(self) -> EventType:
         """The same, under the UUID that its content has as a version."""
@@ -195,6 +200,11 @@ class EventType(msgspec.Struct, frozen=True):
     def carriage(self) -> Carriage:
         """How its events travel between brokers."""
         return AS_USUAL if isinstance(self.carried, msgspec.UnsetType) else self.carried
+
+    @property
+    def governed(self) -> bool:
+        """Whether nobody uses it where its owner's policy is not known. It is the same in all versions of the type."""
+        return self.governs is True
 
     @property
     def place(self) -> subjects.TypePlace:

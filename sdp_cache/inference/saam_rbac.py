@@ -3,6 +3,10 @@
 Invariant: what is known of a permission (see role_knowledge) was taught by answers that followed from roles
 alone (`Basis.ROLES`), and is true under the epoch it is stamped with.
 
+Roles are those that requests carry, or, where PDPs look them up, those that decisions name (`Decision.roles`): what a
+request carries then does not count. A subject's roles are kept as long as the PDP says that they may be relied on, and
+an answer inferred from them expires with them. Which of both it is, is the same for all answers under one epoch.
+
 Only the PDP can say that roles alone decide. Deny {a}, deny {b}, allow {a, b} is what a policy asking for
 both roles answers, and nothing in the answers, nor in their certificates, warns of it before it is too
 late.
@@ -15,8 +19,9 @@ from typing import TypeAlias
 
 from authz import Basis, Decision, Inference, Reason, Request
 from authz.change import ROLES, Effect, Granted, Revoked
+from authz.decision import HeldRoles
 from authz.predicate import And, Equal, Path, disjoint
-from sdp_cache.inference.clock_cache import WeightedClockCache
+from sdp_cache.inference.clock_cache import WeightedClockCache, places
 from sdp_cache.inference.role_knowledge import Knowledge, Source
 from sdp_cache.inference.role_masks import Mask, RoleMasks
 from sdp_cache.validity import ChangeLog, Pin
@@ -29,16 +34,34 @@ Permission: TypeAlias = tuple[str, str]
 _ROLES = str(ROLES.keys[0])
 
 
+class _Holder:
+    """The roles of a subject that a PDP has looked up."""
+
+    __slots__ = ("answer", "roles", "used")
+
+    def __init__(self, roles: HeldRoles, answer: str) -> None:
+        self.roles = roles
+        self.answer = answer
+        self.used = False
+
+    @property
+    def weight(self) -> int:
+        return places(self.roles.names)
+
+
 class SaamRbac:
     """What is known of each permission that roles alone decide about."""
 
-    __slots__ = ("_juniors", "_known", "_log", "_roles", "contradictions")
+    __slots__ = ("_holders", "_juniors", "_known", "_log", "_looked_up", "_roles", "contradictions")
 
     def __init__(
         self, log: ChangeLog, juniors: Mapping[str, Sequence[str]] | None = None, size: int = 100_000
     ) -> None:
         self._log = log
         self._known: WeightedClockCache[Permission, Knowledge] = WeightedClockCache(size)
+        self._holders: WeightedClockCache[str, _Holder] = WeightedClockCache(size)
+        """The roles of subjects, by id, where PDPs look them up."""
+        self._looked_up = False
         self.rearrange(juniors or {})
         self.contradictions = 0
         """How often answers under one epoch contradicted each other: a PDP claims `Basis.ROLES` wrongly."""
@@ -47,30 +70,49 @@ class SaamRbac:
         return len(self._known)
 
     def infer(self, request: Request, now: float) -> Decision | None:
-        """What follows for the request's active roles, if roles alone decide about its permission."""
+        """What follows for the subject's roles, if roles alone decide about the request's permission."""
         knowledge = self._current(request.object.id, request.action.id)
-        roles = self._roles.read(request.subject.attributes.get(_ROLES))
-        if knowledge is None or roles is None:
+        if knowledge is None:
             return None
-        verdict = knowledge.decide(*roles)
+        holder = self._holder(request.subject.id, now) if self._looked_up else None
+        if self._looked_up and holder is None:
+            return None
+        sent = request.subject.attributes.get(_ROLES)
+        roles = self._roles.read(sent if holder is None else holder.roles.names)
+        verdict = None if roles is None else knowledge.decide(*roles)
         if verdict is None or self._log.touched(request, knowledge.confirmed, besides=(Granted, Revoked)):
             return None
         knowledge.used = True
+        answers = verdict.answers
+        if holder is not None:
+            holder.used = True
+            answers = tuple(dict.fromkeys((*answers, holder.answer)))
         return Decision(
             verdict.allowed,
             Reason.POLICY if verdict.allowed else Reason.NO_POLICY,
             verdict.policies,
             epoch=self._log.epoch,
-            inferred=Inference(METHOD, verdict.answers),
+            expires=None if holder is None else holder.roles.until,
+            inferred=Inference(METHOD, answers),
         )
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
-        """Learn from an answer of the current epoch, if it followed from roles alone and never expires."""
-        if decision.basis is not Basis.ROLES or decision.expires is not None:
+        """Learn from an answer of the current epoch that followed from roles alone.
+
+        What expires teaches nothing, unless that is because the roles were looked up: which roles may do what does not
+        expire with them.
+        """
+        if decision.basis is not Basis.ROLES or (decision.expires is not None and decision.roles is None):
             return
-        roles = self._admit(request.subject.attributes.get(_ROLES))
+        if self._looked_up is not (decision.roles is not None):
+            self.clear()
+            self._looked_up = decision.roles is not None
+        sent = request.subject.attributes.get(_ROLES)
+        roles = self._admit(sent if decision.roles is None else decision.roles.names)
         if roles is None:
             return
+        if decision.roles is not None:
+            self._hold(request.subject.id, decision.roles, answer)
         object_, action = request.object.id, request.action.id
         knowledge = self._current(object_, action)
         if knowledge is None:
@@ -86,6 +128,20 @@ class SaamRbac:
             self.contradictions += 1
             self._known.pop((object_, action), None)
 
+    def _holder(self, subject: str, now: float) -> _Holder | None:
+        """A subject with its roles, while these may be relied on."""
+        holder = self._holders[subject]
+        if holder is not None and now >= holder.roles.until:
+            del self._holders[subject]
+            return None
+        return holder
+
+    def _hold(self, subject: str, roles: HeldRoles, answer: str) -> None:
+        """Keep what was looked up last: that may be relied on longest."""
+        known = self._holders[subject]
+        if known is None or roles.until >= known.roles.until:
+            self._holders.keep(subject, _Holder(roles, answer))
+
     def clear(self) -> None:
         self.rearrange(self._juniors)
 
@@ -94,6 +150,7 @@ class SaamRbac:
         self._juniors = juniors
         self._roles = RoleMasks(juniors)
         self._known.clear()
+        self._holders.clear()
 
     def _admit(self, names: object) -> Mask | None:
         """These roles, starting over if there are too many new ones; None if they are no list of names."""

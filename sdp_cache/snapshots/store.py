@@ -11,13 +11,13 @@ from authz import PublicKey
 from sdp_cache.snapshots.snapshot import Origin, Snapshot, SnapshotRefused
 
 
-def open_snapshot(path: Path, trusted: Collection[PublicKey], origin: Origin) -> Snapshot:
+def open_snapshot(path: Path | str, trusted: Collection[PublicKey], origin: Origin) -> Snapshot:
     """Read and verify a snapshot. Raises SnapshotRefused if it must not be used, or cannot be read.
 
     It is read rather than mapped: a mapped file could be altered after it was verified.
     """
     try:
-        data = path.read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise SnapshotRefused(f"`{path}` cannot be read ({error.strerror})") from error
     return Snapshot.open(data, trusted, origin)

@@ -1,6 +1,19 @@
 """How long cached answers hold: leases on the newest policies, and the changes since an answer was given."""
 
-from sdp_cache.validity.change_log import ChangeLog, Pin
-from sdp_cache.validity.lease import Lease, LeaseRules, Standing, Step
+from typing import TYPE_CHECKING
+
+from authz.lazy import lazily
+
+if TYPE_CHECKING:
+    from sdp_cache.validity.change_log import ChangeLog, Pin
+    from sdp_cache.validity.lease import Lease, LeaseRules, Standing, Step
 
 __all__ = ["ChangeLog", "Lease", "LeaseRules", "Pin", "Standing", "Step"]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        ".change_log": "ChangeLog Pin",
+        ".lease": "Lease LeaseRules Standing Step",
+    },
+)

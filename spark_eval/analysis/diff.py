@@ -67,6 +67,8 @@ class Diff(msgspec.Struct, frozen=True):
     examples: tuple[Example, ...] = ()
     obliging: tuple[str, ...] = ()
     """Policies whose obligations differ, so that enforcers may have to do something else where the same is allowed."""
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake in what was asked."""
 
     @property
     def gained(self) -> int:

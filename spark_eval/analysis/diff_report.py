@@ -53,6 +53,8 @@ def _lead(diff: Diff, told: Told) -> str:
 
 
 def _sections(diff: Diff) -> Iterator[Section]:
+    if diff.warnings:
+        yield Section("Probably mistaken", list(diff.warnings))
     if not diff.total:
         return
     yield _section("Which policies bring it about", "policy", diff.by_policy, _POLICY)

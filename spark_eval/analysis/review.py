@@ -121,6 +121,8 @@ class Review(msgspec.Struct, frozen=True):
     """How many different decisions that allow were seen in the log."""
     strangers: int = 0
     """How many different requests of the log are about nobody and nothing that is known here."""
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake in what was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,15 @@ class Reviewed:
                 Conflict(each.name, len(certain), self._names(certain), len(possible), self._names(possible))
             )
         return tuple(found)
+
+    def uncovered(self, separations: Sequence[Separation]) -> tuple[str, ...]:
+        """Duties that no permission is: a separation that has one holds, whoever may do what."""
+        return tuple(
+            f"no permission is `{duty}`, which the separation `{each.name}` names"
+            for each in separations
+            for duty in each.duties
+            if not any(duty.covers(*permission) for permission in self.permissions)
+        )
 
     def _names(self, rows: Codes) -> tuple[str, ...]:
         return tuple(self.subjects[row] for row in rows[:MOST])

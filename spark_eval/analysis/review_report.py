@@ -41,6 +41,8 @@ def _lead(review: Review) -> str:
 
 def _sections(review: Review) -> Iterator[Section]:
     has_log = review.used is not None
+    if review.warnings:
+        yield Section("Probably mistaken", list(review.warnings))
     if review.conflicts:
         yield Section("Duties that should be separate", [_conflicts(review)])
     yield Section("What roles grant", list(_roles(review, has_log)))

@@ -59,7 +59,7 @@ class SeenWork:
             _entity(row, "subject", self.subjects),
             _entity(row, "object", self.objects),
             _entity(row, "action", {}),
-            _attributes(row["context"]),
+            read_attributes(row["context"]),
         )
 
 
@@ -71,10 +71,11 @@ def engine_of(packed: bytes) -> Engine:
 
 def _entity(row: Mapping[str, object], kind: str, known: Known) -> Entity:
     name = str(row[kind])
-    return Entity(name, {**_attributes(row[f"{kind}_attributes"]), **known.get(name, {})})
+    return Entity(name, {**read_attributes(row[f"{kind}_attributes"]), **known.get(name, {})})
 
 
-def _attributes(text: object) -> Attributes:
+def read_attributes(text: object) -> Attributes:
+    """Attributes, or a context, as they stand in a column: JSON, or nothing."""
     return msgspec.json.decode(text, type=dict[str, object]) if isinstance(text, str) else {}
 
 

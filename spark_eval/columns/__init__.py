@@ -3,7 +3,6 @@
 from spark_eval.columns.column import Codes, Column, Outcomes
 from spark_eval.columns.evaluator import Evaluator
 from spark_eval.columns.table import (
-    ID,
     ArrowSource,
     Derivation,
     DerivedSource,
@@ -14,6 +13,6 @@ from spark_eval.columns.table import (
 )
 
 __all__ = [
-    "ID", "ArrowSource", "Codes", "Column", "Derivation", "DerivedSource", "Evaluator", "JsonSource", "Outcomes",
+    "ArrowSource", "Codes", "Column", "Derivation", "DerivedSource", "Evaluator", "JsonSource", "Outcomes",
     "Source", "Table", "UnreadableColumn",
 ]  # fmt: skip

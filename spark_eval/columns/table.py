@@ -15,11 +15,9 @@ from authz import Entity
 from authz.predicate import Path
 from authz.predicate.values import dig
 from authz.request import Attributes
+from pdp.bundle import ID
 from spark_eval.columns.column import EXACT, Codes, Column, Lists, Values
 from spark_eval.errors import EvaluationError
-
-ID = "id"
-"""The column with the names of entities; all others are their attributes."""
 
 
 class UnreadableColumn(EvaluationError):

@@ -3,6 +3,7 @@
 from spark_eval.entities.gathering import Gathered, count_of
 from spark_eval.entities.mask_encoding import decode, encode_keys, encode_masks
 from spark_eval.entities.mask_tasks import MaskWork
+from spark_eval.entities.oversights import oversights
 from spark_eval.entities.population import (
     Before,
     Inputs,
@@ -17,5 +18,5 @@ from spark_eval.entities.store import SPARK_ERRORS, BundledEntities, Entities, S
 __all__ = [
     "SPARK_ERRORS", "Before", "BundledEntities", "Entities", "Gathered", "Inputs", "Marks", "MaskWork",
     "Population", "StoredEntities", "attribute_types", "check_joins", "count_of", "decode", "encode_keys",
-    "encode_masks", "first_line", "populate",
+    "encode_masks", "first_line", "oversights", "populate",
 ]  # fmt: skip

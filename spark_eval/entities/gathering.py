@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from authz.predicate import Path, paths
+from pdp.bundle import CSV_KINDS
 from spark_eval.columns import Outcomes
 from spark_eval.entities.mask_encoding import decode
 from spark_eval.entities.mask_tasks import MaskWork
-from spark_eval.entities.reader import CSV_KINDS
 from spark_eval.errors import EvaluationError
 from spark_eval.plans import Side
 

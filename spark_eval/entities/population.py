@@ -19,6 +19,7 @@ from authz.predicate import TRUE, KindName, Path, Relate
 from pdp.bundle import PolicySet
 from spark_eval.entities.gathering import Gathered, InvalidEntities, column_of
 from spark_eval.entities.mask_tasks import MaskWork
+from spark_eval.entities.oversights import oversights
 from spark_eval.entities.store import BundledEntities, Entities
 from spark_eval.plans import (
     Bit,
@@ -72,6 +73,8 @@ class Population:
     """The names of the objects; each has as many masks as there are actions."""
     actions: tuple[str, ...]
     marks: Marks
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake in what was asked."""
 
     @property
     def decisions(self) -> int:
@@ -106,7 +109,8 @@ def populate(inputs: Inputs, before: Before | None = None) -> Population:
         marks,
     )
     check_joins(inputs, plan, population.subjects, population.permissions)
-    return population
+    warnings = oversights((subjects.work, objects.work), population.permissions, inputs.may_lack)
+    return replace(population, warnings=warnings)
 
 
 def attribute_types(policies: PolicySet) -> dict[Path, KindName]:

@@ -19,10 +19,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from authz import Entity
 from authz.request import Attributes
-from spark_eval.columns import ID, UnreadableColumn
+from pdp.bundle import CSV_KINDS, ID, csv_column
+from spark_eval.columns import UnreadableColumn
 from spark_eval.entities.gathering import Gathered, InvalidEntities, gather
 from spark_eval.entities.mask_tasks import AttributeWork, MaskWork, RoleWork
-from spark_eval.entities.reader import BROKEN, CSV_KINDS, LINE, Form, csv_column, line_batch
+from spark_eval.entities.reader import BROKEN, LINE, Form, line_batch
 from spark_eval.runtime import Sessions, absolute, map_rows
 from spark_eval.schemas import ATTRIBUTES, MASKS, ROLES
 

@@ -1,14 +1,35 @@
-"""Experiments on availability and response time: computed, simulated on Spark, and run live on NATS."""
+"""Experiments on availability and response time: planned, computed, simulated on Spark, and reported."""
 
-from spark_eval.experiment.live_service import run_live
-from spark_eval.experiment.plan import Experiment, InvalidExperiment, Part, dump, load, shipped
-from spark_eval.experiment.points import Result, Twins, availability_points, time_points, time_summaries
+from spark_eval.experiment import variants
+from spark_eval.experiment.cell import Cell, Population
+from spark_eval.experiment.comparison import Comparison, compare_runs
+from spark_eval.experiment.machine import Load, Machine, describe_machine, watching_load
+from spark_eval.experiment.plan import (
+    Availability,
+    Experiment,
+    InvalidExperiment,
+    Part,
+    ResponseTime,
+    dump,
+    load,
+    shipped,
+)
+from spark_eval.experiment.points import (
+    Result,
+    Twins,
+    availability_points,
+    pace_points,
+    time_points,
+    time_summaries,
+)
 from spark_eval.experiment.report import make_report
-from spark_eval.experiment.response_service import count_requests, run_response_times
-from spark_eval.experiment.simulation import simulate, tasks
+from spark_eval.experiment.sampling import Flags, Sample, draw_grants, generator
+from spark_eval.experiment.simulation import cell_columns, draw_task, simulate, tasks
 
 __all__ = [
-    "Experiment", "InvalidExperiment", "Part", "Result", "Twins", "availability_points", "count_requests",
-    "dump", "load", "make_report", "run_live", "run_response_times", "shipped", "simulate", "tasks",
-    "time_points", "time_summaries",
+    "Availability", "Cell", "Comparison", "Experiment", "Flags", "InvalidExperiment", "Load", "Machine",
+    "Part", "Population", "ResponseTime", "Result", "Sample", "Twins", "availability_points", "cell_columns",
+    "compare_runs", "describe_machine", "draw_grants", "draw_task", "dump", "generator", "load",
+    "make_report", "pace_points", "shipped", "simulate", "tasks", "time_points", "time_summaries", "variants",
+    "watching_load",
 ]  # fmt: skip

@@ -83,6 +83,18 @@ def twins(trace: DataFrame) -> DataFrame:
     )
 
 
+def paces(trace: DataFrame) -> DataFrame:
+    """For each live cell, how it was asked: the mean time between two requests, and how long answers took."""
+    live = trace.where((f.col("source") == LIVE) & (f.col("variant") == PUBSUB))
+    spread = f.percentile("seconds", f.array(f.lit(0.5), f.lit(0.99)))
+    runs = live.groupBy(*CELL).agg(
+        f.countDistinct("run").alias("runs"),
+        (f.max("at") / f.max("request")).alias("interval"),
+        spread.alias("spread"),
+    )
+    return runs.withColumns({"median": f.col("spread")[0], "p99": f.col("spread")[1]}).drop("spread")
+
+
 def response_times(trace: DataFrame, windows: int) -> DataFrame:
     """For each figure and variant, in `windows` windows of consecutive requests: the median time, with its interval."""
     last = f.max("request").over(Window.partitionBy("figure"))
@@ -99,6 +111,7 @@ def response_times(trace: DataFrame, windows: int) -> DataFrame:
         .agg(
             (f.max("request") + 1).alias("request"),
             f.median("seconds").alias("median"),
+            f.avg("seconds").alias("mean"),
             f.sort_array(f.collect_list("seconds")).alias("times"),
             (f.sum("recycled") / f.sum("requests")).alias("recycled"),
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 
-from spark_eval.experiment.cell import Cache, Cell
+from spark_eval.experiment.cell import Cache, Cell, Spaces
 from spark_eval.experiment.plan import Availability, Sweep
-from spark_eval.experiment.points import AvailabilityPoint
+from spark_eval.experiment.points import AvailabilityPoint, Pace
 from spark_eval.reports import Chart, Claim, Mark, Part, Plot, Section, Series, Table, draw
 from spark_eval.schemas import LIVE, SIMULATION
 
@@ -21,6 +21,8 @@ LABELS = {
     "common": "failures in common",
     "strategy": "strategy",
     "cache": "recycling",
+    "counted": "time to failure",
+    "spaces": "objects in common",
 }
 _RECYCLING = {Cache.NONE: "no recycling", Cache.PRECISE: "precise", Cache.ROLES: "SAAM-RBAC"}
 _FORMULA, _SIMULATION, _LIVE = 6, 1, 2
@@ -28,11 +30,19 @@ _FORMULA, _SIMULATION, _LIVE = 6, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What there is to say about a sweep: its title, what it is about, and what the paper says."""
+    """What there is to say about a sweep that varies this; what the paper says is about certain constants only."""
 
     title: str
     text: str
+    varies: tuple[str, ...]
     paper: str = ""
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+    def fits(self, sweep: Sweep) -> bool:
+        """Whether it is told of this sweep, and not of another that happens to have the name."""
+        varied = tuple(name for name in LABELS if len(getattr(sweep, name)) > 1)
+        held = all(getattr(sweep, name) == (value,) for name, value in self.constants.items())
+        return varied == self.varies and held
 
 
 STORIES = {
@@ -40,67 +50,121 @@ STORIES = {
         "Availability against the number of PDPs",
         "Every PDP fails now and then, independently of the others. Point to point, a request fails when the PEP's own"
         " PDP does; with publish/subscribe it fails only when every PDP that serves its object does.",
+        ("pdps",),
         "“As we expected, the availability increases with the number of PDPs.” (figure 4 a, overlap 10 %)",
+        {"overlap": 0.1, "mttf": 100.0, "mttr": 10.0},
     ),
     "overlap": Story(
         "Availability against the overlap of object spaces",
         "The more of each other's objects PDPs serve, the more of them can stand in for one that fails.",
+        ("overlap",),
         "“The availability increases with the overlap rate.” (figure 4 b, four PDPs)",
+        {"pdps": 4, "mttf": 100.0, "mttr": 10.0},
+    ),
+    "readings": Story(
+        "The same by every reading of the paper",
+        "The paper does not say from where a time to failure counts, nor which objects PDPs have in common. Counted"
+        " from"
+        " the end of a repair (as everywhere else here) a PDP is down for 10 / 110 = 0.0909 of the time; counted"
+        " from the"
+        " start of one failure to that of the next, for 10 / 100 = 0.100. With object spaces of their own each"
+        " further PDP"
+        " helps with other objects; with one common core all help with the same tenth, and nobody with the rest.",
+        ("pdps", "counted", "spaces"),
     ),
     "scale": Story(
-        "At scale: up to 64 PDPs",
+        "At scale",
         "A small overlap is enough if there are many PDPs: what counts is how many others serve an object on average.",
+        ("pdps", "overlap"),
+    ),
+    "many": Story(
+        "64 PDPs, live",
+        "As many PDP processes at once on one machine, asked at the same pace. Those that serve an object by"
+        " chance, about"
+        " one in ten, get the request.",
+        (),
     ),
     "repair": Story(
         "Against the times to failure and to repair",
         "Only the ratio of the two times counts, however long the failures are: each curve is the one above, shifted.",
+        ("mttf", "mttr"),
     ),
     "common": Story(
         "When failures have a common cause",
         "Some failures strike all PDPs at once: a network, a policy store, a bad release. Here a share of each PDP's"
         " failures is of that kind. It bounds what any number of replicas can achieve.",
+        ("pdps", "common"),
+    ),
+    "correlated": Story(
+        "A common cause, live",
+        "The same on PDP processes: in a failure in common all of them ignore what they are asked.",
+        ("pdps", "common"),
     ),
     "strategy": Story(
         "Asking all, one, or one and then all",
         "Hedging asks one replica and, if it is late, all of them: as available as flooding, at a fraction of its"
         " cost. A queue asks one at a time and may find a failing one again and again.",
+        ("pdps", "strategy"),
+    ),
+    "hedging": Story(
+        "Hedging against flooding, live",
+        "What the PEP does by default, beside asking everybody, while PDP processes fail. Asked is what the PDPs were"
+        " given, repetitions included.",
+        ("pdps", "strategy"),
     ),
     "cache": Story(
         "With a secondary decision point",
         "What was answered before need not be asked again, so it cannot fail. Inference by roles knows more than the"
         " same question does.",
+        ("pdps", "cache"),
     ),
 }
 
 
-def sections(plan: Availability, points: Sequence[AvailabilityPoint], of_paper: bool) -> list[Section]:
+def story_of(name: str, sweep: Sweep) -> Story:
+    """What there is to say about a sweep: only if it is what the name says."""
+    known = STORIES.get(name)
+    if known is not None and known.fits(sweep):
+        return known
+    return Story(f"Sweep `{name}`", "As planned in the experiment's file.", ())
+
+
+def is_of_paper(name: str, sweep: Sweep) -> bool:
+    return story_of(name, sweep).paper != ""
+
+
+def sections(
+    plan: Availability, points: Sequence[AvailabilityPoint], paces: Sequence[Pace], of_paper: bool
+) -> list[Section]:
     """One section for each sweep of the plan: for those the paper has too, or for the others."""
     found = {(point.source, point.cell): point for point in points}
+    times = {pace.cell: pace for pace in paces}
     return [
-        _section(name, sweep, found)
+        _section(name, sweep, found, times)
         for name, sweep in plan.sweeps.items()
-        if (name in STORIES and STORIES[name].paper != "") is of_paper
+        if is_of_paper(name, sweep) is of_paper
     ]
 
 
 Found = Mapping[tuple[str, Cell], AvailabilityPoint]
 
 
-def _section(name: str, sweep: Sweep, found: Found) -> Section:
-    story = STORIES.get(name, Story(f"Sweep `{name}`", "As planned in the experiment's file."))
+def _section(name: str, sweep: Sweep, found: Found, paces: Mapping[Cell, Pace]) -> Section:
+    story = story_of(name, sweep)
     x, others = _axes(sweep)
     simulated = [found[SIMULATION, cell] for cell in sweep.cells()]
-    live = [found[LIVE, cell] for cell in sweep.cells() if (LIVE, cell) in found]
+    # A cell may be live for the sake of another figure.
+    live = [found[LIVE, cell] for cell in sweep.cells() if sweep.live and (LIVE, cell) in found]
     parts: list[Part] = [story.text]
     if others:
-        parts.append(_plot_series(x, others, simulated, sweep))
-        if name == "strategy":
-            parts.append(_plot_cost(x, others, simulated))
+        parts.append(_plot_series(x, others, simulated, live, sweep))
+        if len(sweep.strategy) > 1:
+            parts.append(_plot_cost(x, others, simulated, live))
     else:
         parts.append(_plot_single(x, simulated, live, sweep))
     if story.paper:
-        parts.append(Claim(story.paper, _finding(x, simulated, live), _grows(x, simulated)))
-    parts.append(_table(x, others, [*simulated, *live]))
+        parts.append(_claim(story, x, simulated, live))
+    parts.append(_table(x, others, [*simulated, *live], paces))
     return Section(story.title, parts)
 
 
@@ -124,24 +188,40 @@ def _plot_single(
     return Plot(draw(_chart(x, FEWER, series)), caption)
 
 
-def _plot_series(x: str, others: Sequence[str], points: Sequence[AvailabilityPoint], sweep: Sweep) -> Plot:
+def _plot_series(
+    x: str,
+    others: Sequence[str],
+    points: Sequence[AvailabilityPoint],
+    live: Sequence[AvailabilityPoint],
+    sweep: Sweep,
+) -> Plot:
     series = []
+    measured = _groups(others, live)
     for number, (label, group) in enumerate(_groups(others, points).items(), 1):
         colour = (number - 1) % 6 + 1
         series.append(Series("", _values(x, group), [p.expected for p in group], (), (), Mark.LINE, colour))
         series.append(_with_interval(label, x, group, Mark.POINTS, colour))
+        if label in measured:
+            series.append(_with_interval(f"{label}, live", x, measured[label], Mark.SQUARES, colour))
+    drawn = "Lines are the formula, points the simulation" + (", squares live." if live else ".")
     caption = (
         f"Decrease of failed requests against point to point; {_constants(sweep)}."
-        f" Lines are the formula, points the simulation. {_intervals(points, ())}"
+        f" {drawn} {_intervals(points, live)}"
     )
     return Plot(draw(_chart(x, FEWER, series)), caption)
 
 
-def _plot_cost(x: str, others: Sequence[str], points: Sequence[AvailabilityPoint]) -> Plot:
-    series = [
-        Series(label, _values(x, group), [p.asked or 0.0 for p in group])
-        for label, group in _groups(others, points).items()
-    ]
+def _plot_cost(
+    x: str, others: Sequence[str], points: Sequence[AvailabilityPoint], live: Sequence[AvailabilityPoint]
+) -> Plot:
+    series, measured = [], _groups(others, live)
+    for number, (label, group) in enumerate(_groups(others, points).items(), 1):
+        series.append(
+            Series(label, _values(x, group), [p.asked or 0.0 for p in group], (), (), Mark.LINE, number)
+        )
+        if mine := [point for point in measured.get(label, ()) if point.asked is not None]:
+            asked = [point.asked or 0.0 for point in mine]
+            series.append(Series(f"{label}, live", _values(x, mine), asked, (), (), Mark.SQUARES, number))
     chart = _chart(x, "replicas asked for each request", series, percent=False)
     return Plot(draw(chart), "What it costs: replicas that get each request, repetitions included.")
 
@@ -174,13 +254,17 @@ def _described(name: str, cell: Cell) -> str:
     value = getattr(cell, name)
     match name:
         case "pdps":
-            return f"{value} PDPs"
+            return f"{value} PDP{'s' * (value != 1)}"
         case "overlap":
             return f"overlap {value * 100:.4g} %"
         case "common":
             return f"{value * 100:.4g} % in common"
         case "mttf" | "mttr":
             return f"{name.upper()} {value:g}"
+        case "counted":
+            return f"u = {cell.unavailability:.3g}"
+        case "spaces":
+            return "one common core" if value == Spaces.CORE else "independent spaces"
         case "cache":
             return _RECYCLING[value]
         case _:
@@ -198,27 +282,55 @@ def _intervals(simulated: Sequence[AvailabilityPoint], live: Sequence[Availabili
     runs = simulated[0].observations
     observed = f"{runs:,} simulated runs of {simulated[0].requests // runs:,} requests for each point"
     if live:
-        observed += f", and live {sum(point.requests for point in live):,} requests, asked both ways"
+        margins = sorted(point.margin for point in live if point.cell.pdps > 1) or [0.0]
+        observed += (
+            f", and live {sum(point.requests for point in live):,} requests, asked both ways, with intervals from"
+            f" ± {_margin(margins[0])} to ± {_margin(margins[-1])} points"
+        )
     return f"{observed}. Intervals are 95 %, for all points at once."
+
+
+def _claim(
+    story: Story, x: str, simulated: Sequence[AvailabilityPoint], live: Sequence[AvailabilityPoint]
+) -> Claim:
+    found = [increases(x, points) for points in (simulated, live) if points]
+    agrees = False if False in found else None if None in found else True
+    return Claim(
+        story.paper,
+        _finding(x, simulated, live),
+        agrees,
+        verdict="it does not increase" if agrees is False else "",
+        criterion="from the first point to the last the intervals are apart and ascend, no later point lies below an"
+        " earlier one with its interval, and both hold for the simulated points and for the live ones",
+    )
+
+
+def increases(x: str, points: Sequence[AvailabilityPoint]) -> bool | None:
+    """Whether the decrease grows with x, by the points' intervals; None if they are too wide to tell."""
+    ordered = sorted(points, key=lambda point: float(getattr(point.cell, x)))
+    bounds = [(point.decrease - point.margin, point.decrease + point.margin) for point in ordered]
+    falls = any(later[1] < earlier[0] for earlier, later in combinations(bounds, 2))
+    if falls or bounds[-1][1] <= bounds[0][0] or ordered[-1].decrease <= ordered[0].decrease:
+        return False
+    return True if bounds[-1][0] > bounds[0][1] else None
 
 
 def _finding(x: str, simulated: Sequence[AvailabilityPoint], live: Sequence[AvailabilityPoint]) -> str:
     last = simulated[-1]
     at = _described(x, last.cell)
-    text = f"{_percent(last.decrease)} fewer failed requests with {at}; the formula says {_percent(last.expected)}."
+    text = f"{_percent(last.decrease)} fewer failed requests with {at}; the formula says {_percent(last.expected)}"
+    if live:
+        text += f", live {_percent(live[-1].decrease)} ± {_margin(live[-1].margin)}"
     agreeing = sum(point.agrees for point in simulated)
-    text += f" The simulation agrees with the formula at {agreeing} of {len(simulated)} points"
+    text += f". The simulation agrees with the formula at {agreeing} of {len(simulated)} points"
     if live:
         text += f", the live run at {sum(point.agrees for point in live)} of {len(live)}"
     return text + "."
 
 
-def _grows(x: str, points: Sequence[AvailabilityPoint]) -> bool:
-    ordered = sorted(points, key=lambda point: float(getattr(point.cell, x)))
-    return all(one.decrease <= other.decrease for one, other in pairwise(ordered))
-
-
-def _table(x: str, others: Sequence[str], points: Sequence[AvailabilityPoint]) -> Table:
+def _table(
+    x: str, others: Sequence[str], points: Sequence[AvailabilityPoint], paces: Mapping[Cell, Pace]
+) -> Table:
     names = [x, *others]
     rows = [
         [
@@ -226,9 +338,12 @@ def _table(x: str, others: Sequence[str], points: Sequence[AvailabilityPoint]) -
             *(_described(name, point.cell) for name in names),
             _percent(point.failing_p2p),
             _percent(point.failing),
-            f"{_percent(point.decrease)} ± {point.margin * 100:.2g}",
+            f"{_percent(point.decrease)} ± {_margin(point.margin)}",
             _percent(point.expected),
             point.agrees,
+            None if point.asked is None else round(point.asked, 2),
+            _time(paces, point, "median"),
+            _time(paces, point, "p99"),
         ]
         for point in points
     ]
@@ -239,8 +354,26 @@ def _table(x: str, others: Sequence[str], points: Sequence[AvailabilityPoint]) -
         "pub/sub fails",
         "fewer",
         "formula",
+        "agrees",
+        "asked",
+        "median",
+        "99 %",
     ]
-    return Table([*columns, "agrees"], rows, "The figures", folded=True)
+    return Table(columns, rows, "The figures", folded=True)
+
+
+def _time(paces: Mapping[Cell, Pace], point: AvailabilityPoint, name: str) -> str | None:
+    """How long answers took, if any were measured."""
+    pace = paces.get(point.cell) if point.source == LIVE else None
+    seconds = None if pace is None else getattr(pace, name)
+    return None if seconds is None else f"{seconds * 1000:.1f} ms"
+
+
+def _margin(margin: float) -> str:
+    """Half the width of an interval, in points of percent; what is below a hundredth of one is none."""
+    if margin < 5e-5:
+        return "0"
+    return f"{margin * 100:.0f}" if margin >= 0.1 else f"{margin * 100:.2g}"
 
 
 def _percent(share: float) -> str:

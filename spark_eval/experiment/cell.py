@@ -22,6 +22,24 @@ class Cache(enum.StrEnum):
     ROLES = "roles"
 
 
+class Counted(enum.StrEnum):
+    """From where a time to failure is counted. The paper says "the time between two consequent failures"."""
+
+    FROM_REPAIR = "from-repair"
+    """From the end of one failure to the start of the next: how long a PDP works."""
+    FROM_FAILURE = "from-failure"
+    """From the start of one failure to the start of the next: the repair is part of it."""
+
+
+class Spaces(enum.StrEnum):
+    """Which objects the others serve of the first PDP's. The paper says how many, and not which."""
+
+    INDEPENDENT = "independent"
+    """Each other PDP serves a part of its own."""
+    CORE = "core"
+    """All others serve the same part."""
+
+
 class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What is varied. Times are counted in requests, as in the paper."""
 
@@ -34,11 +52,14 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The share of a PDP's time in failure that strikes all PDPs at once (the beta factor)."""
     strategy: Strategy = Strategy.FLOOD
     cache: Cache = Cache.NONE
+    counted: Counted = Counted.FROM_REPAIR
+    spaces: Spaces = Spaces.INDEPENDENT
 
     @property
     def unavailability(self) -> float:
         """The share of time in which one PDP fails."""
-        return self.mttr / (self.mttf + self.mttr)
+        cycle = self.mttf if self.counted is Counted.FROM_FAILURE else self.mttf + self.mttr
+        return self.mttr / cycle
 
     @property
     def common_unavailability(self) -> float:
@@ -54,12 +75,17 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     @property
     def sample(self) -> str:
         """What of the cell shapes failures and object spaces: equal samples fail alike, however they are asked."""
-        return f"{self.pdps} {self.overlap!r} {self.mttf!r} {self.mttr!r} {self.common!r}"
+        words = [str(self.pdps), *map(repr, (self.overlap, self.mttf, self.mttr, self.common))]
+        if self.counted is not Counted.FROM_REPAIR:
+            words.append(self.counted)
+        if self.spaces is not Spaces.INDEPENDENT:
+            words.append(self.spaces)
+        return " ".join(words)
 
     def __str__(self) -> str:
         return (
-            f"{self.pdps} PDPs, overlap {self.overlap:g}, MTTF {self.mttf:g}, MTTR {self.mttr:g},"
-            f" {self.common:g} in common, {self.strategy}, cache {self.cache}"
+            f"{self.pdps} PDP{'s' * (self.pdps != 1)}, overlap {self.overlap:g}, MTTF {self.mttf:g} {self.counted},"
+            f" MTTR {self.mttr:g}, {self.common:g} in common, {self.strategy}, cache {self.cache}, {self.spaces} spaces"
         )
 
 

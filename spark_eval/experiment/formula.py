@@ -3,7 +3,8 @@
 PDPs are independent but for the common cause, and in their stationary state. A request about an object that K
 others serve besides the PEP's own PDP fails, when all are asked, if all K + 1 are down. K is binomial: each of
 the n - 1 others serves the object with the overlap's probability. For flooding without cache and common cause
-this is u (1 - o (1 - u))^(n - 1).
+this is u (1 - o (1 - u))^(n - 1). Where all others serve the same core of objects, K is n - 1 with the overlap's
+probability and otherwise none, so that it is u (1 - o) + o u^n.
 """
 
 from __future__ import annotations
@@ -11,21 +12,28 @@ from __future__ import annotations
 from math import comb
 
 from pep.asking import Strategy
-from spark_eval.experiment.cell import Cache, Cell, Population
+from spark_eval.experiment.cell import Cache, Cell, Population, Spaces
 
 
 def failing(cell: Cell, population: Population) -> float:
     """The share of requests that publish/subscribe fails to get answered."""
-    others = cell.pdps - 1
     return sum(
         weight * _with_cache(cell, population, _unanswered(cell, population, serving))
-        for serving, weight in _binomial(others, cell.overlap)
+        for serving, weight in _serving(cell)
     )
 
 
 def decrease(cell: Cell, population: Population) -> float:
     """By which share fewer requests fail than point to point: the paper's measure of availability."""
     return 1 - failing(cell, population) / cell.unavailability
+
+
+def _serving(cell: Cell) -> list[tuple[int, float]]:
+    """How many of the others serve an object, with the probability of each number."""
+    others = cell.pdps - 1
+    if cell.spaces is Spaces.CORE:
+        return [(0, 1 - cell.overlap), (others, cell.overlap)]
+    return _binomial(others, cell.overlap)
 
 
 def _unanswered(cell: Cell, population: Population, others: int) -> float:

@@ -14,7 +14,8 @@ import yaml
 
 from pep.asking import Strategy
 from spark_eval.errors import EvaluationError
-from spark_eval.experiment.cell import Cache, Cell, Count, Population, Share, Span
+from spark_eval.experiment.cell import Cache, Cell, Count, Counted, Population, Share, Spaces, Span
+from spark_eval.experiment.chain import Chain
 
 _WHERE = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -39,8 +40,8 @@ class InvalidExperiment(EvaluationError):
 class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Cells that make one figure: every combination of the values listed."""
 
-    live: bool = False
-    """Whether to run the cells on NATS and PDP processes too, not only simulate them."""
+    live: bool | Count = False
+    """Whether to run the cells on NATS and PDP processes too, not only simulate them; or how often."""
     pdps: tuple[Annotated[int, msgspec.Meta(ge=1, le=1024)], ...] = (4,)
     overlap: tuple[Share, ...] = (0.1,)
     mttf: tuple[Span, ...] = (100.0,)
@@ -48,6 +49,8 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     common: tuple[Share, ...] = (0.0,)
     strategy: tuple[Strategy, ...] = (Strategy.FLOOD,)
     cache: tuple[Cache, ...] = (Cache.NONE,)
+    counted: tuple[Counted, ...] = (Counted.FROM_REPAIR,)
+    spaces: tuple[Spaces, ...] = (Spaces.INDEPENDENT,)
 
     def cells(self) -> list[Cell]:
         values = (getattr(self, name) for name in Cell.__struct_fields__)
@@ -62,6 +65,10 @@ class Availability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     block: Count = 50
     """Runs drawn together: the unit of work on the cluster."""
     live_runs: Annotated[int, msgspec.Meta(ge=0)] = 1
+    pace: Span = 60.0
+    """Milliseconds from one request to the next, as the paper has it …"""
+    faster: Span = 15.0
+    """… and how many times faster live runs are. Failures are counted in requests, so this shifts nothing."""
     sweeps: dict[str, Sweep]
     """By the figure they make."""
 
@@ -69,18 +76,41 @@ class Availability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """Every cell once, in the order of the figures."""
         return _once(self.sweeps.values())
 
-    def live_cells(self) -> list[Cell]:
-        return _once(sweep for sweep in self.sweeps.values() if sweep.live) if self.live_runs else []
+    def live_cells(self, run: int = 0) -> list[Cell]:
+        """The cells of the live run with this number."""
+        return _once(sweep for sweep in self.sweeps.values() if self._runs(sweep) > run)
+
+    @property
+    def rounds(self) -> int:
+        """How many live runs there are of what is run most often."""
+        return max(map(self._runs, self.sweeps.values()), default=0)
+
+    @property
+    def live_requests(self) -> int:
+        """How many requests live runs ask, both ways together."""
+        cells = sum(len(self.live_cells(run)) for run in range(self.rounds))
+        return 2 * cells * self.population.requests
+
+    @property
+    def interval(self) -> float:
+        """Seconds from one request of a live run to the next."""
+        return self.pace / self.faster / 1000
+
+    def _runs(self, sweep: Sweep) -> int:
+        """How often a sweep is run live: as often as it says itself, or as all are."""
+        if self.live_runs == 0:
+            return 0
+        return self.live_runs if sweep.live is True else min(int(sweep.live), self.simulated_runs)
 
 
 class ResponseTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long an answer takes when nothing fails: one figure for each of four factors."""
+    """How long an answer takes when nothing fails: one figure for each factor."""
 
     requests: Annotated[int, msgspec.Meta(ge=100)] = 10_000
     windows: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
     """Points on each curve: groups of consecutive requests."""
-    subscriptions: tuple[Count, ...] = (100, 1_000)
-    """Objects that the PDP subscribes to."""
+    subscriptions: Annotated[tuple[Count, ...], msgspec.Meta(min_length=2)] = (100, 1_000)
+    """Objects that the PDP subscribes to, ascending: the paper has the first two."""
     pdps: tuple[Annotated[int, msgspec.Meta(ge=1, le=64)], ...] = (1, 2, 4, 8)
     recycling: Population = Population(requests=10_000, objects=300, subjects=100, roles=10)
     """Who asks about what with and without a secondary decision point: a third of all possible requests."""
@@ -92,6 +122,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     seed: int
     availability: Availability
     response_time: ResponseTime = ResponseTime()
+    chain: Chain = Chain()
 
 
 def shipped(name: str) -> Path:
@@ -144,6 +175,10 @@ def _check(plan: Experiment, name: str) -> None:
                     f"asks for {shared:g} of {population.objects} objects: choose a whole number of them"
                 )
                 raise InvalidExperiment(name, f"{field}.overlap", problem)
+        if Counted.FROM_FAILURE in sweep.counted and min(sweep.mttf) <= max(sweep.mttr):
+            raise InvalidExperiment(
+                name, f"{field}.mttf", "must be more than `mttr` where it is counted from-failure"
+            )
         if sweep.live and set(sweep.cache) != {Cache.NONE}:
             raise InvalidExperiment(name, f"{field}.live", "is for cells without cache only")
     if plan.response_time.requests % plan.response_time.windows:

@@ -9,6 +9,7 @@ from pyspark.sql import Row
 
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.formula import decrease
+from spark_eval.experiment.machine import Machine
 
 
 class AvailabilityPoint(msgspec.Struct, frozen=True):
@@ -33,8 +34,18 @@ class AvailabilityPoint(msgspec.Struct, frozen=True):
         return abs(self.decrease - self.expected) <= self.margin
 
 
+class Pace(msgspec.Struct, frozen=True):
+    """How a live cell was asked: seconds from one request to the next, and until answers came."""
+
+    cell: Cell
+    runs: int
+    interval: float
+    median: float | None
+    p99: float | None
+
+
 class TimePoint(msgspec.Struct, frozen=True):
-    """The median response time of consecutive requests up to this one, with its interval, in seconds."""
+    """The response times of consecutive requests up to this one, in seconds: the median with its interval, the mean."""
 
     figure: str
     variant: str
@@ -43,6 +54,7 @@ class TimePoint(msgspec.Struct, frozen=True):
     low: float
     high: float
     recycled: float
+    mean: float
 
 
 class TimeSummary(msgspec.Struct, frozen=True):
@@ -51,6 +63,7 @@ class TimeSummary(msgspec.Struct, frozen=True):
     figure: str
     variant: str
     requests: int
+    failed: int
     recycled: float
     mean: float
     median: float
@@ -72,6 +85,8 @@ class Result(msgspec.Struct, frozen=True):
     twins: Twins = Twins()
     response_time: list[TimeSummary] = []
     curves: list[TimePoint] = []
+    paces: list[Pace] = []
+    machine: Machine = Machine()
 
     @property
     def differing(self) -> list[AvailabilityPoint]:
@@ -86,6 +101,15 @@ def availability_points(rows: Iterable[Row], population: Population) -> list[Ava
         cell = msgspec.convert({name: fields.pop(name) for name in Cell.__struct_fields__}, Cell)
         expected = decrease(cell, population)
         points.append(msgspec.convert({**fields, "cell": cell, "expected": expected}, AvailabilityPoint))
+    return points
+
+
+def pace_points(rows: Iterable[Row]) -> list[Pace]:
+    points = []
+    for row in rows:
+        fields = row.asDict()
+        cell = msgspec.convert({name: fields.pop(name) for name in Cell.__struct_fields__}, Cell)
+        points.append(msgspec.convert({**fields, "cell": cell}, Pace))
     return points
 
 

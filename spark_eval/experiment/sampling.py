@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_eval.experiment.cell import Cell, Population
+from spark_eval.experiment.cell import Cell, Population, Spaces
 
 Flags: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.int32]
@@ -92,7 +92,8 @@ def _alternate(
 def _draw_spaces(rng: np.random.Generator, cell: Cell, shape: tuple[int, int, int]) -> Flags:
     """The first PDP serves every object; each other one a random part of them, of exactly the overlap's size."""
     size = round(cell.overlap * shape[2])
-    order = rng.random(shape).argsort(axis=2).argsort(axis=2)
+    drawn = shape if cell.spaces is Spaces.INDEPENDENT else (shape[0], 1, shape[2])  # a core is drawn once
+    order = np.broadcast_to(rng.random(drawn).argsort(axis=2).argsort(axis=2), shape)
     serves: Flags = order < size
     serves[:, 0] = True
     return serves

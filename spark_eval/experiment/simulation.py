@@ -88,6 +88,7 @@ def _rows(task: Task, variant: str, outcome: Outcome) -> pa.Table:
         "failed": pa.array((~outcome.answered).sum(axis=1, dtype=np.int32)),
         "recycled": pa.array(outcome.recycled.sum(axis=1, dtype=np.int32)),
         "asked": pa.array(outcome.asked.sum(axis=1)),
+        "at": pa.nulls(runs, pa.float64()),
         "seconds": pa.nulls(runs, pa.float64()),
     }
     return pa.table([columns[name] for name in TRACE.names], schema=TRACE)

@@ -2,12 +2,12 @@
 
 from spark_eval.jobs.audit import AuditJob, Chains, export_audit
 from spark_eval.jobs.diff import SeenJob, compare_policies, compare_seen
-from spark_eval.jobs.experiment import REPORT, ExperimentJob, run_experiment
+from spark_eval.jobs.experiment import REPORT, ExperimentJob, compare_experiments, run_experiment
 from spark_eval.jobs.precompute import Done, PrecomputeJob, precompute_decisions
 from spark_eval.jobs.review import ReviewJob, review_access
 
 __all__ = [
     "REPORT", "AuditJob", "Chains", "Done", "ExperimentJob", "PrecomputeJob", "ReviewJob", "SeenJob",
-    "compare_policies", "compare_seen", "export_audit", "precompute_decisions", "review_access",
+    "compare_experiments", "compare_policies", "compare_seen", "export_audit", "precompute_decisions", "review_access",
     "run_experiment",
 ]  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from msgspec import structs
 
 from pdp.bundle import Bundle, PolicySet
 from spark_eval.analysis import Diff, Example, Seen, SeenWork, Summary, prepare, seen_diff
@@ -17,6 +18,7 @@ from spark_eval.entities import (
     attribute_types,
     check_joins,
     first_line,
+    oversights,
 )
 from spark_eval.evaluation import Joint, count_tiles, workers_of
 from spark_eval.plans import Part, derivations, make_plan, rules_of
@@ -82,15 +84,14 @@ def compare_policies(before: PolicySet, inputs: Inputs, session: Sessions, steps
         joint = Joint.of(old, new, roles)
         derived = {**derivations(before), **derivations(inputs.policies)}
         types = attribute_types(inputs.policies)
-        subjects = inputs.subjects.masks(
-            MaskWork(joint.plan, Part.SUBJECT, derivations=derived, types=types), inputs.may_lack
-        )
+        people = MaskWork(joint.plan, Part.SUBJECT, derivations=derived, types=types)
+        subjects = inputs.subjects.masks(people, inputs.may_lack)
         advance(1)
-        work = MaskWork(joint.plan, Part.PERMISSION, derivations=derived, actions=inputs.actions, types=types)
-        objects = inputs.objects.masks(work, inputs.may_lack)
+        things = replace(people, part=Part.PERMISSION, actions=inputs.actions)
+        objects = inputs.objects.masks(things, inputs.may_lack)
         advance(1)
     check_joins(inputs, joint.plan, subjects, objects)
-    comparison, people = prepare(joint, subjects, objects, [each.id for each in inputs.actions])
+    comparison, names = prepare(joint, subjects, objects, [each.id for each in inputs.actions])
     tallies = count_tiles(comparison, "comparing decisions", session, steps)
-    summary = Summary(comparison, people, tallies)
-    return summary.diff(subjects.side.rows * objects.side.rows)
+    found = Summary(comparison, names, tallies).diff(subjects.side.rows * objects.side.rows)
+    return structs.replace(found, warnings=oversights((people, things), objects, inputs.may_lack))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -15,31 +16,48 @@ from pyspark.sql import functions as f
 
 from bus.runtime import run_fast
 from spark_eval.experiment import (
+    Comparison,
     Experiment,
+    Load,
     Part,
     Result,
     Twins,
     aggregate,
     availability_points,
-    count_requests,
+    compare_runs,
+    describe_machine,
     dump,
+    load,
     make_report,
-    run_live,
-    run_response_times,
+    pace_points,
     simulate,
     tasks,
     time_points,
     time_summaries,
+    watching_load,
 )
+from spark_eval.measurement import Shipped, count_requests, run_live, run_response_times
 from spark_eval.reports import render
-from spark_eval.runtime import SparkOptions, Steps, ending_in_order, open_session, to_frame, whole_folder
+from spark_eval.runtime import (
+    SparkOptions,
+    Steps,
+    Unreadable,
+    ending_in_order,
+    open_session,
+    read_text,
+    to_frame,
+    whole_folder,
+)
 from spark_eval.schemas import CELL, LIVE, SIMULATION, TRACE
 
 PLAN, TRACES, RESULT, REPORT = "experiment.yaml", "traces", "result.json", "report.html"
 """What an output folder holds."""
+UNFINISHED = "-unfinished"
+"""What is added to the folder's name where an experiment was ended before its end."""
 ORDER = ("figure", *CELL, "run", "request", "variant")
 """By what traces are sorted, so that equal traces are equal files."""
 PARTITIONS = 64
+ASKING, TIMING, SIMULATING = "asking failing PDPs", "measuring response times", "simulating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +69,87 @@ class ExperimentJob:
     out: Path
     command: str
     spark: SparkOptions
+    shipped: Shipped
+    """How a fabric as it is shipped is started."""
+
+
+@dataclass(slots=True)
+class _Measured:
+    """What was measured so far, and how busy the machine was."""
+
+    parts: list[pa.Table] = field(default_factory=list)
+    loads: dict[str, Load] = field(default_factory=dict)
+
+    @property
+    def trace(self) -> pa.Table:
+        return pa.concat_tables([TRACE.empty_table(), *self.parts])
 
 
 def run_experiment(job: ExperimentJob, steps: Steps) -> Result:
-    """Run the experiment. The output folder appears when all is done, or not at all."""
+    """Run the experiment. The output folder appears when all is done; what was measured before an end is kept aside."""
     with ending_in_order(), whole_folder(job.out, PLAN) as folder, ExitStack() as stack:
         # First, so that what is wrong with Java or the master is said before minutes of measuring; then it is idle.
+        steps.expect(_expected(job))
         with steps.step("starting Spark", 1):
             spark = stack.enter_context(open_session(job.spark))
+        measured = _Measured()
+        with _kept_if_ended(job, measured, steps):
+            _measure(job, steps, measured)
+            simulated = _simulate(job, spark, steps, measured)
+            with steps.step("aggregating", 1):
+                trace = to_frame(spark, pa.concat_tables([measured.trace, simulated])).cache()
+                result = _aggregate(job, trace)
+        machine = msgspec.structs.replace(describe_machine(), load=measured.loads)
+        result = msgspec.structs.replace(result, machine=machine)
         (folder / PLAN).write_text(dump(job.plan))
-        measured = _measure(job, steps)
-        simulated = _simulate(job, spark, steps)
-        with steps.step("aggregating", 1):
-            result = _aggregate(job, to_frame(spark, pa.concat_tables([measured, simulated])).cache())
-        _write(folder / TRACES, {LIVE: measured, SIMULATION: simulated})
+        _write(folder / TRACES, {LIVE: measured.trace, SIMULATION: simulated})
         (folder / RESULT).write_bytes(msgspec.json.format(msgspec.json.encode(result)))
         (folder / REPORT).write_text(render(make_report(job.plan, job.parts, result, job.command)))
     return result
+
+
+def compare_experiments(before: Path, after: Path) -> Comparison:
+    """What changed from the run in one folder to that in another. Raises Unreadable or InvalidExperiment."""
+    plans = (load(before / PLAN), load(after / PLAN))
+    return compare_runs(plans, (_read_result(before / RESULT), _read_result(after / RESULT)))
+
+
+def _read_result(path: Path) -> Result:
+    try:
+        return msgspec.json.decode(read_text(path), type=Result)
+    except msgspec.DecodeError as error:
+        raise Unreadable(path, f"it is no result of an experiment: {error}") from None
+
+
+def _expected(job: ExperimentJob) -> list[float]:
+    """About how many seconds each step takes, on two cores."""
+    plan, seconds = job.plan, [8.0]
+    live = plan.availability
+    if Part.AVAILABILITY in job.parts and live.live_requests:
+        seconds.append(live.live_requests / 2 * live.interval + 20.0 * live.rounds)
+    if Part.RESPONSE_TIME in job.parts:
+        seconds.append(count_requests(plan.response_time) * 0.0015 + 60.0)
+    if Part.AVAILABILITY in job.parts:
+        weight = sum(cell.pdps for cell in live.cells()) * live.population.requests
+        seconds.append(10.0 + weight * live.simulated_runs * 4e-8)
+    return [*seconds, 10.0]
+
+
+@contextmanager
+def _kept_if_ended(job: ExperimentJob, measured: _Measured, steps: Steps) -> Iterator[None]:
+    """Keep what was measured, if anything was, when the block does not end well."""
+    try:
+        yield
+    except BaseException:
+        if measured.parts:
+            aside = job.out.with_name(job.out.name + UNFINISHED)
+            if (aside / PLAN).is_file():
+                shutil.rmtree(aside)
+            aside.mkdir(parents=True, exist_ok=True)
+            (aside / PLAN).write_text(dump(job.plan))
+            _write(aside / TRACES, {LIVE: measured.trace})
+            steps.say(f"not finished; what was measured is in {aside}")
+        raise
 
 
 def _write(folder: Path, traces: Mapping[str, pa.Table]) -> None:
@@ -75,30 +157,32 @@ def _write(folder: Path, traces: Mapping[str, pa.Table]) -> None:
     for source, trace in traces.items():
         if trace.num_rows:
             ordered = trace.sort_by([(name, "ascending") for name in ORDER]).combine_chunks()
-            pq.write_table(ordered, folder / f"{source}.parquet")
+            pq.write_table(ordered, folder / f"{source}.parquet", compression="zstd")
 
 
-def _measure(job: ExperimentJob, steps: Steps) -> pa.Table:
+def _measure(job: ExperimentJob, steps: Steps, measured: _Measured) -> None:
     """The live parts, before the simulation takes computing time from them."""
-    plan, parts = job.plan, [TRACE.empty_table()]
+    plan, keep = job.plan, measured.parts.append
     live = plan.availability
-    if Part.AVAILABILITY in job.parts and live.live_cells():
-        requests = len(live.live_cells()) * live.live_runs * live.population.requests * 2
-        with steps.step("asking failing PDPs", requests) as advance:
-            parts.append(run_fast(run_live(live, plan.seed, advance)))
+    if Part.AVAILABILITY in job.parts and live.live_requests:
+        with steps.step(ASKING, live.live_requests) as advance, watching_load(ASKING, measured.loads):
+            run_fast(run_live(live, plan.seed, advance, keep))
     if Part.RESPONSE_TIME in job.parts:
-        with steps.step("measuring response times", count_requests(plan.response_time)) as advance:
-            parts.append(run_fast(run_response_times(plan.response_time, plan.seed, advance)))
-    return pa.concat_tables(parts)
+        requests = count_requests(plan.response_time)
+        with steps.step(TIMING, requests) as advance, watching_load(TIMING, measured.loads):
+            run_fast(run_response_times(plan.response_time, plan.seed, job.shipped, advance, keep))
 
 
-def _simulate(job: ExperimentJob, spark: SparkSession, steps: Steps) -> pa.Table:
+def _simulate(job: ExperimentJob, spark: SparkSession, steps: Steps, measured: _Measured) -> pa.Table:
     if Part.AVAILABILITY not in job.parts:
         return TRACE.empty_table()
     todo = tasks(job.plan.availability, job.plan.seed)
     partitions = min(PARTITIONS, len(todo))
     runs = job.plan.availability.simulated_runs * len(job.plan.availability.cells())
-    with steps.watch(spark, f"simulating {runs:,} runs", partitions):
+    with (
+        steps.watch(spark, f"{SIMULATING} {runs:,} runs", partitions),
+        watching_load(SIMULATING, measured.loads),
+    ):
         return simulate(spark, todo, partitions).toArrow().cast(TRACE)
 
 
@@ -115,6 +199,7 @@ def _aggregate(job: ExperimentJob, trace: DataFrame) -> Result:
             result,
             availability=availability_points(rows, plan.availability.population),
             twins=Twins(len(pairs), sum(pair.alike for pair in pairs), sum(pair.requests for pair in pairs)),
+            paces=pace_points(aggregate.paces(runs).collect()),
         )
     if Part.RESPONSE_TIME in job.parts:
         result = msgspec.structs.replace(

@@ -82,6 +82,8 @@ class Done:
     manifest: Manifest
     incremental: bool
     snapshot_bytes: int
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake in what was asked."""
 
 
 def precompute_decisions(job: PrecomputeJob, session: Sessions, steps: Steps) -> Done:
@@ -113,7 +115,7 @@ def precompute_decisions(job: PrecomputeJob, session: Sessions, steps: Steps) ->
         write_names(folder, population, ids[classes.members], earlier)
         manifest = _manifest(job, population, decisions, parts, totals(folder, ids[classes.members]))
         (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-    return Done(manifest, taken_over, snapshot)
+    return Done(manifest, taken_over, snapshot, population.warnings)
 
 
 def _check_provided(policies: PolicySet) -> None:

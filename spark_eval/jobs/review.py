@@ -42,7 +42,12 @@ def review_access(job: ReviewJob, session: Sessions, steps: Steps) -> Review:
         advance(1)
         conflicts = reviewed.conflicts(job.separations)
         advance(1)
-    return structs.replace(reviewed.summary(Counts.of(tallies, census)), roles=by_role, conflicts=conflicts)
+    return structs.replace(
+        reviewed.summary(Counts.of(tallies, census)),
+        roles=by_role,
+        conflicts=conflicts,
+        warnings=population.warnings + reviewed.uncovered(job.separations),
+    )
 
 
 def _prepare(job: ReviewJob, population: Population, session: Sessions) -> Reviewed:

@@ -26,12 +26,19 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What somebody says, beside what we find, and whether the two agree (None if that is not the question)."""
+    """What somebody says, beside what we find, and whether the two agree.
+
+    None means that it is not the question or, with a criterion, that what was found does not settle it.
+    """
 
     said: str
     found: str
     agrees: bool | None = None
     by: str = "The paper"
+    verdict: str = ""
+    """In which way they differ."""
+    criterion: str = ""
+    """What had to be found for both to agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +132,16 @@ def _part(part: Part) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    kind, verdict = {True: ("yes", "agrees"), False: ("no", "differs"), None: ("open", "")}[claim.agrees]
+    open_ = "undecided: the interval is too wide" if claim.criterion else ""
+    kind, verdict = {True: ("yes", "agrees"), False: ("no", "differs"), None: ("open", open_)}[claim.agrees]
+    if claim.verdict:
+        verdict = f"{verdict}: {_text(claim.verdict)}"
+    criterion = f"<p class=criterion>Agrees if {_text(claim.criterion)}.</p>" if claim.criterion else ""
     mark = f"<span class=verdict>{verdict}</span>" if verdict else ""
     said, found = _text(claim.said), _text(claim.found)
     return (
         f'<div class="claim {kind}"><div><h3>{_text(claim.by)}</h3><p>{said}</p></div>'
-        f"<div><h3>Here {mark}</h3><p>{found}</p></div></div>"
+        f"<div><h3>Here {mark}</h3><p>{found}</p>{criterion}</div></div>"
     )
 
 

@@ -50,6 +50,7 @@ class Mark(enum.StrEnum):
     LINE = "line"
     DASHES = "dashes"
     POINTS = "points"
+    SQUARES = "squares"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def draw(chart: Chart) -> str:
         figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
         for number, series in enumerate(chart.series):
-            _draw_series(axes, series, SERIES[(series.colour or number + 1) - 1])
+            _draw_series(axes, series, SERIES[((series.colour or number + 1) - 1) % len(SERIES)])
         _draw_axes(axes, chart)
         return _svg(figure, f"{chart.y} over {chart.x}")
 
@@ -112,19 +113,21 @@ def bars(
 
 
 def _draw_series(axes: Axes, series: Series, colour: str) -> None:
-    if series.mark is Mark.POINTS:
-        bounds = None
+    if series.mark in (Mark.POINTS, Mark.SQUARES):
+        bounds, shape = None, "o" if series.mark is Mark.POINTS else "s"
         if series.low:
             bounds = [
                 [value - low for value, low in zip(series.y, series.low, strict=True)],
                 [high - value for value, high in zip(series.y, series.high, strict=True)],
             ]
         axes.errorbar(
-            series.x, series.y, yerr=bounds, fmt="o", color=colour, markersize=5.5, capsize=3.5, elinewidth=1.3,
+            series.x, series.y, yerr=bounds, fmt=shape, color=colour, markersize=5.5, capsize=3.5, elinewidth=1.3,
             markeredgecolor=PAPER, markeredgewidth=0.8, label=series.name or HIDDEN, zorder=3,
         )  # fmt: skip
         return
     style = "--" if series.mark is Mark.DASHES else "-"
+    if len(series.x) == 1:  # a line of one point would not be seen
+        style = "D" if series.mark is Mark.DASHES else "o"
     axes.plot(series.x, series.y, style, color=colour, linewidth=1.7, label=series.name or HIDDEN)
     if series.low:
         axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.16, linewidth=0)

@@ -1,6 +1,13 @@
 """What jobs run on: the Spark session and its Java, functions inside tasks, files and progress."""
 
-from spark_eval.runtime.file_store import OutputExists, absolute, read_text, whole_folder, write_whole
+from spark_eval.runtime.file_store import (
+    OutputExists,
+    Unreadable,
+    absolute,
+    read_text,
+    whole_folder,
+    write_whole,
+)
 from spark_eval.runtime.progress import Advance, Steps
 from spark_eval.runtime.session import (
     Sessions,
@@ -13,7 +20,7 @@ from spark_eval.runtime.session import (
 from spark_eval.runtime.tasks import collect_rows, map_rows
 
 __all__ = [
-    "Advance", "OutputExists", "Sessions", "SparkOptions", "Steps", "absolute", "collect_rows",
+    "Advance", "OutputExists", "Sessions", "SparkOptions", "Steps", "Unreadable", "absolute", "collect_rows",
     "ending_in_order", "lazy_session", "map_rows", "open_session", "read_text", "to_frame", "whole_folder",
     "write_whole",
 ]  # fmt: skip

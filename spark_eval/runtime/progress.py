@@ -1,19 +1,24 @@
-"""How far the work has come, on the terminal: a bar for each step, or a line where there is no terminal."""
+"""How far the work has come and how long it may still take: a bar on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 Advance = Callable[[int], None]
 """Called with how much more is done."""
 
 POLL_SECONDS = 0.2
+LINE_SECONDS = 15.0
+"""How often a line is written where there is no terminal."""
 
 
 class Steps:
@@ -21,19 +26,37 @@ class Steps:
 
     def __init__(self, console: Console | None) -> None:
         self._console = console
+        self._expected: list[float] = []
+        self._done = 0
+        self._began = monotonic()
+
+    def expect(self, seconds: Sequence[float]) -> None:
+        """Say how many steps there will be, and about how long each takes: then it is told how long all will take."""
+        self._expected = list(seconds)
+        self._done = 0
+        self._began = monotonic()
+
+    def say(self, words: str) -> None:
+        """One line, whatever is shown."""
+        if self._console is not None:
+            self._console.print(escape(words), highlight=False, soft_wrap=True)
 
     @contextlib.contextmanager
     def step(self, words: str, total: int) -> Iterator[Advance]:
         """A step of `total` parts, for the length of a block."""
+        self._done += 1
+        if self._expected:
+            words = f"{self._done}/{len(self._expected)} {words}"
         if self._console is None:
             yield lambda _: None
         elif not self._console.is_terminal:
-            self._console.print(f"{words} …", highlight=False)
-            yield lambda _: None
+            self.say(f"{words} …")
+            yield _Lines(words, total, self.say, self._left).advance
         else:
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-            with Progress(*columns, TimeElapsedColumn(), console=self._console) as bars:
-                task = bars.add_task(words, total=total)
+            left = _Left(self._left)
+            with Progress(*columns, TimeElapsedColumn(), left, console=self._console) as bars:
+                task = bars.add_task(escape(words), total=total)
                 yield lambda count: bars.advance(task, count)
                 bars.update(task, completed=total)
 
@@ -53,6 +76,62 @@ class Steps:
             finally:
                 stop.set()
                 thread.join()
+
+    def _left(self, seconds: float | None) -> str:
+        """How long this step and all later ones may take, as far as is known."""
+        later = sum(self._expected[self._done :])
+        if seconds is None:
+            return ""
+        if not later:
+            return f"{duration(seconds)} left"
+        # Machines differ: what comes will be as much faster or slower than expected as what was.
+        expected = sum(self._expected[: self._done])
+        pace = (monotonic() - self._began + seconds) / expected if expected else 1.0
+        return f"{duration(seconds)} left, about {duration(seconds + later * pace)} in all"
+
+
+class _Lines:
+    """Writes how far a step has come, now and then."""
+
+    def __init__(
+        self, words: str, total: int, say: Callable[[str], None], left: Callable[[float | None], str]
+    ) -> None:
+        self._words = words
+        self._total = total
+        self._say = say
+        self._left = left
+        self._done = 0
+        self._began = self._said = monotonic()
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        now = monotonic()
+        if now - self._said < LINE_SECONDS or not self._done:
+            return
+        self._said = now
+        remaining = (now - self._began) * (self._total - self._done) / self._done
+        self._say(f"{self._words}: {100 * self._done / self._total:.0f} %, {self._left(max(remaining, 0.0))}")
+
+
+class _Left(ProgressColumn):
+    """How long it may still take."""
+
+    def __init__(self, left: Callable[[float | None], str]) -> None:
+        super().__init__()
+        self._words = left
+
+    def render(self, task: Task) -> Text:
+        return Text(self._words(task.time_remaining))
+
+
+def duration(seconds: float) -> str:
+    """A time in the two units that matter."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
 def _follow(session: SparkSession, advance: Advance, stop: threading.Event) -> None:

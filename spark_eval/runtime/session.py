@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_eval.errors import SessionFailed
 from spark_eval.runtime.file_store import cache_folder
 from spark_eval.runtime.java import find_java, make_home
+from spark_eval.runtime.master import check_reachable
 
 LOCAL = "local[*]"
 Sessions: TypeAlias = Callable[[], SparkSession]
@@ -143,7 +144,8 @@ def _java() -> subprocess.Popen[bytes] | None:
 
 
 def start_session(options: SparkOptions) -> SparkSession:
-    """Start Spark, or reach the cluster asked for."""
+    """Start Spark, or reach the cluster asked for. Raises SessionFailed or JavaMissing."""
+    check_reachable(options.master)
     try:
         session = _connect(options) if options.is_remote else _launch(options)
     except (PySparkException, Py4JError, OSError) as error:

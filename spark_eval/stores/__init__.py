@@ -14,10 +14,10 @@ from spark_eval.stores.precomputed_store import (
     write_changes,
     write_names,
 )
-from spark_eval.stores.request_store import InvalidRequests, Requests
+from spark_eval.stores.request_store import InvalidRequests, Requests, open_decisions
 
 __all__ = [
     "DECIDED", "MANIFEST", "NAME", "PAGES_IN_BATCH", "SNAPSHOT", "AuditSource", "Earlier", "InvalidRequests",
-    "Manifest", "Requests", "Stand", "changed_buckets", "look", "read_earlier", "read_rows", "totals",
+    "Manifest", "Requests", "Stand", "changed_buckets", "look", "open_decisions", "read_earlier", "read_rows", "totals",
     "write_changes", "write_names",
 ]  # fmt: skip

@@ -226,8 +226,9 @@ def _parts(ids: ClassIds, parts: int) -> ClassIds:
     return ids % parts
 
 
-def read_rows(spark: SparkSession, folder: Path) -> DataFrame:
+def read_rows(spark: SparkSession, folder: Path | str) -> DataFrame:
     """Subject, object, action and effect, allow or ask, for all that is not denied."""
+    folder = Path(folder)
     names = pq.read_table(folder / PEOPLE, columns=["subject"]).column("subject").combine_chunks()
     permissions = spark.read.parquet(str((folder / THINGS).absolute())).select("object", "action", "class")
     decided = spark.read.parquet(str((folder / DECIDED).absolute())).select(

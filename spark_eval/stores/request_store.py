@@ -65,6 +65,24 @@ class Requests:
         return used.groupBy("subject", "object", "action").count().toArrow()
 
 
+def open_decisions(spark: SparkSession, source: str) -> DataFrame:
+    """The decisions that `spark audit` wrote: who asked for what, how and by which policies that was decided.
+
+    Raises InvalidRequests.
+    """
+    try:
+        frame = _read(spark, source)
+    except SPARK_ERRORS as error:
+        raise InvalidRequests(source, 0, first_line(error)) from error
+    wanted = (*NEEDED, "time", "effect", "reason", "policies")
+    missing = [name for name in wanted if name not in frame.columns]
+    if missing:
+        columns = ", ".join(f"`{name}`" for name in missing)
+        problem = f"there is no column {columns}: give the folder `decisions` that `spark audit` wrote"
+        raise InvalidRequests(source, 0, problem)
+    return frame.where("subject is not null").select(*wanted)
+
+
 def _columns(frame: DataFrame) -> list[Column]:
     """All columns of requests; those that are not there, as null."""
     return [

@@ -218,12 +218,6 @@ class TestOutput:
         result = CliRunner().invoke(app, ["--version"])
         assert (result.exit_code, result.stdout) == (0, f"authfabric {metadata.version('authfabric')}\n")
 
-    def test_the_command_line_itself_loads_little(self):
-        heavy = ["bus", "cryptography", "nats", "rich"]
-        program = f"import sys, authfabric.cli; print([each for each in {heavy} if each in sys.modules])"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        assert done.stdout == "[]\n"
-
 
 class TestDoctor:
     def test_a_well_fabric_is_0(self, shell, up):

@@ -48,7 +48,7 @@ async def test_what_the_page_shows_is_so(tmp_path, monkeypatch):
         before, _, audited = SECOND.partition("The past is shown")
         assert await run_part(before, tmp_path) == 6
         # what was shown is in the stream a moment after it was shown
-        assert await once_it_works(lambda: run_part(audited, tmp_path), AssertionError) == 2
+        assert await once_it_works(lambda: run_part(audited, tmp_path), AssertionError) == 3
         write_files(THIRD, tmp_path)
         assert await run("surgery.py") == SHOWN
 

@@ -24,7 +24,7 @@ from pep import Enforcer, LeaseRules, Recycling
 from tests.authfabric.pushing import authfabric, write
 from tests.pdp.cases import Cases
 from tests.sdp_cache.difftest import specified
-from tests.sdp_cache.worlds import World
+from tests.sdp_cache.worlds import SUBJECTS, World
 from tests.waiting import eventually
 
 
@@ -63,6 +63,14 @@ class Trace:
         (folder / "policies.json").write_text(text)
         return [Reference(read_policies(text), Algorithm.DENY_OVERRIDES)]
 
+    def attributes(self, folder: Path) -> list[str]:
+        """What tells PDPs where to look attributes up."""
+        return []
+
+    def seen(self, request: Request) -> Request:
+        """The request as PDPs decide it."""
+        return request
+
     async def push(self, folder: Path, url: str, *wait: str) -> dict:
         """Push a change; returns what the command says."""
         changed = self.change(folder)
@@ -92,17 +100,17 @@ class Trace:
     def judge(self) -> int:
         """Compare what was answered with the reference under the epoch it names."""
         for (epoch, _, allowed), request in self.unjudged.items():
-            if reference.decide(self.references[epoch], request).allowed is not allowed:
+            if reference.decide(self.references[epoch], self.seen(request)).allowed is not allowed:
                 self.wrong.append(f"{request} got {allowed} under epoch {epoch}")
         return len(self.unjudged)
 
 
 class WorldTrace(Trace):
-    """The same, with rules about roles or labels."""
+    """The same, with rules about roles or labels; the roles are those sent, or those that PDPs look up."""
 
-    def __init__(self, seed: int, kinds: str) -> None:
+    def __init__(self, seed: int, kinds: str, looked_up: bool = False) -> None:
         super().__init__(seed)
-        self._world = World(seed, kinds)
+        self._world = World(seed, kinds, looked_up)
         self.requests = [self._world.request() for _ in range(150)]
 
     def change(self, folder: Path) -> Sequence[PolicySource]:
@@ -113,6 +121,18 @@ class WorldTrace(Trace):
             (folder / file.path).write_text(file.text)
         return specified(policies)
 
+    def attributes(self, folder: Path) -> list[str]:
+        if not self._world.looked_up:
+            return []
+        subjects = {each: {"roles": self._world.roles(each, 0.0)[0]} for each in SUBJECTS}
+        (folder / "people.json").write_text(json.dumps({"subjects": subjects}))
+        text = "- {file: people.json, provides: [subject.roles], lifetime: 600}\n"
+        (folder / "attributes.yaml").write_text(text)
+        return ["--attributes", str(folder / "attributes.yaml")]
+
+    def seen(self, request: Request) -> Request:
+        return self._world.seen(request, 0.0)[0] if self._world.looked_up else request
+
 
 IMPRECISE = Recycling(precise=0, certificates=0)
 
@@ -122,9 +142,10 @@ IMPRECISE = Recycling(precise=0, certificates=0)
     [
         (lambda: Trace(1), Recycling(), ("precise", "certificate")),
         (lambda: WorldTrace(1, "r"), IMPRECISE, ("saam-rbac",)),
+        (lambda: WorldTrace(1, "r", looked_up=True), IMPRECISE, ("saam-rbac",)),
         (lambda: WorldTrace(2, "l"), IMPRECISE, ("saam-blp",)),
     ],
-    ids=["attributes", "roles", "labels"],
+    ids=["attributes", "roles", "roles looked up", "labels"],
 )
 async def test_no_answer_differs_from_the_reference_and_after_an_acknowledged_change_none_is_older(
     tmp_path, trace, recycling, methods
@@ -133,7 +154,8 @@ async def test_no_answer_differs_from_the_reference_and_after_an_acknowledged_ch
     async with fabric(0, policies=None, jetstream=True, root=own_identity()) as running:
         folder, trust = tmp_path / "policies", [own_identity().public]
         await trace.push(folder, running.url)
-        await asyncio.gather(*(running.add(f"pdp-{n}") for n in (1, 2)))
+        extra = trace.attributes(tmp_path)
+        await asyncio.gather(*(running.add(f"pdp-{n}", extra=extra) for n in (1, 2)))
         connect = Enforcer.connect
         async with (
             connect(running.url, trust=trust, deadline=20.0, name="shop", recycling=recycling) as shop,

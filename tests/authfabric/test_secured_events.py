@@ -22,7 +22,7 @@ from pubsub_core.client.client import EventClient
 from pubsub_core.key_groups.keyed_type import KeyedType
 from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.server.type_store import TypeStore
+from pubsub_core.stores.type_store import TypeStore
 from pubsub_core.trust.credential import Credential, issue
 from pubsub_core.types.registry import Catalogue
 

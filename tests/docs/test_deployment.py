@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 from typer import Context
@@ -18,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
 PANELS = json.loads((ROOT / "deploy/grafana/authfabric.json").read_text())["panels"]
+MANIFESTS = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/authfabric.yaml").read_text()))
+KUBERNETES = "1.33"
 SUFFIXES = ("_total", "_bucket", "_info")
 
 
@@ -49,13 +53,6 @@ def test_every_alert_leads_to_its_place_in_the_runbook(alert):
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_a_unit_runs_a_command_with_options_that_it_has_and_is_confined(unit):
     text = unit.read_text()
-    (line,) = re.findall(r"^ExecStart=(.+)$", text, flags=re.M)
-    program, name, below, *words = shlex.split(line)
-    assert program == "/opt/authfabric/bin/authfabric"
-    group = Commands(name="authfabric")
-    command = group.get_command(Context(group), name).commands[below]
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known
     for confinement in (
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
@@ -63,3 +60,49 @@ def test_a_unit_runs_a_command_with_options_that_it_has_and_is_confined(unit):
         "UMask=0077",
     ):
         assert confinement in text
+    (line,) = re.findall(r"^ExecStart=(.+)$", text, flags=re.M)
+    program, name, below, *words = shlex.split(line)
+    if program == "/opt/authfabric/bin/nats-server":
+        assert (name, below) == ("-c", "/etc/authfabric/nats.conf")
+        return
+    assert program == "/opt/authfabric/bin/authfabric"
+    group = Commands(name="authfabric")
+    command = group.get_command(Context(group), name).commands[below]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_a_manifest_is_what_kubernetes_takes_and_its_pods_are_confined(manifest):
+    kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+    if "template" not in manifest["spec"]:
+        return
+    pod = manifest["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not pod["automountServiceAccountToken"]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        confined = container["securityContext"]
+        assert confined["readOnlyRootFilesystem"]
+        assert not confined["allowPrivilegeEscalation"]
+        assert confined["capabilities"]["drop"] == ["ALL"]
+
+
+def test_a_manifest_runs_commands_with_options_that_they_have():
+    group = Commands(name="authfabric")
+    pods = [each["spec"]["template"]["spec"] for each in MANIFESTS if "template" in each["spec"]]
+    words = [container["args"] for pod in pods for container in pod["containers"] if "args" in container]
+    for name, below, *more in words:
+        command = group.get_command(Context(group), name).commands[below]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in more if word.startswith("--")} <= known
+    assert len(words) == 2
+
+
+def test_the_image_installs_pinned_packages_and_runs_as_nobody_special():
+    text = (ROOT / "deploy/container/Containerfile").read_text()
+    assert "--constraint /src/constraints.txt" in text
+    assert re.findall(r"^USER (.+)$", text, flags=re.M) == ["10001:10001"]
+    extras = set(re.findall(r"/src\[(.+)\]", text)[0].split(","))
+    assert extras <= set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    )

@@ -10,7 +10,7 @@ from authz.spki.capability import decode
 from authz.spki.revocation import MAX_NOTICE_BYTES
 from authz.spki.text import parse_chain, parse_notice, parse_owners
 from bus.identity.credentials import read_token
-from bus.server.auth_callout import read_arrival
+from bus.server.callout_tokens import read_arrival
 
 OWNERS = Owners([(Resource(Kind.ANY, "*"), Identity.from_seed(bytes(32)).public)])
 

@@ -1,6 +1,6 @@
 """Takes each defence away in a copy of the project, and sees that the test which shows it fails: `make mutations`.
 
-With words, only those whose test has one of them in its name.
+With words, only those whose test has one of them in its name. Modules of tests are shared among `WORKERS` copies.
 """
 
 from __future__ import annotations
@@ -12,29 +12,51 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.mutations.catalogue import MUTATIONS
 from tests.mutations.mutation import ROOT, Mutation
 
 SECONDS = 300
+"""Maximum seconds of one run of pytest."""
+WORKERS = 2 * (os.cpu_count() or 1)
+"""Copies of the project at work at once. Tests wait for processes and servers more than they compute."""
 _ENVIRONMENT = {"AUTHFABRIC_TEST_PATIENCE": "10"}  # most tests fail here, and by waiting
 _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 
 
 def main(words: Sequence[str]) -> int:
     chosen = [each for each in MUTATIONS if not words or any(word in each.test for word in words)]
+    modules: dict[str, list[Mutation]] = defaultdict(list)
+    for each in chosen:
+        modules[each.test.partition("::")[0]].append(each)
+    waiting = sorted(modules.values(), key=len)
     with tempfile.TemporaryDirectory(prefix="authfabric-mutations-") as folder:
-        copy = Path(folder, "project")
-        _copy(copy)
-        outcome, why = _run(copy, sorted({each.test for each in chosen}))
-        if outcome != "passed":
-            print(f"before anything is taken away, the tests must pass: {outcome}\n{why}")
-            return 1
-        survived = sum(not _is_noticed(copy, each) for each in chosen)
-    print(f"{len(chosen) - survived} of {len(chosen)} defences are missed when they are taken away")
-    return bool(survived)
+        copies = [Path(folder, str(number), "project") for number in range(min(WORKERS, len(waiting)))]
+        with ThreadPoolExecutor(max_workers=max(1, len(copies))) as pool:
+            missed = sum(pool.map(lambda copy: _work(copy, waiting), copies))
+    print(f"{missed} of {len(chosen)} defences are missed when they are taken away")
+    return missed != len(chosen)
+
+
+def _work(copy: Path, waiting: list[list[Mutation]]) -> int:
+    """Takes one module of tests after the other, and counts the defences that they miss."""
+    _copy(copy)
+    missed = 0
+    while True:
+        try:
+            mutations = waiting.pop()  # atomic: other copies take from it too
+        except IndexError:
+            return missed
+        outcome, why = _run(copy, sorted({each.test for each in mutations}))
+        if outcome == "passed":
+            missed += sum(_is_noticed(copy, each) for each in mutations)
+        else:
+            tests = mutations[0].test.partition("::")[0]
+            print(f"NO  {tests}\n      {outcome} before anything was taken away: {why}", flush=True)
 
 
 def _is_noticed(copy: Path, mutation: Mutation) -> bool:

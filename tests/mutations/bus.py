@@ -241,7 +241,7 @@ CHAINS = [
         "if validity.end is not None and at >= validity.end:",
         "if False:",
         _ANY_TIME,
-        Edit("bus/server/auth_callout.py", 'claims["exp"] = int(admission.until)', "pass"),
+        Edit("bus/server/callout_tokens.py", 'claims["exp"] = int(admission.until)', "pass"),
     ),
     without(
         f"{_SERVICE}TestChains::test_one_that_grants_itself_more",
@@ -280,8 +280,8 @@ CHAINS = [
         "",
     ),
     without(
-        "tests/bus/server/test_auth_callout.py::test_claims_of_another_form_are_no_arrival",
-        "bus/server/auth_callout.py",
+        "tests/bus/server/test_callout_tokens.py::test_claims_of_another_form_are_no_arrival",
+        "bus/server/callout_tokens.py",
         "msgspec.json.Decoder(_Request).decode",
         "msgspec.json.Decoder().decode",
     ),
@@ -290,13 +290,13 @@ CHAINS = [
 SUBJECTS = [
     without(
         f"{_LIMITS}TestSubjects::test_who_asks_may_not_listen_in",
-        "bus/server/auth_callout.py",
+        "bus/server/callout_tokens.py",
         '"sub": _rules(permissions.subscribe, permissions.subscribe_denied)',
         '"sub": {"allow": [">"]}',
     ),
     without(
         f"{_LIMITS}TestSubjects::test_who_asks_may_not_speak_elsewhere",
-        "bus/server/auth_callout.py",
+        "bus/server/callout_tokens.py",
         '"pub": _rules(permissions.publish, permissions.publish_denied)',
         '"pub": {"allow": [">"]}',
     ),
@@ -326,7 +326,7 @@ SUBJECTS = [
     ),
     without(
         f"{_LIMITS}TestSubjects::test_a_replica_answers_questions_and_speaks_nowhere_else_by_asking_itself",
-        "bus/server/auth_callout.py",
+        "bus/server/callout_tokens.py",
         '"type": "user",',
         '"type": "user", "resp": {"max": 64, "ttl": 60 * 10**9},',
     ),
@@ -361,8 +361,8 @@ SUBJECTS = [
         'rights(subjects.AUDIT, f"{subjects.AUDITED}.*.*")',
     ),
     without(
-        "tests/bus/server/test_auth_callout.py::test_nothing_granted_is_everything_denied",
-        "bus/server/auth_callout.py",
+        "tests/bus/server/test_callout_tokens.py::test_nothing_granted_is_everything_denied",
+        "bus/server/callout_tokens.py",
         'if allow else {"deny": [">"]}',
         'if True else {"deny": [">"]}',
     ),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Edit, Mutation, without
 
-_CONFINED = "tests/pubsub_core/rules/test_confinement.py::"
+_CONFINED = "tests/pubsub_core/functions/test_confinement.py::"
 _FILTER = '    _done(libc.prctl(_SECCOMP, _FILTER, described, 0, 0), "seccomp")\n'
 _HISTORY = "tests/pubsub_core/history/"
 _NAMES = "tests/pubsub_core/types/test_names.py::"
 
 EVENTS: list[Mutation] = [
     without(
-        "tests/pubsub_core/server/test_type_store.py::test_nobody_but_its_owner_takes_a_type_out",
+        "tests/pubsub_core/stores/test_type_store.py::test_nobody_but_its_owner_takes_a_type_out",
         "pubsub_core/types/registry.py",
         "if (each.definition.owner, each.definition.name) == key]",
         "if each.definition.name == name]",
@@ -22,7 +22,7 @@ EVENTS: list[Mutation] = [
         ),
     ),
     without(
-        "tests/pubsub_core/server/test_type_store.py::"
+        "tests/pubsub_core/stores/test_type_store.py::"
         "test_neither_an_old_removal_nor_an_old_definition_counts_again",
         "pubsub_core/types/registry.py",
         "        if not any(each.at <= before for each in fallen):\n",
@@ -34,7 +34,7 @@ EVENTS: list[Mutation] = [
         ),
     ),
     without(
-        "tests/pubsub_core/server/test_type_store.py::"
+        "tests/pubsub_core/stores/test_type_store.py::"
         "test_neither_an_old_removal_nor_an_old_definition_counts_again",
         "pubsub_core/types/registry.py",
         "if signed.at <= self._taken_out.get((definition.owner, definition.name), -1.0):",
@@ -71,7 +71,7 @@ EVENTS: list[Mutation] = [
         "        if False:",
     ),
     without(
-        "tests/pubsub_core/server/test_type_store.py::"
+        "tests/pubsub_core/stores/test_type_store.py::"
         "test_whoever_may_write_to_the_store_writes_only_what_is_its_own[connect|install]",
         "bus/server/role_subjects.py",
         'return {subjects.written(subjects.TYPES, f"{owner}.>")}',
@@ -189,15 +189,15 @@ EVENTS: list[Mutation] = [
         "            if True:",
     ),
     without(
-        "tests/pubsub_core/server/test_table_store.py::"
+        "tests/pubsub_core/stores/test_table_store.py::"
         "test_whoever_else_may_write_tables_neither_takes_one_out_nor_brings_an_older_version_back",
         "bus/server/role_subjects.py",
         'context = {subjects.written(subjects.CONTEXT, f"{network}.{owner}.>"), *reading',
         'context = {subjects.written(subjects.CONTEXT, f"{network}.>"), *reading',
     ),
     without(
-        "tests/pubsub_core/server/test_table_store.py::test_a_table_that_was_removed_comes_back_by_its_owner_only",
-        "pubsub_core/server/table_store.py",
+        "tests/pubsub_core/stores/test_table_store.py::test_a_table_that_was_removed_comes_back_by_its_owner_only",
+        "pubsub_core/stores/table_store.py",
         "        self._versions[table.name] = table.version\n        if table.removed:\n",
         "        if not table.removed:\n            self._versions[table.name] = table.version\n"
         "        if table.removed:\n",
@@ -273,80 +273,80 @@ EVENTS: list[Mutation] = [
     ),
     without(
         f"{_CONFINED}test_functions_find_no_secrets_in_the_environment",
-        "pubsub_core/rules/functions_service.py",
+        "pubsub_core/functions/functions_service.py",
         "env=ENVIRONMENT | {name: os.environ[name] for name in PASSED_ON if name in os.environ}",
         "env=ENVIRONMENT | os.environ",
     ),
     without(
         f"{_CONFINED}test_functions_read_nothing_but_their_package_and_libraries",
-        "pubsub_core/rules/confinement.py",
+        "pubsub_core/functions/confinement.py",
         "    _limit_files(libc, paths)\n",
         "",
     ),
     without(
         f"{_CONFINED}test_functions_change_no_files",
-        "pubsub_core/rules/confinement.py",
+        "pubsub_core/functions/confinement.py",
         _FILTER,
         "",
-        Edit("pubsub_core/rules/confinement.py", "    _limit_files(libc, paths)\n", ""),
+        Edit("pubsub_core/functions/confinement.py", "    _limit_files(libc, paths)\n", ""),
     ),
     without(
         f"{_CONFINED}test_functions_open_no_connections_past_python",
-        "pubsub_core/rules/confinement.py",
+        "pubsub_core/functions/confinement.py",
         _FILTER,
         "",
     ),
     without(
         f"{_CONFINED}test_functions_neither_start_nor_signal_nor_trace_processes",
-        "pubsub_core/rules/confinement.py",
+        "pubsub_core/functions/confinement.py",
         _FILTER,
         "",
     ),
     without(
         f"{_CONFINED}test_functions_of_a_broker_can_do_nothing_but_compute",
-        "pubsub_core/rules/function_worker.py",
+        "pubsub_core/functions/function_worker.py",
         "        if confine is not None:\n            confine(readable(found))\n",
         "        if confine is not None:\n            functions_of(module)\n            confine(readable(found))\n",
     ),
     without(
         f"{_CONFINED}test_where_the_system_cannot_confine_functions_they_are_refused_unless_that_is_said",
-        "pubsub_core/rules/confinement.py",
+        "pubsub_core/functions/confinement.py",
         "    if result < 0:\n",
         "    if False:\n",
     ),
     without(
-        "tests/pubsub_core/rules/test_functions_service.py::test_long_answers_and_questions_fill_no_memory",
-        "pubsub_core/rules/functions_service.py",
+        "tests/pubsub_core/functions/test_functions_service.py::test_long_answers_and_questions_fill_no_memory",
+        "pubsub_core/functions/functions_service.py",
         "if plain and size <= MAX_REMEMBERED_BYTES:",
         "if plain:",
     ),
     without(
         f"{_CONFINED}test_of_a_folder_of_libraries_functions_read_nothing_but_those",
-        "pubsub_core/rules/function_worker.py",
+        "pubsub_core/functions/function_worker.py",
         'yield from map(str, Path(folder).glob("*.so*"))',
         "yield folder",
     ),
     without(
         f"{_CONFINED}test_nothing_beside_the_functions_is_loaded_before_they_are_confined",
-        "pubsub_core/rules/function_worker.py",
+        "pubsub_core/functions/function_worker.py",
         "    means = runpy.run_path(",
         "    sys.path.insert(0, os.getcwd())\n    means = runpy.run_path(",
     ),
     without(
         f"{_CONFINED}test_where_a_broker_runs_in_the_folder_of_its_environment_functions_do_not_read_it",
-        "pubsub_core/rules/function_worker.py",
+        "pubsub_core/functions/function_worker.py",
         'for name in ("lib", "lib64")]',
         'for name in ("",)]',
         Edit(
-            "pubsub_core/rules/function_worker.py",
+            "pubsub_core/functions/function_worker.py",
             "        limit(memory)\n",
             "        sys.path.insert(0, here)\n        limit(memory)\n",
         ),
     ),
     without(
-        "tests/pubsub_core/rules/test_functions_service.py::"
+        "tests/pubsub_core/functions/test_functions_service.py::"
         "test_one_that_reads_no_further_question_does_not_hold_its_broker_up",
-        "pubsub_core/rules/functions_service.py",
+        "pubsub_core/functions/functions_service.py",
         "if left <= 0 or not select.select([], [target], [], left)[1]:",
         "if not select.select([], [target], [])[1]:",
     ),

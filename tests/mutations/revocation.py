@@ -157,7 +157,7 @@ REVOCATION = [
     ),
     without(
         "tests/bus/nats/test_renewal.py::test_without_anybody_to_renew_it_a_connection_lives_to_its_end_and_comes_back_after",
-        "bus/server/auth_callout.py",
+        "bus/server/callout_tokens.py",
         'claims["exp"] = int(admission.until)',
         "pass",
     ),

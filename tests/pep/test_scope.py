@@ -60,6 +60,7 @@ from tests.pubsub_core.history.databases import postgresql  # noqa: F401
 
 UNDER = "/notes/"
 WORDS = ["", "a", "A", "ab", "B", "é", "É", "ann", "Ann", "ß", "a%", "_", "1", "zz", "a b", "😀"]
+KEYS = ["a", "A", "b/..", "./a%", "c/../é", "..", "...", "a.b/.c", "1"]
 NUMBERS = [0, 1, -1, 2, 7, 0.5, 1.0, 2.5, 2**40]
 metadata = MetaData()
 
@@ -141,7 +142,15 @@ values = {
     "score": st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0, 2.5, -1.0])),
     "open": st.one_of(st.none(), st.booleans()),
 }
-rows = st.lists(st.fixed_dictionaries(values), min_size=1, max_size=6)
+rows = st.lists(st.fixed_dictionaries(values), min_size=1, max_size=len(KEYS))
+
+
+def can_be_asked(request: Request) -> bool:
+    try:
+        request.validate()
+    except InvalidRequest:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +183,7 @@ def test_a_scope_equals_asking_row_by_row(engines, drawn, known, listed, algorit
         columns = {**{each: notes.c[each] for each in values}, "id": notes.c.key, "absent": None}
         with engine.begin() as connection:
             connection.execute(notes.delete())
-            keyed = [{**row, "key": WORDS[n + 1]} for n, row in enumerate(listed)]
+            keyed = [{**row, "key": KEYS[n]} for n, row in enumerate(listed)]
             connection.execute(insert(notes), keyed)
             if wrong and name == "sqlite":  # it lets any value stand in any column
                 connection.execute(text("update notes_s set size = 'ann' where size = 1"))
@@ -182,7 +191,8 @@ def test_a_scope_equals_asking_row_by_row(engines, drawn, known, listed, algorit
             expected = set()
             for row in found:
                 thing = Entity(UNDER + row["key"], {each: row[each] for each in values})
-                allowed = point.engine.evaluate(Request(subject, thing, action)).allowed
+                asked = Request(subject, thing, action)
+                allowed = can_be_asked(asked) and point.engine.evaluate(asked).allowed
                 assert scope.filter()(thing) is allowed
                 if allowed:
                     expected.add(row["key"])

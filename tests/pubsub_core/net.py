@@ -14,7 +14,7 @@ from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import UNRESTRICTED
 from pubsub_core.access.rights import Holder
 from pubsub_core.broker.core import Broker
-from pubsub_core.delivery.state import Session, Setting
+from pubsub_core.delivery.session import Session, Setting
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events.batch_signature import Proof, Scrutiny, all_digests
 from pubsub_core.events.event import Event, encode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 
 import msgspec
@@ -14,7 +15,7 @@ from pubsub_core.access.restriction import UNRESTRICTED, Restriction
 from pubsub_core.access.rights import Holder
 from pubsub_core.broker.core import Broker
 from pubsub_core.carriage.parcel import PARCEL, Parcel
-from pubsub_core.delivery.state import Session, Setting
+from pubsub_core.delivery.session import Session, Setting
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events.batch_signature import Proof, Scrutiny, all_digests
 from pubsub_core.events.event import Event, encode
@@ -104,12 +105,14 @@ class Pair:
             raws.append(encode(event))
         return self.signed([msgspec.Raw(raw) for raw in raws], **more)
 
-    def signed(self, raws: list[msgspec.Raw], signer: Identity | None = None) -> Bundle:
+    def signed(
+        self, raws: list[msgspec.Raw], signer: Identity | None = None, runs: Sequence[int] = ()
+    ) -> Bundle:
         self._number += 1
         proof = Proof(self.credential, self.now, self.nonce()).sign(
-            signer or self.publisher, all_digests(raws)
+            signer or self.publisher, all_digests(raws, runs)
         )
-        return Bundle("pub", self._number, proof, raws)
+        return Bundle("pub", self._number, proof, raws, runs=list(runs))
 
     def publish(self, bundle: Bundle) -> Taken:
         answers: list[Taken] = []

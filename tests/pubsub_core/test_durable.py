@@ -203,3 +203,21 @@ async def test_acknowledging_in_a_session_that_is_over_is_refused(place, north):
     await eventually(lambda: subscriber._ended)
     with pytest.raises(SessionLost, match="enough"):
         await event.ack()
+
+
+async def test_what_is_forbidden_while_a_durable_subscription_is_taken_up_is_not_granted(
+    place, north, monkeypatch
+):
+    kind, service = north
+    reader = await place.client("bob", "north")
+    take_up = service.durables.take_up
+
+    async def slowly(*asked):
+        epoch = await place.release(OPEN + rule("no", effect="deny", subject_id="bob", action_id="subscribe"))
+        await eventually(lambda: service.claims.epoch >= epoch and not service.broker.holds([kind.id]))
+        return await take_up(*asked)
+
+    monkeypatch.setattr(service.durables, "take_up", slowly)
+    with pytest.raises(Refused):
+        await reader.subscriber(kind.name, durable="orders")
+    assert not any(each.subscriptions for each in service.broker.sessions.values())

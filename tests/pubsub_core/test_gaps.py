@@ -7,7 +7,7 @@ from time import time
 import pytest
 
 from pubsub_core import EventsMissed, Gap, GapReason
-from pubsub_core.delivery import outbox as outbox
+from pubsub_core.delivery import send_window
 from pubsub_core.events.batch_signature import WINDOW
 from pubsub_core.events.gap import CLOCK_MARGIN
 from tests.pubsub_core.kinds import PITO
@@ -31,7 +31,7 @@ async def publish(publisher, numbers) -> None:
 
 async def test_a_client_that_does_not_read_gets_a_gap_and_keeps_its_session(place, kind, monkeypatch):
     """It is told how many are missing, and of when; others miss nothing."""
-    monkeypatch.setattr(outbox.Outbox.__init__, "__defaults__", (64, 256))
+    monkeypatch.setattr(send_window.SendWindow.__init__, "__defaults__", (64, 256))
     monkeypatch.setattr("pubsub_core.client.inbox.ACKNOWLEDGE", 16)
     service = await place.broker("north")
     writer, lazy, keen = [await place.client(name, "north") for name in ("ann", "bob", "cid")]

@@ -131,7 +131,8 @@ def test_what_a_rule_makes_too_large_to_be_sent_is_named_and_the_others_arrive(m
         return (replace(event, attributes={plate: "x" * 4 * event.attributes[plate].count("x")}),)
 
     monkeypatch.setattr(Enforcement, "transform", transform)
-    pair.session.adverts[KIND.id][KIND.id].judges = (object(),)
+    granted = pair.session.adverts[KIND.id][KIND.id]
+    granted.judges, granted.free = (object(),), False
     taken = pair.publish(pair.bundle({"numberplate": "x" * 60_000}, {"numberplate": "x"}))
     assert [(place, attribute) for place, attribute, _ in taken.refused] == [(0, "event")]
     assert "is made into one of 240" in taken.refused[0][2]

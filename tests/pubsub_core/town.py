@@ -21,7 +21,7 @@ from pubsub_core.client.subscriber import Delivered
 from pubsub_core.events.gap import Gap
 from pubsub_core.server.config import Serving
 from pubsub_core.server.service import BrokerService, serve_broker
-from pubsub_core.server.type_store import TypeStore
+from pubsub_core.stores.type_store import TypeStore
 from pubsub_core.trust.credential import Credential, issue
 from pubsub_core.trust.vouches import ALL, vouch
 from pubsub_core.types.event_type import EventType
@@ -92,9 +92,10 @@ class Town:
             yield service
 
     async def define(
-        self, name: str, *attributes: tuple[str, str], parent: EventType | None = None
+        self, name: str, *attributes: tuple[str, str], parent: EventType | None = None, governed: bool = False
     ) -> EventType:
-        kind = EventType.new(f"{self.domain}.{name}", self.key.public, attributes, uuid4, parent)
+        full = f"{self.domain}.{name}"
+        kind = EventType.new(full, self.key.public, attributes, uuid4, parent, governed=governed)
         await self.types.publish(SignedType.sign(kind, self.key))
         return kind
 

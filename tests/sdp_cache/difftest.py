@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from authz import Decision, Request
-from authz.change import PolicyChange
+from authz.change import ROLES, PolicyChange
 from pdp.abac import reference
+from pdp.attributes.enrichment import Enriched, Enricher
 from pdp.bundle.policy_set import PolicySet
 from pdp.engine.engine import Engine
 from pdp.engine.source import PolicySource
@@ -58,12 +59,14 @@ class WrongInference(Exception):
 class Trial:
     """One world with the caches of one SDP, at one epoch after the other."""
 
-    def __init__(self, seed: int, tally: Tally) -> None:
+    def __init__(
+        self, seed: int, tally: Tally, kinds: str, looked_up: bool | None, recycling: Recycling | None
+    ) -> None:
         self._seed = seed
         self._tally = tally
         self._chance = random.Random(seed)
-        self._world = World(seed)
-        self._recycler = Recycler(self._chance.choice(RECYCLINGS))
+        self._world = World(seed, kinds, looked_up)
+        self._recycler = Recycler(recycling or self._chance.choice(RECYCLINGS))
         self._recycler.restart(0, Difference.between(None, self._world.policies).hierarchy)
         self._stand(self._world.policies, 0)
 
@@ -72,13 +75,14 @@ class Trial:
         for number in range(count):
             if self._chance.random() < 0.02:
                 self._change()
-            self._ask(self._world.request(), str(number))
+            self._ask(self._world.request(), str(number), float(number))
         self._tally.asked += count
         self._tally.worlds += 1
 
     def _stand(self, policies: PolicySet, epoch: int) -> None:
         self._engine: Engine = policies.engine(epoch, certify=True)
         self._reference = specified(policies)
+        self._enricher = Enricher(policies, ())
 
     def _change(self) -> None:
         before, epoch = self._world.policies, self._recycler.epoch
@@ -90,17 +94,25 @@ class Trial:
         self._tally.changes += 1
         self._tally.effects.update(type(each).__name__ for each in found.effects)
 
-    def _ask(self, request: Request, answer: str) -> None:
-        right = reference.decide(self._reference, request, self._recycler.epoch)
-        inferred = self._recycler.infer(request, 0.0)
+    def _ask(self, request: Request, answer: str, now: float) -> None:
+        """Where roles are looked up, time passes, and subjects have other roles from time to time."""
+        seen, until = self._world.seen(request, now) if self._world.looked_up else (request, None)
+        right = reference.decide(self._reference, seen, self._recycler.epoch)
+        inferred = self._recycler.infer(request, now)
         if inferred is None:
             if self._chance.random() < 0.8:
-                self._recycler.learn(request, self._engine.evaluate(request), self._recycler.epoch, answer)
+                decision = self._engine.evaluate(seen)
+                if until is not None:
+                    decision = self._enricher.settle(Enriched(seen, {ROLES: until}), decision)
+                self._recycler.learn(request, decision, self._recycler.epoch, answer)
             return
         if not _same(inferred, right):
             raise WrongInference(self._seed, request, inferred, right)
+        if inferred.expires is not None and until is not None and inferred.expires > until:
+            raise WrongInference(self._seed, request, inferred, right)
         assert inferred.inferred is not None
-        self._tally.inferred[f"{inferred.inferred.method} {inferred.effect}"] += 1
+        how = " (roles looked up)" if until is not None else ""
+        self._tally.inferred[f"{inferred.inferred.method} {inferred.effect}{how}"] += 1
 
 
 def specified(policies: PolicySet) -> tuple[PolicySource, ...]:
@@ -115,11 +127,17 @@ def _same(one: Decision, other: Decision) -> bool:
     return (one.allowed, one.epoch) == (other.allowed, other.epoch) and owed
 
 
-def compare(count: int, first_seed: int = 0) -> Tally:
-    """Ask at least so many times. Raises WrongInference at the first difference."""
+def compare(
+    count: int,
+    first_seed: int = 0,
+    kinds: str = "",
+    looked_up: bool | None = None,
+    recycling: Recycling | None = None,
+) -> Tally:
+    """Ask at least so many times, in worlds of these kinds if any. Raises WrongInference at the first difference."""
     tally, seed = Tally(), first_seed
     while tally.asked < count:
-        Trial(seed, tally).run(PER_WORLD)
+        Trial(seed, tally, kinds, looked_up, recycling).run(PER_WORLD)
         seed += 1
     return tally
 

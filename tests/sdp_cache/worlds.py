@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from authz import AuthFabricError, Entity, Request
 from pdp.abac.policy import Algorithm
 from pdp.bundle.bundle import Bundle, File
@@ -26,6 +28,9 @@ MEANINGS = [
     {"read": ["append"], "append": ["read", "list"], "write": ["write"]},
     {"write": ["read", "append"], "read": ["write"]},
 ]
+KINDS = ["l", "l", "l", "ll", "ll", "lll", "r", "r", "r", "a", "ra", "rl", "al", "ral", "rall"]
+KINDS += ["g", "g", "g", "gr", "gr", "ga", "gl", "gral"]
+"""A letter for each set of rules: labels, roles, attribute policies, and such that grant to roles."""
 
 
 @dataclass
@@ -58,11 +63,12 @@ class LabelFile:
 class World:
     """Policies that change. Which kinds there are is settled at the beginning: a letter for each set of rules."""
 
-    def __init__(self, seed: int, kinds: str = "") -> None:
+    def __init__(self, seed: int, kinds: str = "", looked_up: bool | None = None) -> None:
         self._chance = chance = random.Random(seed)
-        self._kinds = kinds or chance.choice(
-            ["l", "l", "l", "ll", "ll", "lll", "r", "r", "r", "a", "ra", "rl", "al", "ral", "rall"]
-        )
+        self._kinds = kinds or chance.choice(KINDS)
+        self.looked_up = chance.random() < 0.4 if looked_up is None else looked_up
+        """Whether PDPs look roles up; then what requests say of them does not count."""
+        self._holders: dict[str, tuple[list[str], float]] = {}
         self._algorithm = chance.choice(list(Algorithm))
         self._rules = {self._rule() for _ in range(chance.randint(4, 16))}
         self._seniorities: set[str] = set()
@@ -70,7 +76,7 @@ class World:
         self._labels: dict[str, LabelFile] = {}
         for number in range(self._kinds.count("l")):
             self._labels[f"l{number}"] = self._label_file()
-        for _ in range(chance.randint(1, 5)):
+        for _ in range(chance.randint(1, 5) + 6 * self._kinds.count("g")):
             self._alter_once()
         self.policies = self._read()
 
@@ -88,7 +94,7 @@ class World:
     def request(self) -> Request:
         chance = self._chance
         subject: dict[str, object] = {}
-        if "r" in self._kinds or "a" in self._kinds:
+        if set("rag") & set(self._kinds):
             subject["roles"] = chance.sample([*ROLES, "q(x)", "zz"], chance.randint(0, 2))
         if chance.random() < 0.05:
             subject["clearance"] = chance.choice([*LABELS, "cosmic"])
@@ -101,9 +107,24 @@ class World:
             context,
         )
 
+    def seen(self, request: Request, now: float) -> tuple[Request, float]:
+        """The request as a PDP sees it that looks roles up, and until when it relies on what it found."""
+        roles, until = self.roles(request.subject.id, now)
+        attributes = {**request.subject.attributes, "roles": roles}
+        return msgspec.structs.replace(request, subject=Entity(request.subject.id, attributes)), until
+
+    def roles(self, subject: str, now: float) -> tuple[list[str], float]:
+        """What PDPs that look roles up find for a subject, and until when that holds."""
+        roles, until = self._holders.get(subject, ([], 0.0))
+        if now >= until:
+            roles, until = self._chance.sample([*ROLES, "q(x)", "zz"], self._chance.randint(0, 3)), now + 25
+            self._holders[subject] = roles, until
+        return roles, until
+
     def files(self) -> list[File]:
         """The policies as they are written."""
-        files = [File("bundle.yaml", f"algorithm: {self._algorithm.value}\n")]
+        provided = "provided: [subject.roles]\n" if self.looked_up else ""
+        files = [File("bundle.yaml", f"algorithm: {self._algorithm.value}\n{provided}")]
         if self._abac:
             files.append(File("abac.json", json.dumps(list(self._abac.values()))))
         if "r" in self._kinds:
@@ -120,6 +141,7 @@ class World:
             "l": self._alter_labels,
             "r": self._alter_roles,
             "a": self._alter_abac,
+            "g": self._alter_grants,
         }
         steps[self._chance.choice(self._kinds)]()
 
@@ -179,6 +201,26 @@ class World:
             self._abac.pop(name, None)
         else:
             self._abac[name] = self._policy(name)
+
+    def _alter_grants(self) -> None:
+        """Attribute policies that grant something to roles, and now and then something else besides."""
+        chance = self._chance
+        name = f"g{chance.randrange(12)}"
+        if chance.random() < 0.3:
+            self._abac.pop(name, None)
+        elif chance.random() < 0.03:
+            self._abac[name] = self._policy(name)
+        else:
+            roles = chance.sample(ROLES, chance.choice([1, 1, 2]))
+            self._abac[name] = {
+                "uid": name,
+                "effect": "allow",
+                "targets": {
+                    "resource_id": chance.choice([*OBJECTS, "/n/*"]),
+                    "action_id": chance.sample(ACTIONS, 2),
+                },
+                "rules": {"subject": {"$.roles": {"condition": "AnyIn", "values": roles}}},
+            }
 
     def _policy(self, name: str) -> dict[str, object]:
         chance = self._chance

@@ -26,14 +26,13 @@ def clinic(tmp_path, spark):
 
 
 def provider_file(clinic):
-    """A file from which a PDP learns the attributes of the same entities."""
-    known = {
-        kind: {each.id: each.attributes for each in clinic.entities(name)}
-        for kind, name in (("subjects", "people.jsonl"), ("objects", "things.jsonl"))
-    }
-    (clinic.folder / "known.json").write_text(json.dumps(known))
+    """What tells a PDP to learn attributes from the very files that the job reads."""
+    known = [
+        {"file": name, "provides": [each for each in PROVIDED if each.startswith(kind)]}
+        for kind, name in (("subject", "people.jsonl"), ("object", "things.jsonl"))
+    ]
     file = clinic.folder / "attributes.yaml"
-    file.write_text(json.dumps([{"file": "known.json", "provides": list(PROVIDED)}]))
+    file.write_text(json.dumps(known))
     return file
 
 
@@ -69,7 +68,7 @@ async def answers_alike(clinic, running, attributes, name):
     decided = dict(clinic.decisions())
     known = [case for case, effect in decided.items() if effect != "ask"]
     snapshot = clinic.folder / "out" / "decisions.snapshot"
-    async with connect(running.url, snapshot=snapshot) as pep:
+    async with connect(running.url, snapshot=str(snapshot)) as pep:
         answers = await pep.check_many(known)
     assert {each.inferred and each.inferred.method for each in answers} == {"snapshot"}
     assert [each.effect for each in answers] == [decided[case] for case in known]
@@ -215,6 +214,25 @@ def test_a_review_names_conflicts_by_its_exit_code_and_writes_a_report(clinic):
     assert page.read_text().count("<svg") == 2
     assert "Duties that should be separate" in page.read_text()
     assert CliRunner().invoke(app, [*map(str, words), "--json"]).exit_code == 0
+
+
+def test_what_is_probably_mistyped_is_warned_of(clinic):
+    duties = clinic.folder / "duties.yaml"
+    duties.write_text("- name: both\n  duties: [{action: wirte}, {action: write}]\n")
+    files = [str(clinic.folder / name) for name in ("people.jsonl", "things.jsonl")]
+    who = ["--subjects", files[0], "--objects", files[1], "--actions", "raed,write,approve"]
+    words = ["spark", "review", "--policies", str(clinic.policies), *who, "--may-lack", "subject.depp"]
+    result = CliRunner().invoke(app, [*words, "--duties", str(duties)])
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.splitlines()[-4:] == [
+        "warning: no policy applies to the action `raed` with any of the objects: is `read` meant?",
+        "warning: no policy applies to the action `approve` with any of the objects; they name `delete`, `read`,"
+        " `write`",
+        "warning: no policy looks at `subject.depp`, which `--may-lack` names",
+        "warning: no permission is `wirte *`, which the separation `both` names",
+    ]
+    compared = diff(clinic, "--actions", "raed", "--json", "--fail-on", "never")
+    assert "is `read` meant?" in msgspec.json.decode(compared.stdout)["warnings"][0]
 
 
 def test_a_file_of_duties_that_is_not_there_is_named(clinic):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +13,10 @@ from pyspark.sql.functions import expr
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from spark_eval.schemas import AUDITED
+from authz import Decision, Request
+from bus import Connection
+from bus.audit import AuditStore, AuditWriter
+from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -51,31 +54,50 @@ def run(*words):
     return result.stdout
 
 
+async def record(url):
+    """One decision in the audit stream: ann has read an order."""
+    async with Connection(url) as bus, AuditWriter(AuditStore(bus, "default"), "w") as writer:
+        writer.record(Request.of("ann", "/orders/1", "read"), Decision(True, policies=("clerks",), epoch=1))
+        await eventually(lambda: writer.stored == 1)
+
+
+def run_block(block, scope, folder):
+    """What the last line of a block gives. Spark was started in another folder than the page's commands."""
+    for name in ("decisions", "audit"):
+        block = re.sub(rf'"{name}(?=[/"])', f'"{folder}/{name}', block)
+    *before, last = block.strip().splitlines()
+    exec("\n".join(before), scope)
+    return eval(last, scope)
+
+
 @pytest.mark.usefixtures("_folder")
-def test_the_commands_it_shows_run_in_order(spark, tmp_path):
-    """With the policies of a folder, where the page speaks of those in force, and without the stream of a fabric."""
+def test_the_commands_and_snippets_it_shows_run_in_order(spark, tmp_path, jetstream_server):
+    """With the policies of a folder, where the page speaks of those in force."""
     commands = {}
     for kind, text in BLOCKS:
         if not kind and text.startswith("authfabric "):
             _, *words = text.split()
             commands[words[1]] = words
-    assert set(commands) == {"precompute", "diff", "review", "audit"}
+    assert set(commands) == {"precompute", "diff", "review", "audit", "usage"}
     pq.write_table(pyarrow.csv.read_csv("people.csv").select(["id", "dept"]), "people.parquet")
     (duties,) = [text for kind, text in BLOCKS if kind == "yaml"]
     (tmp_path / "duties.yaml").write_text(duties)
-    (tmp_path / "audit" / "decisions").mkdir(parents=True)
-    asked = {"page": 1, "place": 0, "writer": "w", "subject": "ann", "object": "/orders/1", "action": "read"}
-    pq.write_table(pa.Table.from_pylist([asked], AUDITED), tmp_path / "audit" / "decisions" / "0.parquet")
+    asyncio.run(record(jetstream_server.url))
 
     assert "4 decisions: 2 allow" in run(*commands["precompute"], "--policies", "policies", "--epoch", "1")
-    (python,) = [text for kind, text in BLOCKS if kind == "python"]
-    # Spark was started in another folder.
-    *before, last = python.strip().replace('"decisions/', f'"{tmp_path}/decisions/').splitlines()
+    count, rows, decide, sql = (text for kind, text in BLOCKS if kind == "python")
     scope = {"spark": spark, "expr": expr}
-    exec("\n".join(before), scope)
-    assert {tuple(row) for row in eval(last, scope).collect()} == {("/orders/1", 2), ("/payments/1", 0)}
+    found = run_block(count, scope, tmp_path).collect()
+    assert {tuple(row) for row in found} == {("/orders/1", 2), ("/payments/1", 0)}
+    assert run_block(rows, scope, tmp_path).count() == 0
+    (allowed,) = run_block(decide + "decided", scope, tmp_path).collect()
+    assert (allowed.effect, allowed.reason) == ("deny", "no-policy")  # the row says nothing of departments
+    assert run_block(sql, scope, tmp_path).first()[0] == "deny"
     words = [word if word != "current" else "policies" for word in commands["diff"]]
     assert "4 decisions are the same" in run(*words)
     assert (tmp_path / "diff.html").is_file()
+    assert "1 records of 1 writers" in run(*commands["audit"], "--url", jetstream_server.url)
     assert "1 of those that allow were used" in run(*commands["review"], "--policies", "policies")
     assert (tmp_path / "review.html").is_file()
+    assert "1 decision: 1 allowed" in run(*commands["usage"], "--policies", "policies")
+    assert (tmp_path / "usage.html").is_file()

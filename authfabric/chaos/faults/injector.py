@@ -23,8 +23,8 @@ LOSS = 0.05
 LIAR = "liar"
 JUMPS = (-3600.0, -30.0, -3.0, 3.0, 30.0, 3600.0)
 """Seconds by which a clock is wrong."""
-HEAL_SECONDS = 90.0
-"""How long the servers may take to have the same again after a fault."""
+HEAL_SECONDS = 240.0
+"""How long the servers may take to have the same again after a fault, damaged copies made anew included."""
 
 Act = Callable[[Planned], Awaitable[str]]
 

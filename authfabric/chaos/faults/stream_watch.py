@@ -1,31 +1,31 @@
-"""Looking at the servers' streams: who leads, and whether every copy is whole."""
+"""Looking at the servers' streams: who leads, and whether every copy is whole.
+
+What servers say of their copies is not enough, so each is read, as the access control service does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from authz import AuthFabricError
-from bus.identity import read_credentials
+from bus.identity import Credentials
 from bus.nats import Connection
-from bus.services import look_at_copies
+from bus.stores import compare_copies, look_at_group
 from bus.wire import subjects
 
-STREAMS = (f"KV_{subjects.RELEASES}", f"KV_{subjects.CONTENT}", subjects.AUDIT)
+STREAMS = (f"KV_{subjects.RELEASES}", f"KV_{subjects.CONTENT}", subjects.AUDIT, subjects.PARCELS)
 COPIES = 3
 LOOK_SECONDS = 0.5
 
 
 class StoreWatch:
-    """A member that asks about streams: `async with` it."""
+    """Asks about streams, as whoever may read all of them: `async with` it."""
 
-    def __init__(self, url: str, credentials: Path) -> None:
-        self._connection = Connection(
-            url, name="watch", credentials=read_credentials(credentials).credentials
-        )
+    def __init__(self, url: str, credentials: Credentials) -> None:
+        self._connection = Connection(url, name="watch", credentials=credentials)
 
     async def __aenter__(self) -> Self:
         await self._connection.__aenter__()
@@ -39,22 +39,27 @@ class StoreWatch:
     async def leader(self) -> str:
         """The server that leads the stream of releases; nothing if none does."""
         try:
-            return (await look_at_copies(self._connection, STREAMS[0])).leader
+            return (await look_at_group(self._connection, STREAMS[0])).leader
         except AuthFabricError:
             return ""
 
     async def healthy(self, seconds: float) -> bool:
-        """Wait up to `seconds` until every copy of every stream is up to date; says whether they are."""
+        """Wait up to `seconds` until every copy of every stream has everything; says whether they have."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not await self._all_current():  # noqa: ASYNC110 - it is other processes
+                while not await self._all_whole():  # noqa: ASYNC110 - it is other processes
                     await asyncio.sleep(LOOK_SECONDS)
                 return True
         return False
 
-    async def _all_current(self) -> bool:
+    async def _all_whole(self) -> bool:
         try:
-            found = [await look_at_copies(self._connection, stream) for stream in STREAMS]
+            groups = {stream: await look_at_group(self._connection, stream) for stream in STREAMS}
+            if any(each.leader and (not each.whole or each.copies != COPIES) for each in groups.values()):
+                return False
+            for stream, group in groups.items():
+                if group.leader and await compare_copies(self._connection, stream, group):
+                    return False
         except AuthFabricError:
             return False
-        return all(each.current == COPIES for each in found)
+        return True

@@ -108,7 +108,7 @@ async def _play(order: ChaosRun, members: Members, say: Say) -> None:
     operator = members.credentials("operator", "network: *\naction: connect|install")
     url = await servers.connect("operator")
     releaser = Releaser(url, operator, members.root, record, random.Random(order.seed))
-    watch = StoreWatch(await servers.connect("watch"), members.credentials("watch"))
+    watch = StoreWatch(await servers.connect("watch"), servers.local.own_credentials())
     first = bounded("releasing the first policies", _until(releaser.push), FINISH_SECONDS)
     await asyncio.gather(first, *map(members.add_access, cast.accesses[1:]), *map(members.add_pdp, cast.pdps))
     await asyncio.gather(

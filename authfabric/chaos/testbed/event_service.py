@@ -14,7 +14,7 @@ from authfabric.files import write_encoded
 from authz import Identity
 from bus.identity import create_key, read_credentials
 from bus.nats import Connection
-from pubsub_core.server import TypeStore
+from pubsub_core.stores import TypeStore
 from pubsub_core.trust import ALL, Credential, issue, vouch
 from pubsub_core.types import Catalogue, EventType, SignedType
 

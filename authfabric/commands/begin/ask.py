@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.markup import escape
 
 from authfabric.files import CONNECT_SECONDS, find_trust, find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, print_json, printable, run, say
+from authfabric.terminal import Exit, Json, Url, fail, print_json, printable, run, say
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Reason, Request
 from authz.errors import InvalidKey
 from authz.explanation import Explanation
@@ -80,7 +80,7 @@ def ask(
         fail(error, Exit.USAGE)
     where = find_url(url)
     keys = believed(trust, insecure, where)
-    run(_ask(request, explain, domain, deadline, strategy, where, keys, json))
+    run(_ask(request, explain, domain, deadline, strategy, where, keys, json), brief=True)
 
 
 def believed(trust: list[str] | None, insecure: bool, url: str) -> Trust:
@@ -99,7 +99,9 @@ async def asking(
 ) -> AsyncIterator[Enforcer]:
     """What a command asks by. Ends the command if nothing says whom to believe, and there is a server."""
     if trust is None:
-        async with connect(url, name=name, connect_seconds=CONNECT_SECONDS):
+        async with connect(
+            url, name=name, connect_seconds=CONNECT_SECONDS, admission_seconds=CONNECT_SECONDS
+        ):
             fail(NobodyTrusted(url), Exit.USAGE)
     async with Enforcer.connect(
         url,
@@ -152,7 +154,7 @@ async def _explain(pep: Enforcer, request: Request, deadline: float) -> Explanat
         problem = error.problem
     except AuthFabricError as error:
         problem = str(error)
-    err.print(f"no explanation: {escape(problem)}", highlight=False)
+    say(f"no explanation: {printable(problem)}", to=sys.stderr)
     return None
 
 

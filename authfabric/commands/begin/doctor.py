@@ -97,7 +97,9 @@ def _whom_to_trust(url: str) -> Finding:
 
 async def _bus(url: str, probes: int) -> list[Finding]:
     try:
-        async with connect(url, name="doctor", connect_seconds=CONNECT_SECONDS) as bus:
+        async with connect(
+            url, name="doctor", connect_seconds=CONNECT_SECONDS, admission_seconds=CONNECT_SECONDS
+        ) as bus:
             findings = [await _round_trip(bus, probes), _whom_to_trust(url), *_server_certificate(bus)]
             findings += _own_credentials(bus)
             findings.append(jetstream := await _jetstream(bus))

@@ -59,7 +59,9 @@ def status(
 
 async def _look(url: str, domain: str, trusted: frozenset[PublicKey]) -> FabricView:
     async with (
-        connect(url, name="status", connect_seconds=CONNECT_SECONDS) as bus,
+        connect(
+            url, name="status", connect_seconds=CONNECT_SECONDS, admission_seconds=CONNECT_SECONDS
+        ) as bus,
         MemberPoll(bus, domain, detailed=True) as poll,
     ):
         await asyncio.sleep(LISTEN_SECONDS)

@@ -29,7 +29,7 @@ from authfabric.terminal import (
 )
 from authz import AuthFabricError
 from authz.errors import InvalidSyntax
-from bus.runtime import serve_vitals
+from bus.runtime import TRACES, serve_vitals
 from bus.wire import DEFAULT_DOMAIN
 from pdp.documents import Document
 from pep import UNVERIFIED, Enforcer, LeaseRules
@@ -124,6 +124,7 @@ def serve(
     asking = Enforcer.connect(
         where, domain=domain, deadline=deadline, trust=trusted, lease=LeaseRules(lease), name="gateway"
     )
+    TRACES.start("authfabric-gateway")
     run(_serve(asking, settings, host, port, tls, health_port, json))
 
 

@@ -10,11 +10,12 @@ from typing import Annotated
 
 import typer
 
-from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, find_url, trusted_keys
+from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, find_url, followed_keys
 from authfabric.processes import PdpProcess, serve_pdp
 from authfabric.terminal import Exit, HealthListen, HealthPort, Url, fail, health_address, run
 from authz import AuthFabricError
 from bus.feeds import DEFAULT_LEASE
+from bus.runtime import TRACES
 from bus.wire import DEFAULT_DOMAIN, Scope, subjects
 from pdp.attributes import read_provider_file
 from pdp.bundle import BundleCache, read_entities
@@ -116,7 +117,7 @@ def serve(
         served = [Scope.parse(text, domain) for text in scopes or [f"domain:{domain}"]]
         followed = policies or Following(
             domain,
-            trusted_keys(trust),
+            followed_keys(trust),
             member,
             BundleCache(cache or cache_file(where, domain)),
             lease or None,
@@ -141,6 +142,7 @@ def serve(
         max_queue=max_queue,
         json=json,
     )
+    TRACES.start("authfabric-pdp")
     run(serve_pdp(serving))
 
 

@@ -26,7 +26,7 @@ from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
 from bus.errors import InvalidScope
 from bus.nats import connect
-from bus.runtime import in_background
+from bus.runtime import TRACES, in_background
 from bus.wire import DEFAULT_DOMAIN, InvalidTopic, Scope, Topic
 from pdp.replica import Replica, serve_health
 from pep import Enforcer, LeaseRules
@@ -101,6 +101,7 @@ def serve(
     asking = Enforcer.connect(
         where, domain=domain, deadline=deadline, trust=keys, lease=rules, name="sdp", learn=learn or ()
     )
+    TRACES.start("authfabric-sdp")
     run(_serve(asking, scope, held, where, health_address(listen, health_port), json))
 
 

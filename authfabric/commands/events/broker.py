@@ -84,7 +84,7 @@ from pep import NobodyTrusted
 from pep.trust import read_keys
 from pubsub_core.carriage import MAX_NAME_LENGTH, word_record
 from pubsub_core.errors import WordTooLong
-from pubsub_core.rules import Limits
+from pubsub_core.functions import Limits
 from pubsub_core.server import BrokerMetrics, BrokerService, BrokerVitals, Serving, serve_broker
 from pubsub_core.trust import ALL, Credential, issue, withdraw
 from pubsub_core.trust import vouch as vouch_for

@@ -30,7 +30,7 @@ from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
 from pep.trust import read_keys
 from pubsub_core.rules import InvalidTable, Rows, changed
-from pubsub_core.server import TableStore
+from pubsub_core.stores import TableStore
 
 app = typer.Typer(help="The tables that rules look things up in.", no_args_is_help=True)
 

@@ -49,7 +49,7 @@ from bus.nats import connect
 from pdp.bundle import Bundle, PolicySet, read_folder
 from pep import NobodyTrusted
 from pubsub_core.errors import InvalidType, TypeRefused
-from pubsub_core.server import TypeStore
+from pubsub_core.stores import TypeStore
 from pubsub_core.types import (
     DEFAULT_BITS,
     EVERY,
@@ -125,6 +125,13 @@ def new(
             help="How events are kept on the way: file, memory, or a class of `domain serve --storage`."
         ),
     ] = "file",
+    governed: Annotated[
+        bool,
+        typer.Option(
+            "--governed",
+            help="Nobody uses the type at a broker that does not know its owner's `type policy`.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Draft a type, with new UUIDs. Its owner signs it next."""
@@ -134,7 +141,16 @@ def new(
         pairs = [_pair(each) for each in attributes or []]
         key = load_public_key(owner)
         draft = EventType.new(
-            name, key, pairs, uuid4, parent, right, routed=routed, storage=storage, bits=bits
+            name,
+            key,
+            pairs,
+            uuid4,
+            parent,
+            right,
+            routed=routed,
+            storage=storage,
+            bits=bits,
+            governed=governed,
         )
         write_type(output, draft)
     _show(draft, json)

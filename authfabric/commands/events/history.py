@@ -1,19 +1,19 @@
-"""`authfabric history`: see what a broker has kept, forget what is old, and verify that nothing was altered."""
+"""`authfabric history`: see what a broker has kept, forget what is old, verify it, and find out who could read it."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress, TaskID
 
-from authfabric.files import DEFAULT, Database, HistoryKey, history_setting
+from authfabric.commands.events import history_exposure
+from authfabric.commands.events.history_store import open_history
+from authfabric.files import DEFAULT, Database, HistoryKey
 from authfabric.terminal import (
     Exit,
     Json,
@@ -26,13 +26,14 @@ from authfabric.terminal import (
     say,
     say_table,
 )
-from authz import AuthFabricError
-from pubsub_core.history import INSTALL, REPLACED, HistoryDamaged, HistoryUnavailable, Keeping
+from pubsub_core.history import REPLACED, HistoryDamaged, Keeping
 
 if TYPE_CHECKING:
     from pubsub_core.history import HistoryStore, Stats
 
 app = typer.Typer(help="What brokers have kept of the events that were published.", no_args_is_help=True)
+
+app.command("exposure")(history_exposure.exposure)
 
 PRUNE_ROWS = 5_000
 """Maximum events deleted in one transaction: a running broker writes between two."""
@@ -46,7 +47,7 @@ def stats(
     history: Database = DEFAULT, history_key: HistoryKey = None, broker: Broker = "", json: Json = False
 ) -> None:
     """Show how many events are kept of each type, from when to when, and for how long."""
-    with _store(history, history_key, broker) as store:
+    with open_history(history, history_key, broker) as store:
         found, kept = store.stats(), store.kept
     if json:
         print_json(
@@ -90,7 +91,7 @@ def prune(
 
     seconds = option_seconds("--older-than", older_than)
     gone: dict[str, int] = {}
-    with _store(history, history_key, broker) as store, _progress("forgetting", json) as (bar, task):
+    with open_history(history, history_key, broker) as store, _progress("forgetting", json) as (bar, task):
         before = time() - seconds
         for id_ in _types(store, type_):
             gone[id_] = 0
@@ -116,7 +117,7 @@ def verify(
 ) -> None:
     """Open every event and follow the chain of each type; exit code 1 if anything was altered, taken out or put in."""
     found: dict[str, tuple[int, str]] = {}
-    with _store(history, history_key, broker) as store, _progress("verifying", json) as (bar, task):
+    with open_history(history, history_key, broker) as store, _progress("verifying", json) as (bar, task):
         bar.update(task, total=sum(each.events for each in store.stats().values()))
         for id_ in _types(store, type_):
             found[_name(store.kept, id_)] = _verified(store, id_, bar, task)
@@ -145,22 +146,6 @@ def _verified(store: HistoryStore, type_: str, bar: Progress, task: TaskID) -> t
     except HistoryDamaged as error:
         return seen, str(error)
     return seen, ""
-
-
-@contextmanager
-def _store(url: str | None, key: Path | None, broker: str) -> Iterator[HistoryStore]:
-    """The history that the options name; what goes wrong with it ends the command."""
-    try:
-        setting = history_setting(url, key, None, broker or socket.gethostname(), create=False)
-        assert setting is not None
-        try:
-            from pubsub_core.history import EventCipher, HistoryStore
-        except ImportError as error:
-            raise HistoryUnavailable(setting.url, INSTALL) from error
-        with HistoryStore(setting.url, EventCipher(setting.secret)) as store:
-            yield store
-    except AuthFabricError as error:
-        fail(error)
 
 
 def _types(store: HistoryStore, wanted: str) -> list[str]:

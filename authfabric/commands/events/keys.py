@@ -43,7 +43,8 @@ from authfabric.terminal import (
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
 from authz.spki import InvalidCapability
-from authz.spki.text import format_time, parse_notice
+from authz.spki.text import parse_notice
+from authz.spki.validity import format_time
 from bus.identity import load_key, load_public_key
 from bus.nats import Connection, connect
 from pubsub_core.errors import TypeRefused
@@ -58,7 +59,7 @@ from pubsub_core.key_groups import (
     appointments,
 )
 from pubsub_core.keys import InvalidPlan, ManagerUntrusted, Plan, PlanReplaced
-from pubsub_core.server import TypeStore
+from pubsub_core.stores import TypeStore
 from pubsub_core.types import Catalogue, Names, type_id
 
 app = typer.Typer(

@@ -37,6 +37,7 @@ from authfabric.terminal import (
     printable,
     say,
     say_table,
+    warn,
 )
 from authz import AuthFabricError
 from bus.wire import DEFAULT_DOMAIN
@@ -116,6 +117,7 @@ def diff(
         print_json(found)
     else:
         _show(found, report)
+        warn(found.warnings)
     kinds = {FailOn.GAINED: MORE, FailOn.LOST: LESS, FailOn.ANY: MORE | LESS, FailOn.NEVER: ()}[fail_on]
     if found.any_of(kinds) or (fail_on is FailOn.ANY and found.obliging):
         raise typer.Exit(Exit.DENIED)

@@ -6,7 +6,6 @@ command work.
 
 from __future__ import annotations
 
-import enum
 import shlex
 import sys
 from pathlib import Path
@@ -16,61 +15,111 @@ import typer
 from rich.markup import escape
 
 from authfabric.commands.scale.populations import LOCAL, Master, Verbose
-from authfabric.terminal import Exit, Json, err, fail, out, print_json
+from authfabric.terminal import Exit, Json, counted, err, fail, out, print_json, say, say_table
 from authz import AuthFabricError
 from spark_eval.errors import require_spark
 
 if TYPE_CHECKING:
-    from spark_eval.experiment import Result
+    from spark_eval.experiment import Comparison, Result
+
+app = typer.Typer(no_args_is_help=True)
+
+Quick = Annotated[bool, typer.Option("--quick", help="The same experiment with fewer repetitions: minutes.")]
+Plan = Annotated[
+    Path | None, typer.Option("--plan", help="The experiment as a YAML file. Default: the paper's.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The folder to write. Default: experiment- and the command."),
+]
 
 
-class What(enum.StrEnum):
-    """What can be measured."""
-
-    AVAILABILITY = "availability"
-    RESPONSE_TIME = "response-time"
-    ALL = "all"
+@app.callback()
+def experiment() -> None:
+    """Measure availability and response time: live on NATS, simulated on Spark and by formula, into one report."""
 
 
-def experiment(
-    what: Annotated[
-        What,
-        typer.Argument(
-            help="availability: how many requests fail when PDPs do; response-time: how long answers take; or all."
-        ),
-    ],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The same experiment with fewer repetitions: minutes.")
-    ] = False,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", help="The experiment as a YAML file. Default: the paper's.")
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="The folder to write. Default: experiment-WHAT."),
-    ] = None,
+@app.command("all")
+def everything(
+    quick: Quick = False,
+    plan: Plan = None,
+    folder: Out = None,
     master: Master = LOCAL,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Measure availability and response time: live on NATS, simulated on Spark and by formula, into one report.
+    """Run everything there is. Exit code 1 if what was measured does not agree with the formula."""
+    _run("all", quick, plan, folder, master, verbose, json)
 
-    Ends with exit code 1 if what was measured does not agree with the formula.
+
+@app.command()
+def availability(
+    quick: Quick = False,
+    plan: Plan = None,
+    folder: Out = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """How many requests fail when PDPs do. Exit code 1 if that does not agree with the formula."""
+    _run("availability", quick, plan, folder, master, verbose, json)
+
+
+@app.command("response-time")
+def response_time(
+    quick: Quick = False,
+    plan: Plan = None,
+    folder: Out = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """How long answers take when nothing fails."""
+    _run("response-time", quick, plan, folder, master, verbose, json)
+
+
+@app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="A", help="The folder of one run.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The folder of another.")],
+    json: Json = False,
+) -> None:
+    """Show what changed from one run to another: plans, machines, points of availability and response times.
+
+    A point has changed if its two intervals are apart, a response time if its median is a quarter away.
     """
+    try:
+        require_spark()
+        from spark_eval.jobs import compare_experiments
+
+        found = compare_experiments(before, after)
+    except AuthFabricError as error:
+        fail(error)
+    if json:
+        print_json(found)
+    else:
+        _say_comparison(found)
+
+
+def _run(
+    what: str, quick: bool, plan: Path | None, folder: Path | None, master: str, verbose: bool, json: bool
+) -> None:
     if quick and plan:
         fail("`--quick` names a plan, and so does `--plan`: choose one", Exit.USAGE)
     try:
         require_spark()
+        from authfabric.commands.scale.experiment_fabric import shipped_fabric
         from spark_eval.experiment import Part, load, shipped
         from spark_eval.jobs import REPORT, ExperimentJob, run_experiment
         from spark_eval.runtime import SparkOptions, Steps
 
         job = ExperimentJob(
             plan=load(plan or shipped("quick" if quick else "full")),
-            parts=frozenset(Part) if what is What.ALL else frozenset([Part(what)]),
+            parts=frozenset(Part) if what == "all" else frozenset([Part(what)]),
             out=folder or Path(f"experiment-{what}"),
             command=shlex.join(["authfabric", *sys.argv[1:]]),
             spark=SparkOptions(master, verbose),
+            shipped=shipped_fabric,
         )
         result = run_experiment(job, Steps(None if json else err))
     except AuthFabricError as error:
@@ -105,6 +154,41 @@ def _say(result: Result, report: Path) -> None:
     if twins.runs:
         _print(f"{twins.alike} of {twins.runs} live runs failed as their simulated twins did")
     _print(f"report: {report}")
+
+
+def _say_comparison(found: Comparison) -> None:
+    for line in found.plan:
+        say(f"plan: {escape(line)}")
+    for line in found.machine:
+        say(f"machine: {escape(line)}")
+    points, times = found.changed_points, found.changed_times
+    say(f"{counted(len(points), 'point')} of {len(found.points)} changed")
+    if points:
+        rows = [
+            [
+                escape(f"{each.source}, {each.cell}"),
+                f"{each.before:.2%} ± {each.margin_before:.2%}",
+                f"{each.after:.2%} ± {each.margin_after:.2%}",
+            ]
+            for each in points
+        ]
+        say_table(["point", "fewer failed, A", "B"], rows)
+    say(f"{counted(len(times), 'response time')} of {len(found.times)} changed")
+    if found.times:
+        timed = [
+            [
+                escape(f"{each.figure}: {each.variant}"),
+                f"{each.before * 1e6:,.0f} µs",
+                f"{each.after * 1e6:,.0f} µs",
+                f"{each.ratio:.2f} times" + (" *" if each.changed else ""),
+            ]
+            for each in found.times
+        ]
+        say_table(["response time", "median, A", "B", "ratio"], timed)
+    for each in found.only_before:
+        say(f"only in A: {escape(each)}")
+    for each in found.only_after:
+        say(f"only in B: {escape(each)}")
 
 
 def _print(text: str) -> None:

@@ -27,7 +27,7 @@ from authfabric.commands.scale.populations import (
 )
 from authfabric.files import Trust, find_url, own_identity
 from authfabric.releases import CURRENT, PolicySources
-from authfabric.terminal import Exit, Json, Url, command_line, counted, err, fail, print_json, run, say
+from authfabric.terminal import Exit, Json, Url, command_line, counted, err, fail, print_json, run, say, warn
 from authz import AuthFabricError
 from bus.wire import DEFAULT_DOMAIN
 from pdp.bundle import PolicySet
@@ -35,7 +35,7 @@ from sdp_cache.snapshots import Origin
 from spark_eval.errors import require_spark
 
 if TYPE_CHECKING:
-    from spark_eval.analysis import Review
+    from spark_eval.analysis import Review, Usage
     from spark_eval.jobs import Chains, Done, PrecomputeJob
 
 DAY = 86_400.0
@@ -117,6 +117,7 @@ def precompute(
         print_json(_document(job, done))
     else:
         _say(job, done)
+        warn(done.warnings)
 
 
 @app.command()
@@ -166,6 +167,7 @@ def review(
         print_json(found)
     else:
         _show(found, report)
+        warn(found.warnings)
     if not all(each.holds for each in found.conflicts):
         raise typer.Exit(Exit.DENIED)
 
@@ -205,6 +207,60 @@ def audit(
         _show_chains(chains)
     if not chains.holds:
         raise typer.Exit(Exit.DENIED)
+
+
+@app.command()
+def usage(
+    log: Annotated[str, typer.Option(help="The folder `decisions` that `spark audit` wrote, or a table.")],
+    policies: Policies = CURRENT,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    domain: Domain = DEFAULT_DOMAIN,
+    trust: Trust = None,
+    url: Url = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Tell from the audit how policies are used: who asks for what, what one alone uses, which policies are idle."""
+    try:
+        require_spark()
+        from spark_eval.analysis import usage as find_usage
+        from spark_eval.analysis import usage_report
+        from spark_eval.reports import render
+        from spark_eval.runtime import SparkOptions, lazy_session, write_whole
+        from spark_eval.stores import open_decisions
+
+        names = PolicySet.read(PolicySources(find_url(url), domain, trust).find(policies).bundle).names
+        with lazy_session(SparkOptions(master, verbose)) as session:
+            found = find_usage(open_decisions(session(), log), names)
+        if report is not None:
+            page = usage_report(found, f"the decisions in `{log}`", command_line())
+            write_whole(report, render(page).encode())
+    except AuthFabricError as error:
+        fail(error)
+    if json:
+        print_json(found)
+    else:
+        _show_usage(found, report)
+
+
+def _show_usage(found: Usage, report: Path | None) -> None:
+    say(
+        f"[bold]{counted(found.decisions, 'decision')}[/]: {found.allowed:,} allowed, {found.refused:,} refused,"
+        f" {found.undecided:,} of them because nobody could decide"
+    )
+    for each in found.refusals[:SHOWN]:
+        say(f"subject {escape(each.name)}: {each.refused:,} refused, {each.allowed:,} allowed")
+    for each in found.alone[:SHOWN]:
+        say(
+            f"permission {escape(each.name)}: {escape(each.only)} alone uses it, {counted(each.allowed, 'time')}"
+        )
+    if found.idle:
+        names = escape(", ".join(found.idle[:SHOWN])) + (", …" if len(found.idle) > SHOWN else "")
+        count = "1 policy decides" if len(found.idle) == 1 else f"{len(found.idle):,} policies decide"
+        say(f"{count} nothing: {names}")
+    if report is not None:
+        say(f"report: [bold]{escape(str(report))}[/]")
 
 
 def _show_chains(chains: Chains) -> None:
@@ -267,6 +323,7 @@ def _document(job: PrecomputeJob, done: Done) -> dict[str, object]:
         "output": str(job.output),
         "snapshot_bytes": done.snapshot_bytes,
         "signer": str(job.signer.public),
+        "warnings": done.warnings,
     }
 
 

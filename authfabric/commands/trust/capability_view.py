@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from authz import PublicKey
 from authz.errors import InvalidSignature
 from authz.spki import Capability, Certificate, ChainRefused, Grant, Notice
-from authz.spki.text import format_time, unparse_certificate, unparse_rate, unparse_window
+from authz.spki.text import unparse_certificate, unparse_rate, unparse_window
+from authz.spki.validity import format_time
 
 
 def describe(capability: Capability) -> dict[str, object]:

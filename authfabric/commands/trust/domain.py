@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -11,8 +9,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from authfabric.commands.trust import domain_trust
+from authfabric.commands.trust import domain_servers, domain_trust
 from authfabric.commands.trust.capability_view import describe_member
+from authfabric.commands.trust.domain_servers import Folder, errors, refresh_nodes
 from authfabric.files import FileRefused, read_storage, write_new
 from authfabric.processes import DomainProcess, role_rules, serve_domain, tell
 from authfabric.terminal import (
@@ -27,17 +26,19 @@ from authfabric.terminal import (
     say,
     say_table,
 )
-from authz import AuthFabricError, Identity
-from authz.errors import InvalidKey, InvalidSyntax
+from authz import Identity
+from authz.errors import InvalidKey
 from authz.spki import Authority, Certificate, InvalidCapability, parse_authority
-from authz.spki.text import format_time
+from authz.spki.validity import format_time
 from bus.errors import BadMessage
 from bus.identity import Lifetime, load_key, load_public_key, write_credentials, write_private
-from pdp.access import JOIN_REQUEST, LOCALHOST, AccessRules, DomainFolder, JoinRequest, Membership, Share
+from pdp.access import JOIN_REQUEST, AccessRules, DomainFolder, JoinRequest, Membership, Share
 from pep.trust import read_keys
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 app.add_typer(domain_trust.app, name="trust")
+for _command in (domain_servers.init, domain_servers.certify, domain_servers.nodes):
+    app.command()(_command)
 
 ROLES = {
     "pep": "network: {0}\naction: connect",
@@ -48,7 +49,6 @@ ROLES = {
 }
 DEFAULT_NETWORK = "*"
 
-Folder = Annotated[Path, typer.Argument(help="The domain's folder.")]
 Name = Annotated[str, typer.Argument(help="A name for the member that no other has.")]
 Lines = Annotated[
     list[str] | None,
@@ -58,86 +58,6 @@ Lines = Annotated[
 ]
 For = Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d.")]
 UrlOption = Annotated[str | None, typer.Option("--url", help="Where the domain's NATS servers are.")]
-
-
-@app.command()
-def init(
-    folder: Folder,
-    name: Annotated[str, typer.Option(help="The domain's name.")],
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option("--host", help="A name or address of its NATS servers. Repeat it for several."),
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="Where members reach its servers. Default: port 4222 of the hosts, or of this machine."
-        ),
-    ] = None,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY|FILE", help="A key that signs its policies, or lets PDPs decide. Repeatable."
-        ),
-    ] = None,
-    unencrypted: Annotated[
-        bool, typer.Option("--unencrypted", help="Leave the keys without a passphrase.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Make a domain: its keys, its certificates, and the configuration of its NATS servers.
-
-    The passphrase of the keys is read from $AUTHFABRIC_PASSPHRASE, from the file $AUTHFABRIC_PASSPHRASE_FILE, or typed.
-    """
-    with _errors():
-        keys = read_keys(trust or [])
-        secret = None if unencrypted else passphrase.chosen()
-        made = DomainFolder.create(folder, name, time(), secret, hosts or [], url or _servers(hosts))
-        made = made.trusting(keys)
-    if json:
-        print_json({"name": name, "owner": made.file.owner, "service": made.file.service})
-        return
-    say(f"[green]made[/] the domain [bold]{name}[/], owned by {made.file.owner}")
-    say(f"start its server:   nats-server -c {folder / 'nats.conf'}")
-    say(f"then its service:   authfabric domain serve {folder}")
-    say(f"let somebody in:    authfabric domain grant {folder} NAME --as pep --out FILE")
-
-
-@app.command()
-def certify(
-    folder: Folder,
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host", help="A name or address of its NATS servers, all of them anew. Default: as before."
-        ),
-    ] = None,
-    replace_links: Annotated[
-        bool,
-        typer.Option(
-            "--replace-links", help="Let no server of before join any more: after one was taken over."
-        ),
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Give the domain's NATS servers new keys and certificates, for a year. Restart the servers, or reload them.
-
-    This needs the domain's own key, and so does nothing else but `admit` and `join --request`.
-    """
-    with _errors():
-        opened = DomainFolder.open(folder)
-        outdated, domain = opened.servers.outdated, opened.domain(passphrase.known)
-        domain = opened.replace_links(domain) if replace_links else domain
-        named = opened.servers.certify(domain, time(), [*LOCALHOST, *hosts] if hosts else ())
-    if json:
-        print_json({"name": opened.file.name, "hosts": named, "replaced": outdated})
-        return
-    say(f"[green]certified[/] the servers of [bold]{opened.file.name}[/] as {', '.join(named)}")
-    if outdated:
-        say(
-            f"{folder / 'nats.conf'} is new, and what was there is now nats.conf.old: carry your changes over"
-        )
-        say("members refuse the new servers until they have new credentials: grant them anew")
 
 
 @app.command()
@@ -195,7 +115,7 @@ def serve(
     if (roles is None) != (policies is None):
         fail("`--roles` and `--policies` go together: who is in a role, and what the role gives", Exit.USAGE)
     rules = AccessRules(session_seconds=session, connections=connections)
-    with _errors():
+    with errors():
         opened = DomainFolder.open(folder)
         issuer = opened.issuer(passphrase.known)
         where, share = url or opened.file.url, Share(messages_per_second=messages)
@@ -230,7 +150,7 @@ def grant(
     json: Json = False,
 ) -> None:
     """Let somebody in: enrol a key, and write the file of credentials that it connects with."""
-    with _errors():
+    with errors():
         opened = DomainFolder.open(folder)
         issuer = opened.issuer(passphrase.known)
         authority = _authority(lines, kind, network)
@@ -248,6 +168,8 @@ def grant(
     else:
         say(f"[green]granted[/] to {holder.public}; use it with")
         say(f"  AUTHFABRIC_CREDENTIALS={output}")
+    with errors():
+        refresh_nodes(opened, json)
 
 
 @app.command()
@@ -264,7 +186,7 @@ def revoke(
 
     It is struck off under all its names. The domain's own servers are told, and those of the networks it has joined.
     """
-    with _errors():
+    with errors():
         opened = DomainFolder.open(folder)
         issuer = opened.issuer(passphrase.known)
         certificate = (opened.admitted_domains if domain else opened.members).get(name)
@@ -280,6 +202,8 @@ def revoke(
         print_json({"name": name, "revoked": str(key), "told": told})
     else:
         say(f"[green]revoked[/]: `{name}` is out of {', '.join(told)}, and its key {key} stays out")
+    with errors():
+        refresh_nodes(opened, json)
 
 
 @app.command()
@@ -300,7 +224,7 @@ def join(
     """Join another domain's network: first ask, signed by this domain's key; then keep what it gives."""
     if (given is None) == (request is None):
         fail("say either `--request FILE`, to ask, or the file that was given in answer", Exit.USAGE)
-    with _errors():
+    with errors():
         opened = DomainFolder.open(folder)
         if request is not None:
             asked = JoinRequest(opened.file.name, "\n".join(wants or []), time())
@@ -326,7 +250,7 @@ def admit(
     json: Json = False,
 ) -> None:
     """Admit another domain to this network: it may do, and pass on, what is granted here, or else what it asked for."""
-    with _errors():
+    with errors():
         opened = DomainFolder.open(folder)
         asked, key = JOIN_REQUEST.read(_read_bytes(request))
         text = "\n".join(lines or []) or asked.wants or f"network: {opened.file.name}\naction: connect|carry"
@@ -338,12 +262,14 @@ def admit(
         print_json({"name": asked.name, "key": str(key), "membership": str(output)})
     else:
         say(f"[green]admitted[/] `{asked.name}` ({key}): give it {output}")
+    with errors():
+        refresh_nodes(opened, json)
 
 
 @app.command()
 def status(folder: Folder, json: Json = False) -> None:
     """Show a domain: who is in it, what its service holds, which domains it has admitted and which networks joined."""
-    with _errors():
+    with errors():
         opened = DomainFolder.open(folder)
         members, networks = opened.members, opened.networks
         holdings = [chain[-1].unverified().issuer for chain in opened.holdings]
@@ -365,16 +291,6 @@ def status(folder: Folder, json: Json = False) -> None:
     say(f"its servers are certified until {format_time(int(opened.servers_until))}")
     say(f"admitted: {', '.join(opened.domains[1:]) or 'nobody'}; joined: {', '.join(networks) or 'none'}")
     say_table(("member", "key", "until", "passes on"), [_row(*each) for each in members.items()])
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except (InvalidSyntax, InvalidCapability, InvalidKey) as error:
-        fail(error, Exit.USAGE)
-    except AuthFabricError as error:
-        fail(error)
 
 
 def _authority(lines: list[str] | None, kind: str | None, network: str) -> Authority:
@@ -401,12 +317,6 @@ def _read_membership(path: Path) -> Membership:
         return msgspec.json.decode(_read_bytes(path), type=Membership)
     except msgspec.DecodeError as error:
         raise BadMessage(str(path), f"is not what `authfabric domain admit` writes: {error}") from None
-
-
-def _servers(hosts: list[str] | None) -> str:
-    """Where servers are that listen on the usual port of these hosts; an IPv6 address stands in brackets."""
-    named = [f"[{each}]" if ":" in each else each for each in hosts or ["127.0.0.1"]]
-    return ",".join(f"tls://{each}:4222" for each in named)
 
 
 def _row(name: str, certificate: Certificate) -> tuple[str, ...]:

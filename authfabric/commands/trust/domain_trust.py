@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from authfabric.deployment import NodeFolders
 from authfabric.terminal import Exit, Json, fail, print_json, say
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
@@ -54,7 +55,12 @@ def _changed(folder: Path, change: Callable[[frozenset[PublicKey]], frozenset[Pu
         opened = DomainFolder.open(folder)
         before = frozenset(map(PublicKey.parse, opened.file.trust))
         after = change(before)
-        return opened if after == before else opened.trusting(after)
+        if after == before:
+            return opened
+        changed = opened.trusting(after)
+        if (folders := NodeFolders.of(changed)) is not None:
+            folders.refresh()
+        return changed
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
 

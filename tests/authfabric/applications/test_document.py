@@ -11,9 +11,11 @@ import yaml
 from typer.testing import CliRunner
 
 from authfabric.applications import InvalidApplication, application_schema, read_application
+from authfabric.applications.definitions import define
 from authfabric.applications.policies import with_application
+from authfabric.applications.steps import RoutedOtherwise, check_routed
 from authfabric.cli import app
-from authz import Request
+from authz import Identity, Request
 from pdp.bundle import Bundle, File, PolicySet
 
 ROOT = Path(__file__).parents[3]
@@ -57,6 +59,8 @@ def test_a_broker_gets_the_keys_of_what_its_clients_publish_see_or_are_filtered_
         ("broker: west, ", "", "clients.researcher.broker", "must say which: east, west"),
         ("publishes: [Prescribed]", "publishes: [Perscribed]", "clients.surgery.publishes", "did you mean"),
         ("history: default", "histori: default", "brokers.east", "did you mean `history`?"),
+        ("sealed\"", "routed\"", "types.Prescribed.attributes", "only one can be routed, not drug, patient"),
+        ("nurse: string", "nurse: 'float, routed'", "types.Prescribed.attributes.nurse", "string, integer, boolean"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_named_with_its_place(read, old, new, place, problem):
@@ -65,6 +69,19 @@ def test_what_cannot_be_meant_is_named_with_its_place(read, old, new, place, pro
         read(TEXT.replace(old, new))
     assert caught.value.place == place
     assert problem in caught.value.problem
+
+
+def test_a_routed_attribute_is_sealed_and_its_type_is_routed_by_it_for_good(read):
+    application = read(TEXT.replace("nurse: string", "nurse: 'string, routed'"))
+    spec = application.types["Prescribed"]
+    assert spec.sealed == ("nurse", "drug", "patient")
+    definition = define(spec, Identity.generate().public)
+    assert definition.carriage.routed == next(
+        each.id for each in definition.attributes if each.name == "nurse"
+    )
+    check_routed(definition, spec)
+    with pytest.raises(RoutedOtherwise, match="routed by `nurse`"):
+        check_routed(definition, read(TEXT).types["Prescribed"])
 
 
 def test_its_policies_stand_beside_all_others_and_replace_their_own(read):

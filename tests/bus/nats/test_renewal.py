@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus import Connection, ReplyTimeout
+from bus import Connection, NotConnected, ReplyTimeout
 from pdp.access import AccessRules
 from tests.secured import PDP, PEP, secured
 from tests.waiting import eventually
@@ -70,6 +70,19 @@ async def test_without_anybody_to_renew_it_a_connection_lives_to_its_end_and_com
         async with world.access():
             await eventually(lambda: pep.ready and pdp.ready)
             assert await pep.ask(ASK, b"again", 5.0) == b"again"
+
+
+@pytest.mark.timeout(120)
+async def test_two_clients_that_are_refused_at_once_both_give_up(tmp_path):
+    """One to renew the connection, one to rebuild it. The process must go on: it would spin inside of the library."""
+    async with secured(tmp_path) as (world, access), world.connect(PEP) as pep:
+        await access.__aexit__(None, None, None)
+        renewing = asyncio.create_task(pep.renew())
+        pep._build_anew()
+        with pytest.raises(NotConnected):
+            await renewing
+        async with world.access():
+            await eventually(lambda: pep.ready)
 
 
 async def test_a_connection_without_an_end_is_left_alone(bus):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from itertools import count
 from uuid import uuid4
 
 import pytest
 
 from bus import Connection, NatsServer
+from bus.stores import parcel_stream
 from bus.stores.consumer_keeper import DirectKeeper
 from bus.stores.parcel_consumer import Consumer
 from bus.stores.parcel_delivery import Arrived
 from bus.stores.parcel_stream import ParcelPublisher, open_carriage
 from bus.wire import subjects
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 def place(type_: str) -> subjects.TypePlace:
@@ -245,3 +247,39 @@ async def test_a_stream_that_was_replaced_is_a_loss_and_is_read_on(scene):
         await scene.publish("t", "3")
         await eventually(lambda: len(reader.read) == 3)
     assert reader.texts == ["1", "2", "3"]
+
+
+class Deaf:
+    """A connection to a server whose first answers are lost."""
+
+    ready = True
+
+    def __init__(self, lost: int) -> None:
+        self._lost = lost
+        self._replies = count()
+        self._takers: dict[str, object] = {}
+        self.sent: list[bytes] = []
+
+    def expect(self, take) -> str:
+        reply = f"reply{next(self._replies)}"
+        self._takers[reply] = take
+        return reply
+
+    def forget(self, reply: str) -> None:
+        del self._takers[reply]
+
+    def send(self, subject: str, data: bytes, reply: str, headers: bytes) -> None:
+        self.sent.append(headers)
+        if len(self.sent) > self._lost:
+            answer = b'{"stream": "EVENTS", "seq": 1, "duplicate": true}'
+            asyncio.get_running_loop().call_soon(self._takers[reply], answer, False)
+
+
+async def test_what_is_not_answered_is_published_again_under_its_id_until_it_is(monkeypatch):
+    monkeypatch.setattr(parcel_stream, "FIRST_ACK_SECONDS", 0.001)
+    deaf, done = Deaf(lost=3), asyncio.get_running_loop().create_future()
+    publisher = ParcelPublisher(deaf)
+    publisher.publish(subjects.parcel("d", place("t")), "me.7", lambda: b"x", done.set_result)
+    assert not await asyncio.wait_for(done, PATIENCE), "that the stream knows it is by an earlier attempt"
+    assert len(deaf.sent) == 4
+    assert len(set(deaf.sent)) == 1

@@ -56,7 +56,7 @@ def test_an_empty_message_has_no_version():
 
 def test_unknown_fields_are_ignored():
     """A newer sender may have added some, at every level."""
-    newer = message([[["alice", {}, "new"], ["x"], ["y"], {}, "new"]], 0.5, b"", 0, "new", {"more": 1})
+    newer = message([[["alice", {}, "new"], ["x"], ["y"], {}, "new"]], 0.5, b"", 0, "", "new", {"more": 1})
     assert unpack_questions(newer) == Questions([Request.of("alice", "x", "y")], 0.5)
 
 

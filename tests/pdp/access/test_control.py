@@ -27,7 +27,7 @@ from authz.spki import (
 from authz.spki.validity import Recheck
 from bus.identity.certificates import Lifetime, Subject, certify
 from bus.identity.credentials import Presented, connection_key
-from bus.server.auth_callout import Arrival
+from bus.server.callout_tokens import Arrival
 from bus.wire.subjects import ANSWERS
 from pdp.access import AccessControl, AccessRules, NotAdmitted
 from pdp.access.control import read_label, write_label

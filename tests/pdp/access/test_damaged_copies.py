@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import shutil
+import signal
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,14 +15,24 @@ from bus import Connection, NatsServer, cluster
 from bus.errors import StoreUnavailable
 from bus.identity.credentials import Credentials
 from bus.server.server_config import ServiceKeys
-from bus.stores import ReleaseStore, look_at_group, read_copies, step_down
-from bus.wire.subjects import RELEASES
+from bus.stores import (
+    Lack,
+    ReleaseStore,
+    compare_copies,
+    look_at_group,
+    read_copies,
+    step_down,
+    stream_copies,
+)
+from bus.wire import subjects
+from bus.wire.subjects import PARCELS, RELEASES
 from tests.secured import Secured
 from tests.waiting import eventually, once_it_works
 
 STREAM = f"KV_{RELEASES}"
 DOMAIN = "default"
 RELEASED = 8
+CARRIED = 50
 
 
 class Place:
@@ -39,33 +52,64 @@ class Place:
                 StoreUnavailable,
             )
 
-    async def whole(self) -> str:
+    async def carry(self, count: int) -> None:
+        """Store parcels of events."""
+        subject = subjects.parcel(DOMAIN, subjects.TypePlace(subjects.FILE, "owner", "type"), "of", "1")
+        js = self.bus.jetstream()
+        for number in range(count):
+            await once_it_works(lambda number=number: js.publish(subject, b"%d " % number * 100), Exception)
+
+    async def whole(self, stream: str = STREAM) -> str:
         """Return when all servers say that they have everything; the leader."""
 
         async def look() -> str:
-            group = await look_at_group(self.bus, STREAM)
+            group = await look_at_group(self.bus, stream)
             if not group.whole or group.copies != len(self.servers):
                 raise StoreUnavailable("a copy is behind")
             return group.leader
 
         return await once_it_works(look, StoreUnavailable)
 
-    async def lead(self, name: str) -> None:
-        await step_down(self.bus, STREAM, name)
-        await once_it_works(lambda: self._leads(name), AssertionError)
+    async def lead(self, name: str, stream: str = STREAM) -> None:
+        async def leads() -> None:
+            await step_down(self.bus, stream, name)
+            for _ in range(50):
+                with contextlib.suppress(StoreUnavailable):
+                    if (await look_at_group(self.bus, stream)).leader == name:
+                        return
+                await asyncio.sleep(0.02)
+            raise StoreUnavailable("another leads still")
 
-    async def _leads(self, name: str) -> None:
-        with contextlib.suppress(StoreUnavailable):
-            assert (await look_at_group(self.bus, STREAM)).leader == name
-            return
-        raise AssertionError
+        await once_it_works(leads, StoreUnavailable)
 
-    async def alter(self, name: str) -> None:
-        """Alter the newest release on a server's disk while it is away; it was ended in order, so its index stays."""
+    async def alter(self, name: str, stream: str = STREAM, share: float = 1.0) -> None:
+        """Alter a message on a server's disk while it is away; it was ended in order, so its index stays."""
         server = self.servers[name]
         await server.stop()
-        _alter(Path(server._folder))
+        _alter(Path(server._folder), stream, share)
         await server.start()
+
+    async def empty(self, name: str) -> None:
+        """Have a server start with an empty disk."""
+        server = self.servers[name]
+        await server.stop(signal.SIGKILL)
+        shutil.rmtree(Path(server._folder) / "jetstream")
+        await server.start()
+
+    async def compare(self, stream: str) -> Mapping[str, Lack]:
+        with contextlib.suppress(StoreUnavailable):  # its servers may change at this moment
+            group = await look_at_group(self.bus, stream)
+            return await compare_copies(self.bus, stream, group) if group.whole else {}
+        return {}
+
+    async def same(self) -> None:
+        """Every server's copy of the stream of events has everything."""
+        with contextlib.suppress(StoreUnavailable):
+            group = await look_at_group(self.bus, PARCELS)
+            copies = await read_copies(self.bus, PARCELS, group)
+            assert [len(each) for each in copies.values()] == [CARRIED] * len(self.servers)
+            return
+        raise AssertionError
 
     async def missing(self) -> dict[str, int]:
         """How many releases each server cannot read."""
@@ -74,12 +118,12 @@ class Place:
         return {name: RELEASED - len(numbers) for name, numbers in sorted(copies.items())}
 
 
-def _alter(store: Path) -> None:
-    folder = next(store.rglob(f"{STREAM}/msgs"))
+def _alter(store: Path, stream: str, share: float) -> None:
+    folder = next(store.rglob(f"{stream}/msgs"))
     assert (folder / "index.db").exists()
     block = max(folder.glob("*.blk"))
     data = bytearray(block.read_bytes())
-    data[-100] ^= 0xFF
+    data[int(share * len(data)) - 100] ^= 0xFF
     block.write_bytes(data)
 
 
@@ -110,3 +154,29 @@ async def test_a_damaged_copy_is_seen_while_another_leads_and_made_anew(place, c
     assert await place.missing() == dict.fromkeys(sorted(place.servers), 0)
     await place.lead(damaged)
     assert await place.store.readable(RELEASED)
+
+
+@pytest.mark.cluster
+async def test_a_server_that_copied_from_a_damaged_leader_is_made_anew_too_so_that_no_event_is_lost(
+    place, monkeypatch
+):
+    monkeypatch.setattr(stream_copies, "WINDOW", 7)  # a stream of several windows
+    async with place.world.access():
+        await place.carry(CARRIED)
+    damaged = min(place.servers.keys() - {await place.whole(PARCELS)})
+    emptied = max(place.servers.keys() - {damaged})
+    await place.alter(damaged, PARCELS, 0.5)
+    await place.whole(PARCELS)
+    await place.lead(damaged, PARCELS)
+    await place.empty(emptied)
+    await place.whole(PARCELS)  # all say that they have everything
+
+    async def lacking() -> None:
+        found = await place.compare(PARCELS)
+        assert found.keys() == {damaged, emptied}
+        assert found[damaged].count == 1
+        assert found[emptied].first == found[damaged].first  # there it has stopped
+
+    await once_it_works(lacking, AssertionError)
+    async with place.world.access():
+        await once_it_works(place.same, AssertionError)

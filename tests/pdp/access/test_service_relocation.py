@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 
 import pytest
 
@@ -13,10 +14,14 @@ from authfabric.processes.domain_process import DomainProcess
 from authfabric.processes.local_domain import SERVICE
 from bus import Connection, NatsServer, NotConnected
 from bus.identity import read_credentials
+from bus.nats.dialing import UNDECIDED
 from pdp.access import AccessRules
 from pdp.access.census import Share
 from tests.secured import PEP, Secured
 from tests.waiting import eventually, once_it_works
+
+BRIEFLY = {"connect_seconds": 3.0, "admission_seconds": 3.0}
+"""Whoever starts so waits until a server has given up once, after 1.5 s, and not for the service to come back."""
 
 
 async def test_the_service_leaves_a_server_whose_words_do_not_reach_the_others(tmp_path):
@@ -33,42 +38,56 @@ async def test_the_service_leaves_a_server_whose_words_do_not_reach_the_others(t
             others = [node for node in NODES if node != cut_off]
             await nodes.connect("pep")
 
-            async def be_let_in() -> None:
-                async with Connection(network.urls("pep", others), credentials=credentials):
+            async def be_let_in(**options: float) -> None:
+                async with Connection(network.urls("pep", others), credentials=credentials, **options):
                     pass
 
             await be_let_in()
             network.cut([cut_off], others, one_way=True)
-            with pytest.raises(NotConnected):
-                await be_let_in()
+            with pytest.raises(NotConnected, match=re.escape(UNDECIDED)):
+                await be_let_in(**BRIEFLY)
             await once_it_works(be_let_in, NotConnected)
             three = (access._system_bus, access._callout, access.member)
             await eventually(lambda: len({each.server for each in three}) == 1)
 
 
-async def test_whoever_is_refused_by_one_server_tries_the_others(tmp_path):
-    """One of the two servers has no access control service to ask, and refuses everybody."""
-    world = Secured(tmp_path)
-    extra = world.security.configuration()
-    async with (
-        NatsServer(jetstream=True, extra=extra) as lonely,
-        NatsServer(jetstream=True, extra=extra) as served,
-    ):
-        world.url = served.url
-        async with world.access(), contextlib.AsyncExitStack() as stack:
-            world.url = f"{lonely.url},{served.url}"
-            clients = [world.connect(PEP) for _ in range(10)]  # each begins with one at random
-            await asyncio.gather(*map(stack.enter_async_context, clients))
-            assert {client.server for client in clients} == {served.url.rpartition("/")[2]}
-
-
-async def test_whoever_is_refused_by_every_server_is_told_so(tmp_path):
+@pytest.fixture
+async def pair(tmp_path):
+    """Two servers that know nothing of each other, and that no access control service runs at yet."""
     world = Secured(tmp_path)
     extra = world.security.configuration()
     async with (
         NatsServer(jetstream=True, extra=extra) as one,
         NatsServer(jetstream=True, extra=extra) as other,
     ):
-        world.url = f"{one.url},{other.url}"
+        yield world, [one.url, other.url]
+
+
+async def test_whoever_is_refused_by_one_server_tries_the_others(pair):
+    """One of the two servers has no access control service to ask, and refuses everybody."""
+    world, (lonely, served) = pair
+    world.url = served
+    async with world.access(), contextlib.AsyncExitStack() as stack:
+        world.url = f"{lonely},{served}"
+        clients = [world.connect(PEP) for _ in range(10)]  # each begins with one at random
+        await asyncio.gather(*map(stack.enter_async_context, clients))
+        assert {client.server for client in clients} == {served.rpartition("/")[2]}
+
+
+async def test_whoever_is_refused_by_every_server_is_told_so(pair):
+    world, urls = pair
+    async with contextlib.AsyncExitStack() as stack:
+        services = []
+        for world.url in urls:
+            services.append(await stack.enter_async_context(world.access()))
+        world.url = ",".join(urls)
         with pytest.raises(NotConnected, match="Authorization Violation"):
-            await world.connect(PEP).__aenter__()
+            await world.connect(world.credentials(seconds=-60)).__aenter__()
+        assert [each.refused for each in services] == [1, 1]
+
+
+async def test_whoever_no_server_has_a_decision_about_is_told_so(pair):
+    world, urls = pair
+    world.url = ",".join(urls)
+    with pytest.raises(NotConnected, match=re.escape(UNDECIDED)):
+        await world.connect(PEP, **BRIEFLY).__aenter__()

@@ -161,13 +161,11 @@ async def test_where_rules_say_who_may_activate_a_role_nobody_is_believed_to_be_
         Reason.NO_POLICY if provides else Reason.ATTRIBUTE_UNAVAILABLE,
     )
     known = await decide(its, Request.of("ann", "/x", "read"))
-    assert (known.allowed, known.basis) == (
-        bool(provides),
-        None,
-    )  # no cache may learn from roles it cannot see
+    assert known.allowed is bool(provides)
+    assert (known.roles and known.roles.names) == (("clerk(ann)",) if provides else None)
 
 
-async def test_roles_that_are_looked_up_are_no_basis_for_what_is_sent():
+async def test_a_decision_by_roles_that_were_looked_up_names_them_and_not_those_that_were_sent():
     rules = 'role clerk\nclerk |- privilege(read, "/x")'
     table = Table({"subject": {"ann": {"roles": ["clerk"]}}}, "subject.roles")
     its = point("[]", table, ["subject.roles"], r_oasis=rules)
@@ -175,10 +173,20 @@ async def test_roles_that_are_looked_up_are_no_basis_for_what_is_sent():
         its, Request.of("ann", "/x", "read"), Request.of(Entity("eve", {"roles": ["clerk"]}), "/x", "read")
     )
     assert (allowed.allowed, denied.allowed) == (True, False)
-    assert allowed.basis is None
+    assert (allowed.basis, allowed.roles.names) == (Basis.ROLES, ("clerk",))
+    assert (denied.basis, denied.roles.names) == (Basis.ROLES, ())
+    assert allowed.roles.until == allowed.expires
     sent = point("[]", Table({}), [], r_oasis=rules)
     decision = await decide(sent, Request.of(Entity("eve", {"roles": ["clerk"]}), "/x", "read"))
-    assert (decision.allowed, decision.basis) == (True, Basis.ROLES)
+    assert (decision.allowed, decision.basis, decision.roles) == (True, Basis.ROLES, None)
+
+
+async def test_what_was_looked_up_and_is_no_list_of_names_is_no_basis():
+    rules = 'role clerk\nclerk |- privilege(read, "/x")'
+    table = Table({"subject": {"ann": {"roles": ["clerk", 7]}, "bob": {"roles": "clerk"}}}, "subject.roles")
+    its = point("[]", table, ["subject.roles"], r_oasis=rules)
+    found = await decide(its, *(Request.of(name, "/x", "read") for name in ("ann", "bob")))
+    assert [(each.basis, each.roles) for each in found] == [(None, None)] * 2
 
 
 async def test_an_explanation_shows_what_was_looked_up():

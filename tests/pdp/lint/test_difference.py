@@ -232,3 +232,21 @@ def test_other_levels_touch_everything():
     new = read(labels_yaml=(LABELS % ("zoe: low", "/z: low")).replace("[low", "[least, low"))
     assert Difference.between(labels({}, {}), new).whole
     assert Difference.between(labels({}, {}), read()).whole
+
+
+def test_what_a_role_loses_by_a_rule_it_may_still_have_by_a_policy():
+    abac = """
+- uid: p
+  effect: allow
+  targets: {resource_id: /a, action_id: read}
+  rules: {subject: {$.roles: {condition: AnyIn, values: [r1]}}}
+"""
+    kept = 'role r1\nr1 |- privilege(read, "/b")\n'
+    lost = 'r1 |- privilege(read, "/a")\n'
+
+    def effects(*more: File):
+        old, new = (PolicySet.read(Bundle.of([*more, File("r.oasis", text)])) for text in (kept + lost, kept))
+        return Difference.between(old, new).effects
+
+    assert effects() == (Revoked("r1", "/a", "read", ("r1",)),)
+    assert effects(File("abac.yaml", abac)) == (Revoked("r1", "/a", "read"),)

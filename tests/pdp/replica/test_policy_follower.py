@@ -92,6 +92,23 @@ async def test_before_the_first_release_nothing_is_decided(world):
         assert await decide(follower) == (True, published.released.epoch)
 
 
+async def test_what_was_released_while_it_started_unheard_of_is_in_force_before_it_decides(
+    world, monkeypatch
+):
+    """A push that is over before others have heard of this one is complete without it."""
+    await world.publisher().push(bundle("bob"))
+    original, pushed = Follower.apply, []
+
+    async def apply(self: Follower, *given) -> None:
+        await original(self, *given)
+        if not pushed:
+            pushed.append(await world.publisher().push(bundle("ann")))
+
+    monkeypatch.setattr(Follower, "apply", apply)
+    async with world.follower() as follower:
+        assert await decide(follower) == (False, pushed[0].released.epoch)
+
+
 async def test_a_release_signed_by_a_stranger_is_refused_and_the_old_one_keeps_deciding(world):
     first = await world.publisher().push(bundle("bob"))
     async with world.follower() as follower:

@@ -12,7 +12,7 @@ from authz import Identity
 from authz.errors import InvalidSignature
 from pdp.bundle import Bundle, File
 from pubsub_core.carriage.policy_records import PolicyRecords
-from pubsub_core.delivery.state import Counts, Setting
+from pubsub_core.delivery.session import Counts, Setting
 from pubsub_core.errors import Refused, TypeRefused
 from pubsub_core.events.batch_signature import Scrutiny
 from pubsub_core.trust.credential import Credentials
@@ -142,6 +142,24 @@ async def test_rules_of_owner_and_host_both_let_through_what_is_delivered(place,
     for score in (1, 5, 9, 6):
         await publisher.publish(score=score)
     assert await take(subscriber, 2) == [{"score": 5}, {"score": 6}]
+
+
+async def test_where_the_policy_of_a_governed_type_is_not_known_nobody_uses_it(place):
+    kind = await place.define("News", *NEWS, governed=True)
+    sport = await place.define("Sport", parent=kind)
+    service = await place.broker("near")
+    client = await place.client("ann", "near")
+    await eventually(lambda: service.catalogue.knows(sport.id))
+    for each in (kind, sport):
+        with pytest.raises(Refused):
+            await client.subscriber(each.name)
+        with pytest.raises(Refused):
+            await client.publisher(each.name)
+    await say(place, kind, owner_yaml=OPEN)
+    await eventually(lambda: service.policies.of(kind.id))
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(sport.name)
+    await publisher.publish(score=1)
+    assert await take(subscriber, 1) == [{"score": 1}]
 
 
 async def test_nobody_but_its_owner_says_anything_about_a_type(place):

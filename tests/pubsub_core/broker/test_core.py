@@ -201,13 +201,13 @@ def test_a_parcel_that_was_discarded_before_it_was_read_is_a_gap(pair):
 
 def test_a_bundle_may_come_in_several_parcels(pair):
     pair.subscribe()
-    pair.publish(pair.bundle(CAR, FAST))
+    pair.publish(pair.bundle(CAR, FAST, runs=[1, 1]))
     (parcel,) = pair.parcels()
-    digests = all_digests(parcel.contents.events)
+    digests = all_digests(parcel.contents.events, [1, 1])
     part = parcel
     for place, raw in enumerate(parcel.contents.events):
         for _ in range(2):
-            part = following(part, events=[raw], places=[place], digests=digests)
+            part = following(part, events=[raw], places=[place], runs=[1], digests=digests)
             pair.receive(part)
     assert pair.seen() == [(1, CAR), (1, FAST)]
     assert pair.away.counts.replayed == 2

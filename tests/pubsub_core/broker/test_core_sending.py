@@ -32,12 +32,12 @@ def test_what_rules_make_of_an_event_is_sent_however_much_it_is_but_for_one_too_
     expected = [(1, {"numberplate": each}) for each in plates if len(each) < MAX_POST_BYTES]
     assert pair.seen() == expected
     assert [(each.reason, each.count) for each in pair.missed()] == [(GapReason.UNREADABLE, 1)]
-    assert pair.away.sessions["sub"].outbox.last == len(plates)
+    assert pair.away.sessions["sub"].send_window.last == len(plates)
 
 
 def test_what_waits_for_a_slow_client_is_shown_as_policies_allow_when_it_is_sent(pair):
     subscription = pair.subscribe()
-    outbox = pair.away.sessions["sub"].outbox
+    outbox = pair.away.sessions["sub"].send_window
     outbox._window = 1
     pair.publish(pair.bundle(CAR, FAST, {**FAST, "numberplate": "B2"}))
     pair.carry()

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from pubsub_core import GapReason
-from pubsub_core.delivery import backpressure
-from pubsub_core.delivery import outbox as outbox
+from pubsub_core.delivery import backpressure, send_window
 from pubsub_core.delivery.backpressure import (
     HIGH,
     LOW,
@@ -29,7 +28,7 @@ LIMIT = 1_500
 
 @pytest.fixture
 async def kind(place, monkeypatch):
-    monkeypatch.setattr(outbox.Outbox.__init__, "__defaults__", (64, LIMIT))
+    monkeypatch.setattr(send_window.SendWindow.__init__, "__defaults__", (64, LIMIT))
     monkeypatch.setattr("pubsub_core.client.inbox.ACKNOWLEDGE", 16)
     for name, value in {"HIGH": 128, "LOW": 64, "STRIDE": 16}.items():
         monkeypatch.setattr(backpressure, name, value)
@@ -64,7 +63,7 @@ async def test_a_burst_waits_for_a_subscriber_that_reads_at_any_broker(place, ki
     async def watch() -> None:
         nonlocal most
         while True:
-            most = max(most, session.outbox.waiting)
+            most = max(most, session.send_window.waiting)
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(watch())

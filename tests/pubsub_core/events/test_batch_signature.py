@@ -17,7 +17,8 @@ from pubsub_core.events.batch_signature import (
 from tests.pubsub_core.kinds import MET, THIEF
 
 EVENTS = [msgspec.Raw(bytes([n]) * 5) for n in range(4)]
-DIGESTS = all_digests(EVENTS)
+RUNS = [1, 2, 1]
+DIGESTS = all_digests(EVENTS, RUNS)
 PROOF = Proof(b"credential", 5.0, b"n" * 16).sign(MET, DIGESTS)
 
 
@@ -40,12 +41,18 @@ def test_a_proof_does_not_hold_for_others_or_for_other_events():
         PROOF.verify(MET.public, all_digests(EVENTS[:3]))
 
 
-def test_events_are_those_whose_digests_stand_at_their_places():
-    assert len(DIGESTS) == 4 * DIGEST_BYTES
-    check_places(DIGESTS, [1, 3], [EVENTS[1], EVENTS[3]])
-    for places in ([3, 1], [1, 4], [1, -1]):
+def test_runs_of_events_are_those_whose_digests_stand_at_their_places():
+    assert len(DIGESTS) == len(RUNS) * DIGEST_BYTES
+    check_places(DIGESTS, [1, 2], EVENTS[1:], [2, 1])
+    for places in ([2, 1], [1, 3], [1, -1], [1]):
         with pytest.raises(InvalidSignature):
-            check_places(DIGESTS, places, [EVENTS[1], EVENTS[3]])
+            check_places(DIGESTS, places, EVENTS[1:], [2, 1])
+
+
+@pytest.mark.parametrize("runs", [[1, 2], [1, 3], [1, 2, 2], [2, 1, 1], [-1, 2, 3]])
+def test_events_are_not_in_other_runs_than_those_that_were_signed(runs):
+    with pytest.raises(InvalidSignature):
+        PROOF.verify(MET.public, all_digests(EVENTS, runs))
 
 
 def test_a_nonce_is_used_once_and_in_time():

@@ -165,7 +165,8 @@ async def test_what_is_sent_again_after_the_end_of_a_replay_is_what_may_be_seen_
         def again() -> int:
             mail = service.broker._mail
             return sum(
-                each.event is not None and mail._again(session, each) is not None for each in session.outbox
+                each.event is not None and mail._again(session, each) is not None
+                for each in session.send_window
             )
 
         await eventually(lambda: again() == 10)
@@ -186,7 +187,7 @@ async def test_a_client_that_does_not_read_holds_up_the_reading_of_the_database(
         await anext(replayed)
         (session,) = service.broker.sessions.values()
         await eventually(lambda: session.past_sent.get(replayed.number) == 2_048)
-        assert session.outbox.last + session.outbox.waiting == 2_048
+        assert session.send_window.last + session.send_window.waiting == 2_048
         other = await nurse.replay(kind.name, "amount < 3000")
         assert len([each async for each in other]) == 3_000
         assert len([each async for each in replayed]) == 3_999

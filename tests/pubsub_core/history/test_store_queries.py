@@ -19,7 +19,7 @@ from pubsub_core.events.event import encode
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.errors import HistoryDamaged
 from pubsub_core.history.position import Span
-from pubsub_core.history.reading import Reading
+from pubsub_core.history.reading import Clause, Counted, Counting, Reading
 from pubsub_core.history.retention import Keeping, Search
 from pubsub_core.history.store import HistoryStore
 from pubsub_core.types.event_type import AttributeType
@@ -88,6 +88,24 @@ def test_events_are_found_by_more_spans_than_a_database_takes(url):
             found += page.events
             page = store.read(Reading(TYPE, spans), page.after, 70)
         assert [*found, *page.events] == events[:2_400:2]
+
+
+def test_events_are_counted_unopened_where_the_database_knows_enough(url):
+    drugs = [None if number % 5 == 0 else "aspirin" for number in range(20)]
+    events = [event(number, amount=number, drug=drug) for number, drug in enumerate(drugs)]
+    many, few = Clause(Span(0, 15), Order(path(AMOUNT), ">=", 4)), Clause(Span(end=9), Equal(path(AMOUNT), 3))
+    with HistoryStore(url, VAULT) as store:
+        store.keep(Keeping(TYPE, KINDS, {AMOUNT: Search.CLEAR, DRUG: Search.BLIND}))
+        add(store, events)
+        there = [each for each in events if each.attributes.get(DRUG) is not None and 1 <= each.time < 13]
+        wanted = [each for each in there if each.sequence >= 4 or each.sequence == 3]
+        counted = store.count(Counting(TYPE, DRUG, Span(1, 13), [many, few]))
+        assert counted == Counted(len(wanted), wanted[0].time, wanted[-1].time)
+        left = [each for each in wanted if each.sequence != 3]
+        assert store.count(Counting(TYPE, DRUG, Span(1, 13), [many, few], [few])).events == len(left)
+        assert store.count(Counting(TYPE, DRUG, Span(50, 60))) == Counted(0, None, None)
+        assert store.count(Counting(TYPE, DOSE)) is None  # of which the database knows nothing
+        assert store.count(Counting(TYPE, DRUG, wanted=[Clause(filter=Equal(path(DOSE), 1.0))])) is None
 
 
 def test_two_zeros_are_one_value_for_whoever_searches(url):

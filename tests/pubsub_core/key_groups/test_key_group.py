@@ -155,6 +155,23 @@ def test_when_the_last_has_left_nobody_who_was_there_knows_the_next_key():
     assert world.group.keys[-1].secret not in [key.reveal() for key in world.rings["a"].of(GROUP)]
 
 
+def test_it_is_noted_from_when_to_when_brokers_could_have_keys():
+    world = World()
+    world.join("a", Tenure(0.0))
+    world.now += 10
+    world.join("b", Tenure(0.0))
+    world.now += 10
+    world.join("c", Tenure(1015.0))
+    world.group.evict("b", world.now)
+    world.now += 1
+    world.group.tick(world.now)
+    world.restart()
+    began = {name: each.began for name, each in world.group.members.items()}
+    assert began == {"a": 1000.0, "c": 1020.0}
+    assert [(each.member, each.start) for each in world.group.held] == [("b", 1000.0)]
+    assert 1021.0 <= world.group.held[0].end < 1022.0
+
+
 class Coming(RuleBasedStateMachine):
     """Members come, go, are evicted, miss what is told, catch up; the manager restarts; time passes."""
 

@@ -17,7 +17,7 @@ from pubsub_core.key_groups.keyed_type import KeyedType
 from pubsub_core.key_groups.manager_service import KeyManager
 from pubsub_core.keys import Plan
 from pubsub_core.server.service import BrokerService
-from pubsub_core.server.type_store import TypeStore
+from pubsub_core.stores.type_store import TypeStore
 from pubsub_core.types.event_type import EventType
 from pubsub_core.types.registry import Catalogue
 from pubsub_core.types.signature import SignedType

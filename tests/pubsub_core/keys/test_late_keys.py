@@ -142,9 +142,9 @@ def test_a_broker_that_is_given_no_keys_delivers_nothing_empty_and_waits_for_not
     assert not pair.seen()
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MAX_LATE", 1), ("MAX_LATE_BYTES", 400)])
+@pytest.mark.parametrize(("bound", "most"), [("MAX_LATE", 1), ("MAX_LATE_BYTES", 1500)])
 def test_no_more_waits_for_keys_than_there_is_room_for(pair, monkeypatch, bound, most):
-    """400 bytes are room for one parcel."""
+    """1,500 bytes are room for one parcel, as it was signed."""
     monkeypatch.setattr(late, bound, most)
     take_away(pair.away)
     for speed in SPEEDS:

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from pubsub_core.server.table_store import TableStore
+from pubsub_core.stores.table_store import TableStore
 from tests.pubsub_core.rules.test_live import TREATS, policy, release
 from tests.waiting import eventually
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from bus.audit import AuditStore, read_record
-from pubsub_core.rules.functions_service import Limits
-from pubsub_core.server.table_store import TableStore
+from pubsub_core.functions.functions_service import Limits
+from pubsub_core.stores.table_store import TableStore
 from tests.pubsub_core.town import Town
 from tests.waiting import PATIENCE, eventually
 
@@ -244,7 +244,7 @@ async def test_a_broker_is_given_functions(place):
         policy("some", "subscribe", ("some", f"RESTRICT DELIVERY OF {kind.name} FILTER is_controlled(drug)")),
     )
     limits = Limits(seconds=10.0)
-    await place.broker("north", functions="tests.pubsub_core.rules.wayward", limits=limits)
+    await place.broker("north", functions="tests.pubsub_core.functions.wayward", limits=limits)
     client = await place.client("aud", "north")
     subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
     for drug in ("aspirin", "codeine", "aspirin", "morphine"):

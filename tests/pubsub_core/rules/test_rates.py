@@ -11,7 +11,7 @@ from pubsub_core.errors import EventError, InvalidFilter
 from pubsub_core.replay.rate_limit import Pace
 from pubsub_core.rules.judge import Judge
 from pubsub_core.rules.rates import FEW, Rates
-from pubsub_core.server.usage_store import UsageStore
+from pubsub_core.stores.usage_store import UsageStore
 from tests.pubsub_core.kinds import MET, PITO
 from tests.pubsub_core.rules.ward import book, read, reading
 

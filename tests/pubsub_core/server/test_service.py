@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bus import Connection
+from bus.errors import StoreUnavailable
 from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import InvalidEvent, Refused, UnknownType
+from pubsub_core.stores.type_store import TypeStore
 from pubsub_core.types.edit import Renamed, apply, find
 from pubsub_core.types.signature import SignedType
 from tests.pubsub_core.town import NEWS, OPEN, rule, take, wanted
@@ -25,6 +28,26 @@ async def test_an_event_published_at_one_broker_is_delivered_at_another(place):
         await publisher.publish(headline="no", place="Leeds", score=score)
     await publisher.flush()
     assert [each["headline"] for each in await take(subscriber, 3)] == ["h3", "h4", "h5"]
+
+
+async def test_a_broker_that_starts_while_the_store_does_not_answer_knows_its_types_afterwards(
+    place, monkeypatch
+):
+    kind = await place.define("News", *NEWS)
+    original, silent = TypeStore.refresh, iter(["at the start", "after it"])
+
+    async def refresh(self: TypeStore) -> bool:
+        if next(silent, None):
+            raise StoreUnavailable("no answer")
+        return await original(self)
+
+    async def unknown(self: Connection) -> bool:
+        return False
+
+    monkeypatch.setattr(TypeStore, "refresh", refresh)
+    monkeypatch.setattr(Connection, "has_jetstream", unknown)
+    north = await place.broker("north")
+    await eventually(lambda: north.catalogue.knows(kind.id))
 
 
 async def test_events_of_several_types_that_are_published_together_reach_whom_each_is_for(place):

@@ -16,7 +16,7 @@ from pubsub_core import Refused
 from pubsub_core.carriage.records import HELLO, TOLD, Hello, Told, word_record
 from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import AmbiguousType, TypeRefused, UnknownType
-from pubsub_core.server.type_store import TypeStore
+from pubsub_core.stores.type_store import TypeStore
 from pubsub_core.trust.vouches import ALL, vouch
 from pubsub_core.types.edit import Added, apply
 from pubsub_core.types.event_type import Attribute, AttributeType, EventType

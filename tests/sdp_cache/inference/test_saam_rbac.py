@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from authz import Basis, Decision
 from authz.change import Granted, PolicyChange, Revoked, Touched
+from authz.decision import HeldRoles
 from authz.predicate import And, Equal, Path, Prefix
 from sdp_cache.inference.role_knowledge import Knowledge, Source
 from sdp_cache.inference.saam_rbac import SaamRbac
@@ -345,3 +346,50 @@ def test_a_permission_of_which_much_is_known_takes_the_place_of_several(decision
             cache.learn(asking([f"r{role}"], f"/{n}"), decision, "x")
     assert 1 <= len(cache) <= 9
     assert cache.infer(asking(["r99"], "/19"), 0.0).allowed is decision.allowed
+
+
+def held(allowed, *roles, until=100.0):
+    """An answer by roles that a PDP has looked up."""
+    return Decision(allowed, basis=Basis.ROLES, expires=until, roles=HeldRoles(roles, until))
+
+
+class TestRolesThatPdpsLookUp:
+    def test_a_subject_is_answered_by_its_own_roles_and_by_what_others_in_them_were_answered(self):
+        _, cache = saam()
+        cache.learn(asking((), subject="ann"), held(True, "a"), "1")
+        cache.learn(asking((), object_="/o2", subject="bob"), held(False, "a", "b"), "2")
+        found = cache.infer(asking((), subject="bob"), 0.0)
+        assert (found.allowed, found.expires, found.inferred.answers) == (True, 100.0, ("1", "2"))
+        assert cache.infer(asking((), object_="/o2", subject="ann"), 0.0).allowed is False
+        assert cache.infer(asking((), subject="eve"), 0.0) is None
+
+    def test_what_a_request_claims_of_roles_does_not_count(self):
+        _, cache = saam()
+        cache.learn(asking((), subject="ann"), held(True, "a"), "1")
+        assert cache.infer(asking("a", subject="eve"), 0.0) is None
+        cache.learn(asking((), object_="/o2", subject="eve"), held(False), "2")
+        assert cache.infer(asking("a", subject="eve"), 0.0).allowed is False
+
+    def test_roles_are_forgotten_when_they_may_be_relied_on_no_longer(self):
+        _, cache = saam()
+        cache.learn(asking((), subject="ann"), held(True, "a"), "1")
+        assert cache.infer(asking((), subject="ann"), 99.9).allowed is True
+        assert cache.infer(asking((), subject="ann"), 100.0) is None
+        cache.learn(asking((), object_="/o2", subject="ann"), held(False, "a", until=200.0), "2")
+        assert (
+            cache.infer(asking((), subject="ann"), 100.0).allowed is True
+        )  # what the role may do was not forgotten
+
+    def test_of_two_answers_the_one_counts_that_was_looked_up_later(self):
+        _, cache = saam()
+        cache.learn(asking((), subject="ann"), held(True, "a", until=200.0), "1")
+        cache.learn(asking((), object_="/o2", subject="ann"), held(False, "b", until=150.0), "2")
+        assert cache.infer(asking((), subject="ann"), 0.0).expires == 200.0
+
+    def test_nothing_is_kept_when_roles_begin_to_be_looked_up_or_cease_to_be(self):
+        _, cache = saam()
+        cache.learn(asking("a"), ALLOW, "1")
+        cache.learn(asking((), object_="/o2", subject="bob"), held(True, "a"), "2")
+        assert cache.infer(asking((), subject="bob"), 0.0) is None
+        cache.learn(asking("b"), ALLOW, "3")
+        assert cache.infer(asking((), object_="/o2", subject="bob"), 0.0) is None

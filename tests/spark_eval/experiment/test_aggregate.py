@@ -16,8 +16,9 @@ from spark_eval.schemas import TRACE
 
 ROW = {
     "source": "live", "figure": "", "variant": "pubsub", "pdps": 2, "overlap": 0.1, "mttf": 100.0, "mttr": 0.001,
-    "common": 0.0, "strategy": "flood", "cache": "none", "run": 0, "batch": 0, "request": 0, "requests": 10,
-    "failed": 0, "recycled": 0, "asked": None, "seconds": None,
+    "common": 0.0, "strategy": "flood", "cache": "none", "counted": "from-repair", "spaces": "independent",
+    "run": 0, "batch": 0, "request": 0, "requests": 10, "failed": 0,
+    "recycled": 0, "asked": None, "at": None, "seconds": None,
 }  # fmt: skip
 
 

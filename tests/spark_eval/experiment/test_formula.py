@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pep.asking.hedging import Strategy
-from spark_eval.experiment.cell import Cache, Cell, Population
+from spark_eval.experiment.cell import Cache, Cell, Counted, Population, Spaces
 from spark_eval.experiment.formula import decrease, failing
+from spark_eval.experiment.outcome import publish_subscribe
+from spark_eval.experiment.sampling import draw_sample
 
 POPULATION = Population()
 
@@ -66,3 +68,26 @@ def test_a_common_cause_alone_makes_more_pdps_useless():
 
 def test_a_single_pdp_fails_as_point_to_point_does():
     assert decrease(Cell(1), POPULATION) == pytest.approx(0)
+
+
+def test_both_readings_of_a_time_to_failure_give_their_unavailability():
+    assert Cell().unavailability == pytest.approx(0.0909, abs=5e-5)
+    assert Cell(counted=Counted.FROM_FAILURE).unavailability == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("pdps", [1, 2, 10])
+def test_with_one_common_core_nothing_but_the_core_gains(pdps):
+    """Of the other objects as many fail as point to point."""
+    cell = Cell(pdps, 0.1, spaces=Spaces.CORE)
+    u = cell.unavailability
+    assert failing(cell, POPULATION) == pytest.approx(0.9 * u + 0.1 * u**pdps)
+
+
+@pytest.mark.parametrize("counted", Counted)
+@pytest.mark.parametrize("spaces", Spaces)
+def test_the_simulation_agrees_with_the_formula_by_every_reading(counted, spaces):
+    cell = Cell(4, 0.5, counted=counted, spaces=spaces)
+    population = Population(requests=2_000, objects=20)
+    sample = draw_sample(cell, population, 5, 0, 100)
+    failed = 1 - publish_subscribe(sample, cell, population).answered.mean()
+    assert failed == pytest.approx(failing(cell, population), rel=0.12)

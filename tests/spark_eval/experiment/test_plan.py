@@ -33,6 +33,21 @@ def test_a_sweep_is_every_combination_once():
     assert sweep.cells() == [Cell(1, 0.1), Cell(1, 0.5), Cell(2, 0.1), Cell(2, 0.5)]
 
 
+def test_a_sweep_says_how_often_it_is_run_live_or_as_often_as_all_are():
+    text = (
+        "seed: 1\navailability: {live_runs: 3, population: {requests: 10}, sweeps:"
+        " {a: {pdps: [4], live: true}, b: {pdps: [2], live: 1}, c: {pdps: [3]}}}\nresponse_time: {}"
+    )
+    plan = parse(text).availability
+    assert [plan.live_cells(run) for run in range(4)] == [[Cell(4), Cell(2)], [Cell(4)], [Cell(4)], []]
+    assert (plan.rounds, plan.live_requests) == (3, 2 * 10 * 4)
+
+
+def test_the_pace_is_the_papers_made_faster():
+    plan = parse("seed: 1\navailability: {faster: 20, sweeps: {a: {}}}\nresponse_time: {}").availability
+    assert plan.interval == 0.003
+
+
 def test_a_cell_in_two_figures_is_run_once():
     text = (
         "seed: 1\navailability: {sweeps: {a: {pdps: [4], live: true}, b: {pdps: [2, 4]}}}\nresponse_time: {}"
@@ -50,6 +65,7 @@ def test_a_cell_in_two_figures_is_run_once():
         ("pdps: [1, 2]", "pdps: []", "`availability.sweeps.pdps` has an empty list"),
         ("pdps: [1, 2]", "overlap: [0.333]", "66.6 of 200 objects"),
         ("pdps: [1, 2]", "strategy: [shout]", "shout"),
+        ("pdps: [1, 2]", "counted: [from-failure], mttf: [10]", "must be more than `mttr`"),
         ("pdps: [1, 2]", "live: true, cache: [roles]", "without cache only"),
         ("sweeps:", "swoops:", "swoops"),
         ("response_time: {}", "response_time: {windows: 3}", "`response_time.windows` must divide"),

@@ -27,7 +27,7 @@ from pubsub_core.key_groups.manager_service import KeyManager
 from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.keys import Plan
 from pubsub_core.keys.ring import KeyRing
-from pubsub_core.server.type_store import TypeStore
+from pubsub_core.stores.type_store import TypeStore
 from pubsub_core.types.registry import Catalogue
 
 runner = CliRunner()

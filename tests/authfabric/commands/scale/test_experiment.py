@@ -62,10 +62,10 @@ def test_a_bad_plan_is_one_line_and_leaves_nothing(tmp_path):
 
 
 def test_a_cluster_that_is_not_there_is_said_before_anything_is_measured(tmp_path):
-    words = ["--quick", "--master", "sc://", "--out", str(tmp_path / "out")]
+    words = ["--quick", "--master", "spark://127.0.0.1:1", "--out", str(tmp_path / "out")]
     done = command("-m", "authfabric", "experiment", "availability", *words)
     assert done.returncode == 3
-    assert "no Spark session on `sc://`" in done.stderr
+    assert "no Spark session on `spark://127.0.0.1:1`: nothing answers at 127.0.0.1:1" in done.stderr
     assert "asking failing PDPs" not in done.stderr
     assert not (tmp_path / "out").exists()
 

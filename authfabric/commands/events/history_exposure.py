@@ -1,0 +1,156 @@
+"""`authfabric history exposure`: who could have read an attribute of past events, and who did."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from authfabric.commands.events.event_values import parse_time
+from authfabric.commands.events.history_store import open_history
+from authfabric.files import (
+    CONNECT_SECONDS,
+    DEFAULT,
+    Database,
+    HistoryKey,
+    NetworkKey,
+    Trust,
+    find_url,
+    read_network_key,
+    trusted_keys,
+)
+from authfabric.terminal import Exit, Json, Url, counted, fail, print_json, printable, run, say, say_table
+from bus.identity import data_folder
+from bus.nats import connect
+from bus.wire import DEFAULT_DOMAIN
+from pubsub_core.history import Span
+
+if TYPE_CHECKING:
+    from authfabric.exposure import ClientExposure, Exposure, Sources
+    from pdp.bundle import Bundle
+    from pubsub_core.history import HistoryStore
+
+APPLICATIONS = "applications"
+
+
+def exposure(
+    type_: Annotated[str, typer.Option("--type", help="The type of the events, by name.")],
+    attribute: Annotated[str, typer.Option("--attribute", help="The attribute in question.")],
+    from_: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Published from then on: `8h` ago, or a time.")
+    ] = "beginning",
+    to: Annotated[str, typer.Option("--to", metavar="TIME", help="Published before then.")] = "now",
+    proposed: Annotated[
+        Path | None,
+        typer.Option(help="A folder of policies, or a bundle: what would they have prevented?"),
+    ] = None,
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--keys",
+            help="The folder of an application, with its manager's key and its brokers'. Repeatable."
+            " Default: those of this user.",
+        ),
+    ] = None,
+    domain: Annotated[str, typer.Option(help="The domain whose policies were in force.")] = DEFAULT_DOMAIN,
+    trust: Trust = None,
+    network_key: NetworkKey = None,
+    history: Database = DEFAULT,
+    history_key: HistoryKey = None,
+    broker: Annotated[str, typer.Option("--broker", help="The broker's name. Default: the host's.")] = "",
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Find out who could have read an attribute of past events, who did, and what other policies had prevented.
+
+    Under the policies, credentials and keys of then, as far as they are known; what is not known is said.
+    """
+    from authfabric.exposure import Sources
+    from authfabric.releases import PolicySources
+
+    within = Span(_time("--from", from_), _time("--to", to))
+    if within.start >= within.end:
+        fail("--from must be before --to", Exit.USAGE)
+    logging.getLogger("authfabric.rules").setLevel(logging.ERROR)  # what rules withhold is counted here
+    where = find_url(url)
+    folders = keys if keys is not None else sorted((data_folder() / APPLICATIONS).glob("*"))
+    with open_history(history, history_key, broker) as store:
+        bundle = None if proposed is None else PolicySources(where, domain, trust).find(str(proposed)).bundle
+        sources = Sources(domain, trusted_keys(trust, where), read_network_key(network_key), tuple(folders))
+        found = run(_find(where, sources, store, type_, attribute, within, broker, bundle))
+    if json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+async def _find(
+    url: str,
+    sources: Sources,
+    store: HistoryStore,
+    type_: str,
+    attribute: str,
+    within: Span,
+    broker: str,
+    proposed: Bundle | None,
+) -> Exposure:
+    from authfabric.exposure import find_exposure, gather
+
+    async with connect(url, name="history", connect_seconds=CONNECT_SECONDS) as bus:
+        found = await gather(bus, sources, store, type_, attribute, within, time(), broker)
+    with found.trail:
+        return await find_exposure(store, found, proposed)
+
+
+def _time(option: str, text: str) -> float:
+    try:
+        return parse_time(text)
+    except ValueError:
+        fail(f"{option}: `{text}` must be like 8h, `beginning`, `now` or 2030-01-31T08:00:00Z", Exit.USAGE)
+
+
+def _show(found: Exposure) -> None:
+    what = f"[bold]{printable(found.attribute)}[/] of {printable(found.type)}"
+    say(
+        f"{what}: {counted(found.events, 'event')}, published from {_when(found.start)} to {_when(found.end)}"
+    )
+    if found.clients:
+        headings = ("client", "could read", "as published", "altered", "perhaps", "was shown", "asked")
+        more = ("prevented", "of what it was shown") if found.proposed else ()
+        say_table((*headings, *more), [_row(each, found.proposed) for each in found.clients])
+    if found.others:
+        say(f"{counted(found.others, 'other client')} could read nothing of it")
+    for each in found.brokers:
+        say(f"{printable(each.broker)} had the key from {_when(each.start)} to {_when(each.end)}")
+    for remark in found.remarks:
+        say(f"[dim]note: {printable(remark)}[/]")
+
+
+def _row(client: ClientExposure, proposed: bool) -> tuple[str, ...]:
+    could, shown = client.could, client.shown
+    row = (
+        printable(client.name),
+        f"{could.full:,}",
+        f"{could.live:,}",
+        f"{could.altered:,}",
+        f"{could.unknown:,}",
+        f"{shown.events:,}" if shown is not None else "-",
+        f"{client.asked:,}",
+    )
+    if not proposed:
+        return row
+    blurred = f", {could.blurred:,} altered" if could.blurred else ""
+    of_shown = could.disclosed_prevented
+    return (*row, f"{could.prevented or 0:,}{blurred}", "-" if of_shown is None else f"{of_shown:,}")
+
+
+def _when(at: float | None) -> str:
+    if at is None:
+        return "now"
+    return (
+        "the beginning" if not at else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    )

@@ -1,0 +1,68 @@
+"""Commands that people wait for load nothing that they do not need. Times are shown by `benchmarks.operate`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from authfabric import __version__
+from authfabric.cli import app
+from authfabric.entry import overview
+
+LOADED = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+HEAVY_FOR_ASKING = {
+    "cryptography.x509", "google.protobuf", "jinja2", "lark", "numpy", "opentelemetry", "pdp", "prometheus_client",
+    "py_abac", "pydantic", "pyspark", "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml",
+}  # fmt: skip
+
+
+def modules_of(*words):
+    """What a command has loaded when it is over."""
+    program = f"{LOADED}sys.argv = ['authfabric', *{words!r}]; from authfabric.entry import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_overview_load_no_library_at_all(word):
+    mine = {each for each in modules_of(word) if each.partition(".")[0] == "authfabric"}
+    assert mine == {"authfabric", "authfabric.command_table", "authfabric.entry"}
+    assert not {"typer", "rich", "asyncio", "importlib.metadata", "typing", "re"} & (
+        modules_of(word) - modules_of_python()
+    )
+
+
+def modules_of_python():
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=60)
+    return set(done.stderr.split())
+
+
+def test_asking_loads_no_engine_no_grammar_and_nothing_that_draws():
+    loaded = modules_of("ask", "alice", "/x", "read", "--insecure", "--url", "nats://127.0.0.1:1")
+    assert "pep.enforcer" in loaded
+    assert not HEAVY_FOR_ASKING & loaded
+
+
+def test_the_version_is_that_of_the_package():
+    assert __version__ == metadata.version("authfabric")
+
+
+@pytest.mark.parametrize("columns", [40, 72, 80, 120])
+def test_the_overview_is_what_the_commands_themselves_would_say(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    command = get_command(app)
+    assert overview(columns) == command.get_help(
+        command.make_context("authfabric", ["x"], resilient_parsing=True)
+    )
+
+
+def test_values_that_need_checking_are_still_checked():
+    refused = CliRunner().invoke(app, ["ask", "a", "/x", "read", "--strategy", "nobody"])
+    assert (refused.exit_code, "nobody" in refused.stderr) == (2, True)
+    missing = CliRunner().invoke(app, ["ask", "a"])
+    assert (missing.exit_code, "OBJECT" in missing.stderr) == (2, True)
