@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
@@ -73,7 +74,9 @@ class RecordStore:
         """Put a record in place of the one with this number, 0 for none; returns its own. Raises RecordChanged."""
         bucket = await self._open()
         try:
-            return int(await storing(self._connection, self._bucket, bucket.update(name, data, last=number)))
+            return int(
+                await storing(self._connection, self._bucket, partial(bucket.update, name, data, last=number))
+            )
         except WrongRevision:
             erased = 0 if number else await self._erased(name)
             if not erased:

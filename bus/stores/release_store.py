@@ -12,17 +12,25 @@ tells readers when to look.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from time import time
+from functools import partial
+from time import monotonic, time
 from typing import TypeVar
 
 import nats.errors
 from nats.js import api
-from nats.js.errors import APIError, BadRequestError, KeyWrongLastSequenceError, NotFoundError
+from nats.js.errors import (
+    APIError,
+    BadRequestError,
+    KeyWrongLastSequenceError,
+    NoStreamResponseError,
+    NotFoundError,
+)
 from nats.js.kv import KeyValue
 
 from bus.errors import ContentMissing, NotConnected, NotPermitted, Overtaken, StoreFull, StoreUnavailable
@@ -44,6 +52,8 @@ SECONDS = 3.0
 """How long an answer of the store is waited for by those who ask again."""
 WRITE_SECONDS = 10.0
 """How long whoever writes waits: a disk may be busy, and what is written a second time is a second change."""
+LEADER_SECONDS = 0.2
+"""Time between two attempts to write while a stream has no leader."""
 OLD_SECONDS = 12 * 3600.0
 """Content that is older is written again by whoever is about to release it: see `content_collection`."""
 ERASED_SECONDS = 60
@@ -98,7 +108,9 @@ class ReleaseStore:
         await self.put(data)
         bucket = await self._bucket(RELEASES, HISTORY)
         try:
-            revision = int(await self._write(RELEASES, bucket.update(token(domain), data, last=previous)))
+            revision = int(
+                await self._write(RELEASES, partial(bucket.update, token(domain), data, last=previous))
+            )
         except (WrongRevision, StoreUnavailable) as error:
             # The acknowledgement may have been lost and not the release: then ours is what stands there.
             newest = await self.newest(domain)
@@ -116,7 +128,7 @@ class ReleaseStore:
     async def mark(self, domain: str, data: bytes) -> None:
         """Write down a second time, in other files, which release is the newest."""
         bucket = await self._bucket(NEWEST, 1)
-        await self._write(NEWEST, bucket.put(token(domain), data))
+        await self._write(NEWEST, partial(bucket.put, token(domain), data))
 
     async def marked(self, domain: str) -> bytes:
         """What was written down so; nothing if nothing was."""
@@ -138,12 +150,12 @@ class ReleaseStore:
         for chunk in _chunks(content):
             name = hashlib.sha256(chunk).hexdigest()
             try:
-                await self._write(CONTENT, bucket.update(f"blob.{name}", chunk, last=0))
+                await self._write(CONTENT, partial(bucket.update, f"blob.{name}", chunk, last=0))
             except WrongRevision:
                 stored = await read_entry(self._connection, CONTENT, f"blob.{name}", None, self._seconds)
                 # It may be damaged, or taken out, or so old that it soon may be if no release names it.
                 if stored is None or stored.data != chunk or time() - stored.at > OLD_SECONDS:
-                    await self._write(CONTENT, bucket.put(f"blob.{name}", chunk))
+                    await self._write(CONTENT, partial(bucket.put, f"blob.{name}", chunk))
         return chunk_hashes(content)
 
     async def get(self, hashes: Iterable[str]) -> bytes:
@@ -177,13 +189,13 @@ class ReleaseStore:
         """Write something of a release's usual size, and take it out again. Raises StoreFull if it does not fit."""
         bucket = await self._bucket(CONTENT, 1)
         for size in (TRIAL_BYTES, 0):
-            await self._write(CONTENT, bucket.put("blob.trial", os.urandom(size)))
+            await self._write(CONTENT, partial(bucket.put, "blob.trial", os.urandom(size)))
 
     async def _within(self, work: Coroutine[object, object, T]) -> T:
         return await within(work, self._seconds)
 
-    async def _write(self, bucket: str, work: Coroutine[object, object, T]) -> T:
-        return await storing(self._connection, bucket, work)
+    async def _write(self, bucket: str, write: Callable[[], Coroutine[object, object, T]]) -> T:
+        return await storing(self._connection, bucket, write)
 
 
 async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -> T:
@@ -198,6 +210,8 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
         if error.err_code in _NO_ROOM:
             raise StoreFull(error.description or "a limit is reached") from None
         raise StoreUnavailable(error.description or "no server that keeps it is there") from None
+    except (NoStreamResponseError, nats.errors.NoRespondersError):
+        raise NoLeader from None
     except (nats.errors.Error, NotConnected, OSError, RuntimeError, AssertionError, TimeoutError) as error:
         # RuntimeError is uvloop's word for a transport that is going away, AssertionError the library's for a client
         # that has not connected yet.
@@ -205,23 +219,39 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
         raise StoreUnavailable(problem or f"no answer within {seconds:g} s") from None
 
 
+class NoLeader(StoreUnavailable):
+    """Nobody took what was sent: the stream has no leader at the moment, or there is no such stream."""
+
+    def __init__(self) -> None:
+        super().__init__("no server leads its stream at the moment")
+
+
 async def storing(
-    connection: Connection, bucket: str, work: Coroutine[object, object, T], seconds: float = WRITE_SECONDS
+    connection: Connection,
+    bucket: str,
+    write: Callable[[], Coroutine[object, object, T]],
+    seconds: float = WRITE_SECONDS,
 ) -> T:
-    """The same for what writes to a bucket.
+    """The same for what writes to a bucket, tried again while the bucket's stream elects a leader.
 
     A server whose disk was full does not answer whoever writes, and all others as ever; so that is looked at.
     """
-    try:
-        return await within(work, seconds)
-    except (NotPermitted, StoreFull):
-        raise
-    except StoreUnavailable:
-        await within(connection.jetstream().stream_info(f"KV_{bucket}"))
-        raise StoreFull(
-            "it can be read, and takes nothing: make room on its server's disk, then restart the server,"
-            " which `authfabric up` does by itself"
-        ) from None
+    deadline = monotonic() + seconds
+    while True:
+        try:
+            return await within(write(), max(deadline - monotonic(), LEADER_SECONDS))
+        except (NotPermitted, StoreFull):
+            raise
+        except NoLeader:
+            if monotonic() >= deadline:
+                raise
+            await asyncio.sleep(LEADER_SECONDS)
+        except StoreUnavailable:
+            await within(connection.jetstream().stream_info(f"KV_{bucket}"))
+            raise StoreFull(
+                "it can be read, and takes nothing: make room on its server's disk, then restart the server,"
+                " which `authfabric up` does by itself"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from nats.js.kv import KeyValue
@@ -74,7 +75,9 @@ class StateStore:
         entry = _encode(_Entry(pieces) if pieces else _Entry((), data))
         try:
             new = int(
-                await storing(self._connection, self._bucket, bucket.update(name, entry, last=revision))
+                await storing(
+                    self._connection, self._bucket, partial(bucket.update, name, entry, last=revision)
+                )
             )
         except WrongRevision:
             raise StateMoved(name) from None
@@ -98,7 +101,7 @@ class StateStore:
         for start in range(0, len(data), CHUNK_BYTES):
             piece = data[start : start + CHUNK_BYTES]
             hashes.append(hashlib.sha256(piece).hexdigest())
-            await storing(self._connection, self._bucket, bucket.put(f"piece.{hashes[-1]}", piece))
+            await storing(self._connection, self._bucket, partial(bucket.put, f"piece.{hashes[-1]}", piece))
         return tuple(hashes)
 
     async def _delete(self, hashes: set[str]) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from time import monotonic
 
 import pytest
+from nats.js.kv import KeyValue
 
 from bus import Connection, NatsServer, cluster
 from bus.errors import ContentMissing, Overtaken, StoreUnavailable
-from bus.stores.release_store import CHUNK_BYTES, HISTORY, ReleaseStore, Stored
+from bus.stores.release_store import (
+    CHUNK_BYTES,
+    HISTORY,
+    NoLeader,
+    ReleaseStore,
+    Stored,
+    open_bucket,
+    read_entry,
+    storing,
+)
 from bus.wire.subjects import CONTENT, RELEASES, written
 from tests.waiting import eventually, once_it_works
 
@@ -180,3 +191,17 @@ async def test_a_leader_that_is_cut_off_tells_how_old_its_word_is():
             for node in nodes:
                 if node is not leader:
                     node.thaw()
+
+
+async def test_what_nobody_takes_is_written_as_soon_as_there_is_a_leader_and_the_store_is_not_called_full(
+    server,
+):
+    async with Connection(server.url) as bus:
+        name = "AF_LEADERLESS"
+        entry = KeyValue(name, f"KV_{name}", written(name, ""), bus.jetstream(), direct=False)
+        with pytest.raises(NoLeader):
+            await storing(bus, name, partial(entry.put, "a", b"x"), seconds=0.0)
+        writing = asyncio.create_task(storing(bus, name, partial(entry.put, "a", b"x")))
+        await open_bucket(bus, name, 1)
+        assert await writing == 1
+        assert (await read_entry(bus, name, "a")).data == b"x"
