@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import logging
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from typer.main import get_command, get_group
 from authfabric import __version__
 from authfabric.command_table import COMMANDS, PURPOSE, SECTIONS
 from authfabric.help import Command, Group
+from bus.runtime import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel, configure_logs, log_settings
 
 
 class Commands(Group):
@@ -71,19 +72,43 @@ def _say_version(wanted: bool) -> None:
 
 @app.callback(help=PURPOSE)
 def authfabric(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is."),
     ] = False,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="How logs are written: text or json. Default: $AUTHFABRIC_LOG_FORMAT, or text.",
+        ),
+    ] = None,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="What is logged: debug, info, warning or error. Default: $AUTHFABRIC_LOG_LEVEL, or warning.",
+        ),
+    ] = None,
 ) -> None:
-    """What every command has."""
+    """What every command has. The processes that it starts log as it does."""
+    given = {FORMAT_VARIABLE: log_format, LEVEL_VARIABLE: log_level}
+    os.environ.update({variable: value for variable, value in given.items() if value is not None})
+    try:
+        configure_logs(*log_settings(os.environ), process_name(ctx.invoked_subcommand or "", sys.argv))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+def process_name(command: str, words: list[str]) -> str:
+    """The words that name a command: `ask`, `pdp serve`."""
+    module = sys.modules.get(f"authfabric.commands.{COMMANDS.get(command)}")
+    at = words.index(command) + 1 if command in words else len(words)
+    return " ".join([command, *words[at : at + 1]]) if hasattr(module, "app") else command
 
 
 def main() -> None:
-    logging.basicConfig(format=LOG_FORMAT)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end a command
             stream.reconfigure(errors="backslashreplace")

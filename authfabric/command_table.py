@@ -4,6 +4,8 @@ PURPOSE = "An authorization fabric: services ask, any policy decision point that
 
 OPTIONS = {
     "--version": "Say which version this is.",
+    "--log-format FORMAT": "How logs are written: text or json. Default: $AUTHFABRIC_LOG_FORMAT, or text.",
+    "--log-level LEVEL": "What is logged: debug, info, warning or error. Default: $AUTHFABRIC_LOG_LEVEL, or warning.",
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
     "--help": "Show this message and exit.",

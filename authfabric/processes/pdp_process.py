@@ -22,7 +22,7 @@ from bus.identity import FollowedKeys
 from bus.nats import Connection, connect
 from bus.runtime import Collectors, in_background, serve_vitals
 from bus.services import hearing_changes
-from bus.wire import DEFAULT_DOMAIN, Scope
+from bus.wire import DEFAULT_DOMAIN, Scope, without_secrets
 from pdp.attributes import (
     BusProvider,
     CachingProvider,
@@ -246,7 +246,7 @@ def _say_ready(serving: PdpProcess, replica: Replica, port: int) -> None:
     else:
         shown = ", ".join(scopes[:5]) + (f" and {len(scopes) - 5} more" if len(scopes) > 5 else "")
         err.print(
-            f"[green]ready[/]: serves {shown} on {serving.url}; health on {health}",
+            f"[green]ready[/]: serves {shown} on {without_secrets(serving.url)}; health on {health}",
             highlight=False,
             soft_wrap=True,
         )

@@ -69,7 +69,7 @@ def _console(name: str) -> Console:
     """`out` or `err`, for what takes more than a line: made when first used, since rich takes long to load."""
     from rich.console import Console
 
-    return Console(stderr=name == "err")
+    return Console(stderr=name == "err", soft_wrap=name == "err" and not sys.stderr.isatty())
 
 
 def say(text: str, *, to: TextIO | None = None) -> None:

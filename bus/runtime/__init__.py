@@ -1,4 +1,4 @@
-"""What every process of the fabric runs on: background tasks, the event loop, child processes, health over HTTP."""
+"""What every process of the fabric runs on: tasks, the event loop, child processes, logs, health over HTTP."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,21 @@ from bus.runtime.tasks import all_or_none, end_task, in_background, result_withi
 if TYPE_CHECKING:
     from bus.runtime.health_server import Collectors, serve_vitals
     from bus.runtime.latency import Latencies
+    from bus.runtime.logs import (
+        FORMAT_VARIABLE,
+        LEVEL_VARIABLE,
+        LogFormat,
+        LogLevel,
+        LogLine,
+        configure_logs,
+        log_settings,
+    )
     from bus.runtime.tracing import TRACES, OpenSpan, Traces
 
 __all__ = [
-    "TRACES", "Collectors", "Latencies", "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns",
-    "all_or_none", "end_task", "end_with_parent", "in_background", "result_within", "run_fast", "serve_vitals",
-    "signal_process",
+    "FORMAT_VARIABLE", "LEVEL_VARIABLE", "TRACES", "Collectors", "Latencies", "LogFormat", "LogLevel", "LogLine",
+    "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns", "all_or_none", "configure_logs", "end_task",
+    "end_with_parent", "in_background", "log_settings", "result_within", "run_fast", "serve_vitals", "signal_process",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -23,6 +32,7 @@ __getattr__ = lazily(
     {
         ".health_server": "Collectors serve_vitals",
         ".latency": "Latencies",
+        ".logs": "FORMAT_VARIABLE LEVEL_VARIABLE LogFormat LogLevel LogLine configure_logs log_settings",
         ".tracing": "TRACES OpenSpan Traces",
     },
 )

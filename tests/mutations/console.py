@@ -10,6 +10,12 @@ _VIEWERS = "authfabric/console/viewers.py"
 
 CONSOLE: list[Mutation] = [
     without(
+        "tests/authfabric/test_logs.py::test_credentials_in_urls_are_left_out_of_messages_and_errors",
+        "bus/runtime/logs.py",
+        '_CREDENTIALS.sub("", text)',
+        "text",
+    ),
+    without(
         f"{_TESTS}test_who_has_not_signed_in_sees_nothing",
         _APP,
         "            if viewer is None:\n",
