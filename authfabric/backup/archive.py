@@ -306,7 +306,7 @@ def _frames(path: Path, key: bytes, start: Place | None = None) -> Iterator[tupl
 def _part(path: Path, place: Place, content: bytes) -> Part:
     try:
         return msgspec.msgpack.decode(content, type=Part)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupRefused(path, f"cannot be read in frame {place.number}: {error}") from None
 
 
@@ -316,7 +316,7 @@ def _read_header(path: Path, file: IO[bytes]) -> tuple[_Header, bytes]:
     content = file.read(min(int.from_bytes(file.read(4), "big"), _MAX_HEADER))
     try:
         return msgspec.msgpack.decode(content, type=_Header), hashlib.sha256(MAGIC + content).digest()
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupRefused(path, f"has a head that cannot be read: {error}") from None
 
 

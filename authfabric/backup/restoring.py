@@ -86,7 +86,7 @@ def _pages(archive: Archive, entry: str) -> Iterator[HistoryPage]:
         rest += part
         try:
             page = msgspec.msgpack.decode(rest, type=HistoryPage)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeDecodeError) as error:
             raise BackupRefused(archive.path, f"has a history that cannot be read: {error}") from None
         except msgspec.DecodeError:  # it goes on in the next frame
             continue

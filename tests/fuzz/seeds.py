@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from authfabric.backup import archive
 from authz import Entity, Identity, Request
 from authz.authority.introduction import Introduction
 from authz.crypto.seal import _decode_signed
@@ -76,6 +77,8 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
     told = Told(SignedType.sign(KIND, PITO).encode())
     release = Release("shop", 1, bundle.hash, (bundle.hash,), NOW)
     credential = Credential(str(KEY.public), "ann", "met", NOW + 9, {"a": 1})
+    head = msgspec.msgpack.encode(archive._Header((archive.Wrapped(b"box", b"salt"),)))
+    manifest = archive.Manifest(NOW, "1", "shop", {}, {"files/a": archive.Entry("00", 1)})
     return {
         "certificates": (
             ("chain", chain),
@@ -110,6 +113,11 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
             ("roles", ROLES.encode()),
         ),
         "policies": (("policies", POLICIES.encode()),),
+        "backups": (
+            ("head", len(head).to_bytes(4, "big") + head),
+            ("part", msgspec.msgpack.encode(archive.Part("files/a", b"x"))),
+            ("manifest", _content(archive.MANIFEST.sign(manifest, KEY))),
+        ),
         "bundles": (("bundle", bundle.pack()), ("file", msgspec.msgpack.encode(bundle.pack()))),
         "snapshots": (("snapshot", write_snapshot(small(), KEY)[:-SIGNATURE_BYTES]),),
     }

@@ -7,11 +7,14 @@ is not one of the fabric's own is a find.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
+from authfabric.backup import archive
 from authz import AuthFabricError, Identity
 from authz.authority.introduction import Introduction
 from authz.crypto.seal import Seal, _Signed
@@ -49,6 +52,7 @@ Reader: TypeAlias = Callable[[bytes], object]
 KEY = Identity.from_seed(b"f" * 32)
 COMMAND = role_messages.command_seal("shop")
 NOW = 1_800_000_000.0
+_ARCHIVE = Path("backup")
 _NET = net("a", "b")
 _PAIR = Pair()
 _PREFIX = bytes([VERSION])
@@ -143,6 +147,11 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
         "roles": _text(parse_roles),
     },
     "policies": {"policies": _text(read_policies)},
+    "backups": {
+        "head": lambda data: archive._read_header(_ARCHIVE, io.BytesIO(archive.MAGIC + data)),
+        "part": lambda data: archive._part(_ARCHIVE, archive.Place(0, 0), data),
+        "manifest": lambda data: archive.MANIFEST.read(sealed(archive.MANIFEST, data)),
+    },
     "bundles": {"bundle": Bundle.unpack, "file": _bundle_file},
     "snapshots": {"snapshot": _snapshot},
 }  # fmt: skip

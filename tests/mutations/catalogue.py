@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.answers import ANSWERS
+from tests.mutations.backup import BACKUP
 from tests.mutations.bus import BUS
 from tests.mutations.carriage import CARRIAGE
 from tests.mutations.clocks import CLOCKS
@@ -18,6 +19,7 @@ from tests.mutations.trust import TRUST
 MUTATIONS: list[Mutation] = [
     *BUS,
     *ANSWERS,
+    *BACKUP,
     *CARRIAGE,
     *EVENTS,
     *CLOCKS,
