@@ -8,7 +8,17 @@ from typing import Any, TypeAlias
 
 from authz import Decision, InvalidRequest, Reason
 from pep.enforcer import Enforcer
-from pep.integrations.core import PUBLIC, Core, Problem, Question, Refused, _Public, invalid
+from pep.integrations.core import (
+    OWN_REFUSALS,
+    PUBLIC,
+    Core,
+    Problem,
+    Question,
+    Refused,
+    _Public,
+    invalid,
+    own_refusal,
+)
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -48,7 +58,19 @@ class GuardMiddleware(Core):
         except Refused as refused:
             await _refuse(scope, receive, send, refused.problem)
             return
-        await self._app(scope, receive, send)
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except OWN_REFUSALS as error:
+            if begun:
+                raise
+            await _refuse(scope, receive, send, own_refusal(error).problem)
 
     async def _ask(self, scope: Scope) -> None:
         """Raises Refused."""
@@ -66,11 +88,14 @@ class GuardMiddleware(Core):
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, problem: Problem) -> None:
+    kind = "http.response"
     if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-        return
+        kind = "websocket.http.response"
+        if kind not in (scope.get("extensions") or {}):
+            await receive()
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+            return
     headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
     headers.append((b"content-length", str(len(problem.body)).encode()))
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": problem.body})
+    await send({"type": f"{kind}.start", "status": problem.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": problem.body})

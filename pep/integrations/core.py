@@ -18,13 +18,14 @@ from authz import AuthFabricError, Decision, Entity, InvalidRequest, Reason, Req
 from authz.request import Attributes
 from bus.errors import NoResponders, NotConnected, ReplyTimeout
 from pep.enforcer import Enforcer
+from pep.errors import AccessDenied
 from pep.obligations import Obligations, Plan
 from pep.sync import SyncEnforcer
 
 RETRY_SECONDS = 1
 """After how many seconds a client may try again where the fabric could not answer."""
-NO_ANSWER = (NoResponders, NotConnected, ReplyTimeout)
-"""What `scope`, `search` and `explain` raise where the fabric does not answer."""
+OWN_REFUSALS = (NoResponders, NotConnected, ReplyTimeout, AccessDenied)
+"""What a route's own questions raise: `scope`, `search` and `explain` without an answer, and `require`."""
 CONTENT_TYPE = "application/problem+json"
 _FIELD = re.compile(r"\{(\w+)(:path)?\}")
 _encode = msgspec.json.Encoder().encode
@@ -125,8 +126,10 @@ class Core:
         return plan
 
 
-def unanswered(error: Exception) -> Refused:
-    """What a route asked by itself, such as a scope, was not answered: one of NO_ANSWER. It is 503 for the caller."""
+def own_refusal(error: BaseException) -> Refused:
+    """What a caller is told of one of OWN_REFUSALS: a denial as one of the guard, and no answer as 503."""
+    if isinstance(error, AccessDenied):
+        return Refused(error.decision)
     return Refused(Decision(False, Reason.NO_PDP, detail=str(error)))
 
 
@@ -154,6 +157,11 @@ class Template:
         self._text = text
         self._whole = {name: bool(path) for name, path in _FIELD.findall(text)}
         self._format = _FIELD.sub(r"{\1}", text)
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it has no fields."""
+        return not self._whole
 
     def fill(self, values: Mapping[str, object], *, sent: bool = False) -> str:
         """The name of one object. Raises InvalidRequest for a value that would lead to another place.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from authz import InvalidRequest
 from authz.extras import needing
 from authz.request import Attributes
 from pep.integrations.core import (
-    NO_ANSWER,
+    OWN_REFUSALS,
     Core,
     Name,
     Of,
@@ -18,8 +19,8 @@ from pep.integrations.core import (
     Question,
     Refused,
     invalid,
+    own_refusal,
     template,
-    unanswered,
 )
 from pep.obligations import Plan
 from pep.sync import SyncEnforcer
@@ -27,6 +28,7 @@ from pep.sync import SyncEnforcer
 with needing("django"):
     from asgiref.sync import iscoroutinefunction, sync_to_async
     from django.http import HttpRequest, HttpResponse
+    from django.views import View
 
 
 class Guard(Core):
@@ -49,27 +51,32 @@ class Guard(Core):
         """Guard a view: a template of its object's name, filled from its arguments, or a function of the request."""
 
         def guarded(view: Callable[..., Any]) -> Callable[..., Any]:
-            if iscoroutinefunction(view):
-                return self._async_view(action, object, view)
-
-            @functools.wraps(view)
-            def asked(request: HttpRequest, *given: Any, **named: Any) -> Any:
-                try:
-                    plan = self.ask(request, action, object, named, result=True)
-                except Refused as refused:
-                    return _response(refused.problem)
-                try:
-                    result = view(request, *given, **named)
-                except NO_ANSWER as error:
-                    return _response(unanswered(error).problem)
-                return plan.finish_now(result)
-
-            asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
-            return asked
+            make = self.async_view if iscoroutinefunction(view) else self.view
+            return make(action, object, view)
 
         return guarded
 
-    def _async_view(self, action: str, object: Of, view: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    def view(self, action: str, object: Of, view: Callable[..., Any]) -> Callable[..., Any]:
+        """The guarded view."""
+
+        @functools.wraps(view)
+        def asked(request: HttpRequest, *given: Any, **named: Any) -> Any:
+            try:
+                plan = self.ask(request, action, object, named, result=True)
+            except Refused as refused:
+                return _response(refused.problem)
+            try:
+                result = view(request, *given, **named)
+            except OWN_REFUSALS as error:
+                return _response(own_refusal(error).problem)
+            return plan.finish_now(result)
+
+        asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
+        return asked
+
+    def async_view(self, action: str, object: Of, view: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        """The guarded view, where it is a coroutine."""
+
         @functools.wraps(view)
         async def asked(request: HttpRequest, *given: Any, **named: Any) -> Any:
             try:
@@ -78,8 +85,8 @@ class Guard(Core):
                 return _response(refused.problem)
             try:
                 result = await view(request, *given, **named)
-            except NO_ANSWER as error:
-                return _response(unanswered(error).problem)
+            except OWN_REFUSALS as error:
+                return _response(own_refusal(error).problem)
             return await plan.finish(result)
 
         asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]
@@ -113,28 +120,30 @@ class Guard(Core):
 class GuardedView:
     """A mixin for class-based views, before `View`: set `guard`, `object`, and an action for each HTTP method.
 
-    A method without an action is refused.
+    A method without an action is refused. Behind `View` it would never be asked, which is a TypeError.
     """
 
     guard: ClassVar[Guard]
     object: ClassVar[Of]
     actions: ClassVar[Mapping[str, str]] = {}
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        order = cls.__mro__
+        if View in order and order.index(View) < order.index(GuardedView):
+            raise TypeError(f"`{cls.__name__}` must name GuardedView before View, or nobody is asked")
+
     def dispatch(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         """Ask, then go on."""
+        waits = getattr(self, "view_is_async", False)
         action = self.actions.get((request.method or "").lower())
         if action is None:
-            return HttpResponse(status=405)
-        of = type(self).__dict__.get("object", self.object)
-        try:
-            plan = self.guard.ask(request, action, of, named, result=True)
-        except Refused as refused:
-            return _response(refused.problem)
-        try:
-            result = super().dispatch(request, *given, **named)  # type: ignore[misc]
-        except NO_ANSWER as error:
-            return _response(unanswered(error).problem)
-        return plan.finish_now(result)
+            refusal = HttpResponse(status=405)
+            return sync_to_async(lambda: refusal)() if waits else refusal
+        of = inspect.getattr_static(self, "object")  # a function is no method here
+        view = super().dispatch  # type: ignore[misc]
+        guarded = self.guard.async_view if waits else self.guard.view
+        return guarded(action, of, view)(request, *given, **named)
 
 
 def _response(problem: Problem) -> HttpResponse:

@@ -20,11 +20,19 @@ from urllib.parse import parse_qs, unquote
 from authz import Entity, InvalidRequest, Request
 from authz.extras import needing
 from pep.enforcer import Enforcer
-from pep.integrations.core import Core, Name, Refused, as_request, invalid
+from pep.integrations.core import (
+    OWN_REFUSALS,
+    Core,
+    Name,
+    Refused,
+    as_request,
+    invalid,
+    own_refusal,
+)
 from pep.obligations import Plan
 
 with needing("fastmcp"):
-    from fastmcp.exceptions import AuthorizationError, NotFoundError
+    from fastmcp.exceptions import AuthorizationError, FastMCPError, NotFoundError
     from fastmcp.server.dependencies import get_access_token
     from fastmcp.server.middleware import Middleware, MiddlewareContext
     from jsonschema import Draft202012Validator
@@ -96,7 +104,15 @@ class Guard(Core, Middleware):
 
     async def _guarded(self, context: Context, call_next: Next, thing: Entity, action: str) -> Any:
         plan = await self._ask(context, thing, action)
-        return await plan.finish(await call_next(context))
+        try:
+            result = await call_next(context)
+        except (FastMCPError, *OWN_REFUSALS) as error:
+            # The framework wraps what a tool raises, and tells the caller its text.
+            cause = error if isinstance(error, OWN_REFUSALS) else error.__cause__
+            if not isinstance(cause, OWN_REFUSALS):
+                raise
+            raise _told(own_refusal(cause)) from None
+        return await plan.finish(result)
 
     async def _ask(self, context: Context, thing: Entity, action: str) -> Plan:
         """Raises AuthorizationError, which tells the caller no more than that."""

@@ -17,7 +17,18 @@ from authz import InvalidRequest
 from authz.extras import needing
 from authz.request import Attributes
 from pep.enforcer import Enforcer
-from pep.integrations.core import CONTENT_TYPE, Core, Name, Of, Question, Refused, invalid, template
+from pep.integrations.core import (
+    CONTENT_TYPE,
+    OWN_REFUSALS,
+    Core,
+    Name,
+    Of,
+    Question,
+    Refused,
+    invalid,
+    own_refusal,
+    template,
+)
 
 with needing("faststream"):
     from faststream import Response
@@ -59,7 +70,8 @@ class Guard(Core):
                 try:
                     if fixed is not None:
                         taken = signature.bind(*given, **named).arguments
-                        thing: Name = fixed.fill(_fields(message, taken), sent=True)
+                        fields = {} if fixed.is_name else _fields(message, taken)
+                        thing: Name = fixed.fill(fields, sent=True)
                     else:
                         thing = object(message)  # type: ignore[operator]
                     question: Question = (self._subject(message), thing, action)
@@ -71,8 +83,12 @@ class Guard(Core):
                     return _refuse(message, invalid(error))
                 except Refused as refused:
                     return _refuse(message, refused)
-                done = handler(*given, **named)
-                return await plan.finish(await done if inspect.isawaitable(done) else done)
+                try:
+                    done = handler(*given, **named)
+                    result = await done if inspect.isawaitable(done) else done
+                except OWN_REFUSALS as error:
+                    return _refuse(message, own_refusal(error))
+                return await plan.finish(result)
 
             functools.update_wrapper(asked, handler)
             added = inspect.Parameter(_MESSAGE, inspect.Parameter.KEYWORD_ONLY, annotation=Injected)

@@ -10,7 +10,7 @@ from authz import InvalidRequest
 from authz.extras import needing
 from authz.request import Attributes
 from pep.integrations.core import (
-    NO_ANSWER,
+    OWN_REFUSALS,
     Core,
     Name,
     NoEnforcer,
@@ -19,8 +19,8 @@ from pep.integrations.core import (
     Question,
     Refused,
     invalid,
+    own_refusal,
     template,
-    unanswered,
 )
 from pep.obligations import Plan
 from pep.sync import SyncEnforcer
@@ -62,8 +62,8 @@ class Guard(Core):
                     return _response(refused.problem)
                 try:
                     result = flask.current_app.ensure_sync(view)(*given, **named)
-                except NO_ANSWER as error:
-                    return _response(unanswered(error).problem)
+                except OWN_REFUSALS as error:
+                    return _response(own_refusal(error).problem)
                 return plan.finish_now(result)
 
             asked.__authfabric__ = (action, object)  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 """gRPC: interceptors for servers on asyncio and for servers with threads.
 
 A denial is PERMISSION_DENIED. A fabric that cannot answer is UNAVAILABLE, with `retry-after` in the trailing metadata.
+So is what the call's own questions, such as a scope, are not answered.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from authz import Decision, InvalidRequest, Reason
 from authz.extras import needing
 from pep.enforcer import Enforcer
-from pep.integrations.core import PUBLIC, RETRY_SECONDS, Core, Question, Refused, _Public, invalid
+from pep.integrations.core import (
+    OWN_REFUSALS,
+    PUBLIC,
+    RETRY_SECONDS,
+    Core,
+    Question,
+    Refused,
+    _Public,
+    invalid,
+    own_refusal,
+)
 from pep.obligations import Plan
 from pep.sync import SyncEnforcer
 
@@ -68,15 +79,30 @@ class AioGuard(Core, grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
         async def unary(message: Any, context: Any) -> Any:
             plan = await self._ask(Call(method, None if streams_in else message, context), result=True)
-            done = work(message, context)
-            done = await done if inspect.isawaitable(done) else done
+            try:
+                done = work(message, context)
+                done = await done if inspect.isawaitable(done) else done
+            except OWN_REFUSALS as error:
+                await _abort_async(context, own_refusal(error))
             return done if plan is None else await plan.finish(done)
 
         async def stream(message: Any, context: Any) -> AsyncIterator[Any]:
             plan = await self._ask(Call(method, None if streams_in else message, context), result=True)
-            async for each in work(message, context):
-                yield each if plan is None else await plan.finish(each)
+            try:
+                async for each in work(message, context):
+                    yield each if plan is None else await plan.finish(each)
+            except OWN_REFUSALS as error:
+                await _abort_async(context, own_refusal(error))
 
+        async def writing(message: Any, context: Any) -> None:
+            await self._ask(Call(method, None if streams_in else message, context), result=False)
+            try:
+                await work(message, context)
+            except OWN_REFUSALS as error:
+                await _abort_async(context, own_refusal(error))
+
+        if streams_out and inspect.iscoroutinefunction(work):  # it writes to the context, past any handler
+            return _rebuilt(handler, writing)
         return _rebuilt(handler, stream if streams_out else unary)
 
     async def _ask(self, call: Call, *, result: bool) -> Plan | None:
@@ -85,9 +111,7 @@ class AioGuard(Core, grpc.aio.ServerInterceptor):  # type: ignore[misc]
             question = _question(self._route, call)
             return None if question is None else await self.permit(self._pep, question, result=result)
         except Refused as refused:
-            code, detail, trailing = _status(refused)
-            await call.context.abort(code, detail, trailing)
-            raise
+            await _abort_async(call.context, refused)
 
 
 class ThreadGuard(Core, grpc.ServerInterceptor):  # type: ignore[misc]
@@ -108,13 +132,19 @@ class ThreadGuard(Core, grpc.ServerInterceptor):  # type: ignore[misc]
 
         def unary(message: Any, context: Any) -> Any:
             plan = self._ask(Call(method, None if streams_in else message, context))
-            done = work(message, context)
+            try:
+                done = work(message, context)
+            except OWN_REFUSALS as error:
+                _abort(context, own_refusal(error))
             return done if plan is None else plan.finish_now(done)
 
         def stream(message: Any, context: Any) -> Iterator[Any]:
             plan = self._ask(Call(method, None if streams_in else message, context))
-            for each in work(message, context):
-                yield each if plan is None else plan.finish_now(each)
+            try:
+                for each in work(message, context):
+                    yield each if plan is None else plan.finish_now(each)
+            except OWN_REFUSALS as error:
+                _abort(context, own_refusal(error))
 
         return _rebuilt(handler, stream if streams_out else unary)
 
@@ -135,6 +165,11 @@ def _question(route: Route, call: Call) -> Question | None:
     if routed is None:
         raise Refused(_UNROUTED)
     return None if routed is PUBLIC else routed
+
+
+async def _abort_async(context: Any, refused: Refused) -> NoReturn:
+    await context.abort(*_status(refused))
+    raise refused
 
 
 def _abort(context: Any, refused: Refused) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from authz.extras import needing
-from pep.integrations.core import CONTENT_TYPE, RETRY_SECONDS, Of, Refused
+from pep.integrations.core import CONTENT_TYPE, OWN_REFUSALS, RETRY_SECONDS, Of, Refused, own_refusal
 
 with needing("django"):
     from rest_framework.exceptions import APIException
@@ -49,7 +49,9 @@ def permission(guard: Guard, action: str | Mapping[str, str], object: Of) -> typ
 
 
 def problem_handler(error: Exception, context: Any) -> Response | None:
-    """Name it as EXCEPTION_HANDLER: denials are answered with problem+json."""
+    """Name it as EXCEPTION_HANDLER: denials are problem+json, and what the fabric does not answer is 503."""
+    if isinstance(error, OWN_REFUSALS):
+        error = Denied(own_refusal(error))
     response = exception_handler(error, context)
     if isinstance(error, Denied) and response is not None:
         return Response(

@@ -16,7 +16,7 @@ from authz.extras import needing
 from authz.request import Attributes
 from pep.enforcer import Enforcer
 from pep.integrations.core import (
-    NO_ANSWER,
+    OWN_REFUSALS,
     Core,
     Name,
     NoEnforcer,
@@ -25,9 +25,9 @@ from pep.integrations.core import (
     Question,
     Refused,
     invalid,
+    own_refusal,
     shown,
     template,
-    unanswered,
 )
 from pep.obligations import Plan
 
@@ -67,10 +67,10 @@ class Guard(Core):
         self._pep = pep
 
     def install(self, app: Starlette) -> None:
-        """Let what dependencies refuse be answered with problem+json, and what the fabric does not answer with 503."""
+        """Let what dependencies and routes refuse be problem+json, and what the fabric does not answer 503."""
         app.add_exception_handler(Denied, _respond_denied)
-        for error in NO_ANSWER:
-            app.add_exception_handler(error, _respond_unanswered)
+        for error in OWN_REFUSALS:
+            app.add_exception_handler(error, _respond_own_refusal)
 
     def __call__(
         self, action: str, object: Of
@@ -93,8 +93,8 @@ class Guard(Core):
                 try:
                     called = route(*given, **named) if waits else run_in_threadpool(route, *given, **named)
                     result = await called
-                except NO_ANSWER as error:
-                    return _response(unanswered(error).problem)
+                except OWN_REFUSALS as error:
+                    return _response(own_refusal(error).problem)
                 return await plan.finish(result)
 
             if own is None:
@@ -220,5 +220,5 @@ async def _respond_denied(request: Request, error: Exception) -> Response:
     return _response(error.problem)
 
 
-async def _respond_unanswered(request: Request, error: Exception) -> Response:
-    return _response(unanswered(error).problem)
+async def _respond_own_refusal(request: Request, error: Exception) -> Response:
+    return _response(own_refusal(error).problem)

@@ -8,6 +8,7 @@ _CALLERS = "tests/pep/gateway/test_callers.py::"
 _LIMITS = "tests/pep/gateway/test_limits.py::"
 _FILE = "pep/gateway/callers.py"
 _SPELLINGS = "tests/pep/integrations/test_spellings.py::"
+_OWN = "tests/pep/integrations/test_unanswered_scopes.py::"
 _QUERIES = "pep/asking/queries.py"
 _BELIEVE_ANYBODY = (
     "    if authenticity is None:\n        return payload",
@@ -105,6 +106,25 @@ GATEWAY: list[Mutation] = [
         "if not value:",
     ),
     without(
+        f"{_OWN}test_what_a_tool_requires_by_itself_names_no_policy",
+        "pep/integrations/fastmcp.py",
+        "            if not isinstance(cause, OWN_REFUSALS):",
+        "            if True:",
+    ),
+    without(
+        "tests/pep/integrations/test_guard_mistakes.py::test_a_class_of_django_that_would_never_ask",
+        "pep/integrations/django.py",
+        "order.index(View) < order.index(GuardedView)",
+        "False",
+    ),
+    without(
+        "tests/pep/integrations/test_guard_mistakes.py::"
+        "test_a_class_of_django_asks_about_the_object_that_it_or_its_urls_name",
+        "pep/integrations/django.py",
+        'inspect.getattr_static(self, "object")',
+        'type(self).__dict__.get("object", self.object)',
+    ),
+    without(
         "tests/pep/gateway/test_watching.py::test_no_caller_takes_all_the_watches",
         "pep/gateway/watching.py",
         "if self._open[who] >= MAX_EACH:",
@@ -122,8 +142,8 @@ GATEWAY: list[Mutation] = [
     without(
         f"{_SPELLINGS}test_a_field_of_a_message_counts_as_the_handler_reads_it",
         "pep/integrations/faststream.py",
-        "fixed.fill(_fields(message, taken), sent=True)",
-        "fixed.fill(_fields(message, {}), sent=True)",
+        "else _fields(message, taken)",
+        "else _fields(message, {})",
     ),
     without(
         f"{_SPELLINGS}test_arguments_of_a_tool_count_as_the_tool_takes_them",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from authfabric.testing import TestedFabric
@@ -68,3 +70,67 @@ def test_no_enforcer():
         fastapi_status("/notes/{id}", None)
     with pytest.raises(Exception, match=r"no enforcer is set: .*app.extensions\[.authfabric.\]"):
         flask_status("/notes/{id}", None)
+
+
+def test_a_class_of_django_that_would_never_ask(fabric):
+    from django.views import View
+
+    from pep.integrations.django import GuardedView
+
+    with pytest.raises(TypeError, match="`Notes` must name GuardedView before View"):
+
+        class Notes(View, GuardedView):
+            pass
+
+
+def test_a_class_of_django_asks_about_the_object_that_it_or_its_urls_name(fabric, django_requests):
+    from django.http import HttpResponse
+    from django.views import View
+
+    from pep.integrations.django import Guard, GuardedView
+
+    class Notes(GuardedView, View):
+        guard = Guard(fabric.sync, subject=lambda _: "ann")
+        actions: ClassVar = {"get": "read"}
+
+        def object(request):
+            return "/notes/1"
+
+        def get(self, request) -> HttpResponse:
+            return HttpResponse("let in")
+
+    class Inherited(Notes):
+        pass
+
+    asked = django_requests.get("/notes")
+    assert Notes.as_view()(asked).status_code == 200
+    assert Inherited.as_view()(asked).status_code == 200
+    assert Notes.as_view(object="/secrets/1")(asked).status_code == 403
+    assert fabric.questions[-1] == ("ann", "/secrets/1", "read")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_websocket_that_is_refused_is_told_why_where_the_server_can(fabric, answers):
+    from pep.integrations.asgi import GuardMiddleware
+
+    async def let_in(scope, receive, send) -> None:
+        raise AssertionError("it is not allowed")
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    sent: list[dict[str, object]] = []
+    if not answers:
+        fabric.fail()
+    guarded = GuardMiddleware(let_in, lambda _: ("bob", "/notes/1", "read"), fabric.pep)
+    await guarded({"type": "websocket", "extensions": {"websocket.http.response": {}}}, receive, send)
+    assert (sent[0]["type"], sent[0]["status"]) == (
+        "websocket.http.response.start",
+        403 if answers else 503,
+    )
+    sent.clear()
+    await guarded({"type": "websocket"}, receive, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
