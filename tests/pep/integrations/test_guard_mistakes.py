@@ -93,7 +93,7 @@ def test_a_class_of_django_asks_about_the_object_that_it_or_its_urls_name(fabric
         guard = Guard(fabric.sync, subject=lambda _: "ann")
         actions: ClassVar = {"get": "read"}
 
-        def object(request):
+        def object(request):  # noqa: N805 - Django calls it with the request alone
             return "/notes/1"
 
         def get(self, request) -> HttpResponse:
