@@ -8,13 +8,15 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 import uvloop
 
 from benchmarks.bus import ReplicaProcess, failures
-from benchmarks.harness import at_most, main
+from benchmarks.harness import at_most, main, progress
 from benchmarks.measures.large_push import pushing
 from benchmarks.measures.members import members
 from benchmarks.processes.replica import policies
@@ -96,29 +98,37 @@ async def hedging(url: str) -> dict[str, float]:
     return {"hedge_load_100": (after - before) / QUESTIONS, "hedge_failures_100": failed}
 
 
-async def measure() -> dict[str, float]:
-    figures: dict[str, float] = {}
-    _say(f"starting a PDP with {SCOPES:,} scopes, {STARTS} times")
+async def _on_a_server(part: Callable[[str], Awaitable[dict[str, float]]]) -> dict[str, float]:
     async with NatsServer() as server:
-        figures |= await starting(server.url)
-    _say(f"asking {PDPS} PDPs")
-    async with NatsServer() as server:
-        figures |= await hedging(server.url)
-    _say("pushing 100,000 policies under load: some minutes")
-    figures |= await pushing()
-    _say("1,000 PEPs that do nothing, and three pushes to them")
-    return figures | await members()
+        return await part(server.url)
 
 
-def _say(progress: str) -> None:
-    """Tell whoever waits; the figures alone go to the standard output."""
-    print(progress, file=sys.stderr, flush=True)
+PARTS: dict[str, tuple[str, Callable[[], Coroutine[None, None, dict[str, float]]]]] = {
+    "scopes": (f"starting a PDP with {SCOPES:,} scopes, {STARTS} times", partial(_on_a_server, starting)),
+    "hedging": (f"asking {PDPS} PDPs", partial(_on_a_server, hedging)),
+    "push": ("pushing 100,000 policies under load", pushing),
+    "members": ("1,000 PEPs that do nothing, and three pushes to them", members),
+}
+PART_SECONDS = 300.0
+"""Time after which a part is given up: none takes half of that on two cores."""
+
+
+def measure(name: str) -> dict[str, float]:
+    """The figures of one part. Raises TimeoutError where it does not end."""
+    about, part = PARTS[name]
+    progress(about)
+    return uvloop.run(_within(part))
+
+
+async def _within(part: Callable[[], Coroutine[None, None, dict[str, float]]]) -> dict[str, float]:
+    async with asyncio.timeout(PART_SECONDS):
+        return await part()
 
 
 def run() -> dict[str, float]:
     """A PDP's start with 10,000 scopes, how many of 100 PDPs decide one question, pushes, and what 1,000 PEPs cost."""
-    return uvloop.run(measure())
+    return {figure: value for name in PARTS for figure, value in measure(name).items()}
 
 
 if __name__ == "__main__":
-    main(run)
+    main(run, parts={name: partial(measure, name) for name in PARTS})

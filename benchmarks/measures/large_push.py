@@ -21,6 +21,7 @@ from time import perf_counter
 
 from authfabric.processes import Fabric, fabric
 from authz import Request
+from benchmarks.harness import progress
 from benchmarks.workloads.policies import projects
 from pep import Enforcer
 
@@ -119,10 +120,17 @@ async def push(running: Fabric, policies: Path, *words: str) -> tuple[float, int
     )  # fmt: skip
     assert process.stderr is not None
     began = 0.0
-    async for line in process.stderr:
-        if line.startswith(_START.encode()) and not began:
-            began = perf_counter()
-    return began, await process.wait()
+    try:
+        async for line in process.stderr:
+            if line.startswith(_START.encode()) and not began:
+                began = perf_counter()
+                progress("the replicas compile")
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        code = await process.wait()
+    return began, code
 
 
 async def pushing() -> dict[str, float]:
@@ -140,11 +148,14 @@ async def pushing() -> dict[str, float]:
             load = Load(pep, requests)
             asking = asyncio.create_task(load.run())
             await asyncio.sleep(2)  # the first answers are slower
+            progress("asking, without a push")
             quiet = perf_counter()
             await asyncio.sleep(BEFORE_SECONDS)
             calm = perf_counter()
+            progress(f"pushing {POLICIES:,} policies")
             began, code = await push(running, many, "--wait", "--timeout", "120")
             done = perf_counter()
+            progress(f"applied, {done - began:.1f} s after the replicas began to compile")
             asking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asking

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.harness import progress
 from bus.server import NatsServer
 
 PROCESSES = 4
@@ -96,8 +97,11 @@ async def members(count: int = 1000, pdps: int = 1) -> dict[str, float]:
         key = (await fabric.push(0))["signer"]
         deciding = [await fabric.pdp(number) for number in range(pdps)]
         alone = await _idle([*deciding, server.pid])
+        progress(f"{count} PEPs connect")
         await asyncio.gather(*(fabric.peps(count // PROCESSES, key) for _ in range(PROCESSES)))
+        progress("all of them are connected")
         beside = await _idle([*deciding, server.pid])
+        progress(f"{PUSHES} pushes")
         waits = [await _wait(fabric, number, count + pdps) for number in range(1, PUSHES + 1)]
     return {
         f"idle_pdp_cpu_{count}": max(beside[:-1]),

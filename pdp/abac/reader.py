@@ -64,20 +64,26 @@ class PolicyText(msgspec.Struct, forbid_unknown_fields=True):
     obligations: list[dict[str, object]] = []
 
 
-def read_policies(text: str, source: str = "", as_py_abac: bool = False) -> tuple[Policy, ...]:
-    """The policies in a JSON or YAML text: one object, or a list of them. Raises InvalidSyntax.
+class _Rule(msgspec.Struct):
+    """One condition. Converting to a union is prepared anew each time; converting to a class is once."""
 
-    With `as_py_abac` negative conditions mean what they do there.
-    """
+    condition: Condition
+
+
+def read_policies(text: str, source: str = "") -> tuple[Policy, ...]:
+    """The policies in a JSON or YAML text: one object, or a list of them. Raises InvalidSyntax."""
     document = Document.parse(text, source)
     try:
-        return tuple(_policies(document, as_py_abac))
+        return tuple(_policies(document))
     except _Problems as error:
         raise document.errors(error.problems) from None
 
 
 def read_policy(value: object, as_py_abac: bool = False) -> Policy:
-    """One policy from decoded JSON. Raises InvalidPredicate, naming the field."""
+    """One policy from decoded JSON. Raises InvalidPredicate, naming the field.
+
+    With `as_py_abac` negative conditions mean what they do there.
+    """
     try:
         return _policy(value, (), as_py_abac)
     except _Problems as error:
@@ -85,11 +91,11 @@ def read_policy(value: object, as_py_abac: bool = False) -> Policy:
         raise InvalidPredicate(".".join(map(str, place)) or "policy", text) from None
 
 
-def _policies(document: Document, as_py_abac: bool) -> list[Policy]:
+def _policies(document: Document) -> list[Policy]:
     seen = set[str]()
 
     def read(place: Place, item: object) -> Policy:
-        policy = _policy(item, place, as_py_abac)
+        policy = _policy(item, place, False)
         if policy.id in seen:
             raise _problem((*place, "uid"), f"there are two policies `{policy.id}`: give each its own uid")
         seen.add(policy.id)
@@ -193,7 +199,7 @@ def _block(element: Element, block: _Block, place: Place, as_py_abac: bool) -> P
 def _condition(element: Element, path: str, value: object, place: Place, as_py_abac: bool) -> Predicate:
     try:
         where = read_path(element, path)
-        condition: Condition = _convert(value, Condition, place)
+        condition = _read_condition(value, place)
         return condition.in_py_abac(where) if as_py_abac else condition.on(where)
     except InvalidPredicate as error:
         raise _problem(place, str(error)) from None
@@ -201,12 +207,24 @@ def _condition(element: Element, path: str, value: object, place: Place, as_py_a
         raise _problem(place, "the condition is nested too deep: flatten it") from None
 
 
+def _read_condition(value: object, place: Place) -> Condition:
+    try:
+        return msgspec.convert({"condition": value}, _Rule).condition
+    except msgspec.ValidationError:
+        raise _misfit(value, Condition, place) from None
+
+
 def _convert(value: object, type_: object, place: Place) -> typing.Any:
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError:
-        found = misfits(value, type_)
-        raise _Problems([((*place, *way), text + _advice(value, way, text)) for way, text in found]) from None
+        raise _misfit(value, type_, place) from None
+
+
+def _misfit(value: object, type_: object, place: Place) -> _Problems:
+    return _Problems(
+        [((*place, *way), text + _advice(value, way, text)) for way, text in misfits(value, type_)]
+    )
 
 
 def _advice(value: object, way: Place, text: str) -> str:

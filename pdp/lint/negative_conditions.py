@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from authz.predicate import And, Exists, Not, Or, Path, Predicate, paths, satisfiable
-from pdp.abac import Policy, read_policies
+from pdp.abac import Policy, read_policy
 from pdp.bundle import PolicySet
+
+_NEGATIVE = b"Not"
+"""Part of the name of every condition that may mean something else; only where it stands a policy is read again."""
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +31,12 @@ class Gap:
 
 def gaps(policies: PolicySet) -> Iterator[Gap]:
     """Every attribute policy that means something else than in py-abac."""
-    theirs, ours = (_read(policies, as_py_abac) for as_py_abac in (True, False))
-    for policy in policies.policies:
-        gap = And((theirs[policy.id], Not(ours[policy.id])))
-        if theirs[policy.id] != ours[policy.id] and satisfiable(gap):
-            yield Gap(policy, tuple(dict.fromkeys(_negated(theirs[policy.id]))))
-
-
-def _read(policies: PolicySet, as_py_abac: bool) -> dict[str, Predicate]:
-    files = {each.path: each for each in policies.files.values()}.values()
-    return {
-        policy.id: policy.condition
-        for file in files
-        for policy in read_policies(file.text, file.path, as_py_abac)
-    }
+    for written in policies.written():
+        if _NEGATIVE not in _encode(written.get("rules")):
+            continue
+        ours, theirs = read_policy(written), read_policy(written, as_py_abac=True).condition
+        if theirs != ours.condition and satisfiable(And((theirs, Not(ours.condition)))):
+            yield Gap(ours, tuple(dict.fromkeys(_negated(theirs))))
 
 
 def _negated(predicate: Predicate, holds: bool = True) -> Iterator[Path]:

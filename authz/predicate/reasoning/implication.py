@@ -10,10 +10,23 @@ True whenever it is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from authz.predicate.reasoning.domain import Facts
-from authz.predicate.terms import FALSE, And, Literal, Not, Or, Path, Predicate, Relate
+from authz.predicate.terms import (
+    FALSE,
+    And,
+    Equal,
+    Exists,
+    In,
+    Literal,
+    Not,
+    Or,
+    Order,
+    Path,
+    Predicate,
+    Prefix,
+    Relate,
+)
 from authz.predicate.traversal import conjuncts
 
 MAX_BRANCHES = 1024
@@ -32,12 +45,15 @@ def disjoint(one: Predicate, other: Predicate) -> bool:
 
 def satisfiable(predicate: Predicate) -> bool:
     """Whether something may satisfy the predicate; False only if nothing can."""
-    branches = list(islice(_branches(predicate), MAX_BRANCHES + 1))
-    return len(branches) > MAX_BRANCHES or any(map(consistent, branches))
+    return any(
+        number >= MAX_BRANCHES or consistent(branch) for number, branch in enumerate(_branches(predicate))
+    )
 
 
 def consistent(literals: tuple[Literal, ...]) -> bool:
     """Whether the literals may all hold at once; False only if they cannot."""
+    if len({each.comparison.path for each in literals}) == len(literals) and all(map(_possible, literals)):
+        return True
     facts: dict[Path, Facts] = {}
     for literal in literals:
         test = literal.comparison
@@ -45,6 +61,21 @@ def consistent(literals: tuple[Literal, ...]) -> bool:
         if isinstance(test, Relate) and literal.holds:
             facts.setdefault(test.other, Facts()).must_exist()
     return all(fact.possible for fact in facts.values())
+
+
+def _possible(literal: Literal) -> bool:
+    """Whether a literal is of those that hold of some value, or of its absence, if nothing else is known of it."""
+    test = literal.comparison
+    if not literal.holds:
+        return not isinstance(test, Exists)
+    match test:
+        case Equal() | Prefix():
+            return True
+        case In():
+            return bool(test.values)
+        case Order():
+            return isinstance(test.value, int)
+    return False
 
 
 def conjunction(*predicates: Predicate) -> Predicate:
