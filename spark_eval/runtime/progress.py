@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.markup import escape
@@ -135,12 +136,13 @@ def duration(seconds: float) -> str:
 
 
 def _follow(session: SparkSession, advance: Advance, stop: threading.Event) -> None:
-    """Ask Spark again and again how many tasks are done."""
-    tracker = session.sparkContext.statusTracker()
+    """Ask Spark again and again how many tasks are done, for as long as it is there."""
     done: dict[int, int] = {}
-    while not stop.wait(POLL_SECONDS):
-        for stage in tracker.getActiveStageIds():
-            info = tracker.getStageInfo(stage)
-            if info is not None:
-                advance(info.numCompletedTasks - done.get(stage, 0))
-                done[stage] = info.numCompletedTasks
+    with contextlib.suppress(Py4JError, OSError):
+        tracker = session.sparkContext.statusTracker()
+        while not stop.wait(POLL_SECONDS):
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    advance(info.numCompletedTasks - done.get(stage, 0))
+                    done[stage] = info.numCompletedTasks

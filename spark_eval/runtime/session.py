@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from types import FrameType
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyspark
@@ -40,6 +41,8 @@ PACKAGES = ("authz", "bus", "sdp_cache", "pdp", "pep", "spark_eval")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDING_SECONDS = 10.0
 """How long Java may take to end itself."""
+REPEAT_SECONDS = 0.05
+"""How long a signal that was lost takes to come once more."""
 SETTLED_SECONDS = 30.0
 """Seconds without growth after which a class archive is finished: Java writes it while it ends."""
 
@@ -96,27 +99,57 @@ def lazy_session(options: SparkOptions | None = None) -> Iterator[Sessions]:
         yield cache(lambda: stack.enter_context(open_session(options)))
 
 
+class Ended(SystemExit):
+    """The process is being ended by a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[None]:
     """Let whoever ends the process by a signal end its blocks too, so that what is half written vanishes.
 
     Java is ended first: nothing can be asked of it while a call is under way, and its tasks would write on into
-    folders that are being removed.
+    folders that are being removed. Python swallows what is raised in finalizers and while it forks: then it is raised
+    again.
     """
     if threading.current_thread() is not threading.main_thread():  # no other may say what signals do
         yield
         return
+    process, swallowed = os.getpid(), sys.unraisablehook
 
-    def end(number: int, _: object) -> NoReturn:
+    def end(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # a child that has not begun its own program: Java is not its to end
+            os._exit(128 + number)
+        while frame is not None:
+            if frame.f_code is again.__code__:  # what is raised in there is lost: the signal comes once more
+                return
+            frame = frame.f_back
         for each in ENDING:
             signal.signal(each, signal.SIG_IGN)
         _end_java()
-        raise SystemExit(128 + number)
+        raise Ended(number)
+
+    def repeat(number: int) -> None:
+        while signal.getsignal(number) is end:
+            os.kill(process, number)
+            time.sleep(REPEAT_SECONDS)
+
+    def again(found: sys.UnraisableHookArgs) -> None:
+        if not isinstance(found.exc_value, Ended):
+            swallowed(found)
+        elif os.getpid() == process:
+            signal.signal(found.exc_value.number, end)
+            threading.Thread(target=repeat, args=(found.exc_value.number,), daemon=True).start()
 
     before = {each: signal.signal(each, end) for each in ENDING}
+    sys.unraisablehook = again
     try:
         yield
     finally:
+        sys.unraisablehook = swallowed
         for each, handler in before.items():
             signal.signal(each, handler)
 

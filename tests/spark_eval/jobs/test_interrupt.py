@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -10,10 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.waiting import PATIENCE, eventually
+
 PLAN = """
 seed: 7
 availability:
-  population: {requests: 100, objects: 10, deadline: 1.0}
+  population: {requests: 40, objects: 10, deadline: 0.2}
   simulated_runs: 3
   block: 3
   live_runs: 3
@@ -21,23 +25,30 @@ availability:
   faster: 60
   sweeps: {a: {live: true, pdps: [2], overlap: [0.5]}}
 """
-STOPPED = """
+WATCHED = """
 import sys
 from spark_eval.measurement import live_service
+from spark_eval.runtime import Steps
 
-run_fabric, runs = live_service.run_fabric, []
+run_fabric, step, runs = live_service.run_fabric, Steps.step, []
 
-def interrupting(tasks):
+def running(tasks):
     runs.append(1)
     if len(runs) == 2:
-        print("in the middle", flush=True)
+        print("second live run", flush=True)
     return run_fabric(tasks)
 
-live_service.run_fabric = interrupting
+def stepping(steps, words, total):
+    if "simulating" in words:
+        print("simulating", flush=True)
+    return step(steps, words, total)
+
+live_service.run_fabric, Steps.step = running, stepping
 sys.argv = ["authfabric", *sys.argv[1:]]
 from authfabric.cli import main
 main()
 """
+"""The command itself, which says how far it is: what is measured so far is the same each time."""
 
 
 def children(pid):
@@ -53,22 +64,35 @@ def children(pid):
     return found
 
 
-@pytest.mark.cluster
-def test_what_was_started_ends_and_what_was_measured_is_kept(tmp_path):
-    (tmp_path / "plan.yaml").write_text(PLAN)
+@pytest.mark.parametrize(
+    ("moment", "runs"), [("second live run", 1), pytest.param("simulating", 3, marks=pytest.mark.cluster)]
+)
+def test_what_was_started_ends_and_what_was_measured_is_kept(moment, runs, tmp_path):
+    place = tmp_path / "work"
+    place.mkdir()
+    (place / "plan.yaml").write_text(PLAN)
     words = ["experiment", "availability", "--plan", "plan.yaml", "--out", "out"]
-    command = [sys.executable, "-c", STOPPED, *words]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as ran:
-        assert ran.stdout.readline() == "in the middle\n"
-        started = children(ran.pid)
-        ran.send_signal(signal.SIGINT)
-        said = ran.communicate(timeout=120)[1]
-    assert ran.returncode == 128 + signal.SIGINT, said
+    command = [sys.executable, "-c", WATCHED, *words]
+    with (
+        (tmp_path / "said").open("w+") as said,
+        subprocess.Popen(
+            command, cwd=place, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True
+        ) as ran,
+    ):
+        try:
+            assert any(line.strip() == moment for line in ran.stdout)
+            started = children(ran.pid)
+            os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: everyone in the group has it
+            ran.wait(2 * PATIENCE)
+        finally:
+            ran.kill()
+        said.seek(0)
+        words = said.read()
+    assert ran.returncode == 128 + signal.SIGINT, words
     assert started
-    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
-    assert {path.name for path in tmp_path.iterdir()} == {"plan.yaml", "out-unfinished"}
-    assert "what was measured is in out-unfinished" in said
-    kept = pq.read_table(tmp_path / "out-unfinished" / "traces" / "live.parquet")
-    assert kept.num_rows == 2 * 100
+    asyncio.run(eventually(lambda: not [pid for pid in started if Path(f"/proc/{pid}").exists()]))
+    assert {path.name for path in place.iterdir()} == {"plan.yaml", "out-unfinished"}
+    assert "what was measured is in out-unfinished" in words
+    assert "Traceback" not in words
+    kept = pq.read_table(place / "out-unfinished" / "traces" / "live.parquet")
+    assert kept.num_rows == runs * 2 * 40

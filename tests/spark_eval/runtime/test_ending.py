@@ -20,6 +20,25 @@ with lazy_session(), whole_folder(Path(sys.argv[1]), "mark") as folder:
     while True:
         time.sleep(0.05)
 """
+FINALIZING = """
+import sys, time
+from pathlib import Path
+from spark_eval.runtime import lazy_session
+from spark_eval.runtime import whole_folder
+
+class Slow:
+    def __del__(self):
+        print("busy", flush=True)
+        while True:
+            time.sleep(0.05)
+
+with lazy_session(), whole_folder(Path(sys.argv[1]), "mark") as folder:
+    (folder / "half").write_text("")
+    Slow()
+    while True:
+        time.sleep(0.05)
+"""
+"""Waits in a finalizer, out of which Python lets no exception."""
 WRITING = """
 import sys, threading, time
 from pathlib import Path
@@ -62,6 +81,10 @@ def end(program, folder, number):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_is_half_written_vanishes(tmp_path, number):
     assert end(IDLE, tmp_path, number) == ([], 128 + number)
+
+
+def test_a_signal_in_the_middle_of_a_finalizer_ends_it_too(tmp_path):
+    assert end(FINALIZING, tmp_path, signal.SIGINT) == ([], 128 + signal.SIGINT)
 
 
 @pytest.mark.cluster
