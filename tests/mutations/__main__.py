@@ -24,7 +24,8 @@ SECONDS = 300
 """Maximum seconds of one run of pytest."""
 WORKERS = 2 * (os.cpu_count() or 1)
 """Copies of the project at work at once. Tests wait for processes and servers more than they compute."""
-_ENVIRONMENT = {"AUTHFABRIC_TEST_PATIENCE": "10"}  # most tests fail here, and by waiting
+PATIENCE = (10, 60)
+"""Seconds that tests wait for an event: most fail here, and by waiting. The second is for modules that need more."""
 _PYTEST = (sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 
 
@@ -51,20 +52,22 @@ def _work(copy: Path, waiting: list[list[Mutation]]) -> int:
             mutations = waiting.pop()  # atomic: other copies take from it too
         except IndexError:
             return missed
-        outcome, why = _run(copy, sorted({each.test for each in mutations}))
-        if outcome == "passed":
-            missed += sum(_is_noticed(copy, each) for each in mutations)
+        for patience in PATIENCE:
+            outcome, why = _run(copy, sorted({each.test for each in mutations}), patience)
+            if outcome == "passed":
+                missed += sum(_is_noticed(copy, each, patience) for each in mutations)
+                break
         else:
             tests = mutations[0].test.partition("::")[0]
             print(f"NO  {tests}\n      {outcome} before anything was taken away: {why}", flush=True)
 
 
-def _is_noticed(copy: Path, mutation: Mutation) -> bool:
+def _is_noticed(copy: Path, mutation: Mutation, patience: int) -> bool:
     before = {edit.file: (copy / edit.file).read_text() for edit in mutation.edits}
     for edit in mutation.edits:
         edit.apply(copy)
         _forget_compiled(copy / edit.file)
-    outcome, why = _run(copy, [mutation.test])
+    outcome, why = _run(copy, [mutation.test], patience)
     for file, text in before.items():
         (copy / file).write_text(text)
         _forget_compiled(copy / file)
@@ -87,13 +90,14 @@ def _copy(copy: Path) -> None:
             shutil.copy(ROOT / name, copy / name)
 
 
-def _run(copy: Path, tests: Sequence[str]) -> tuple[str, str]:
+def _run(copy: Path, tests: Sequence[str], patience: int) -> tuple[str, str]:
     """Whether tests passed or failed, or what else came of them; and the first words of why."""
+    environment = {"AUTHFABRIC_TEST_PATIENCE": str(patience), "PYTHONPATH": str(copy)}
     try:
         done = subprocess.run(
             [*_PYTEST, *tests],
             cwd=copy,
-            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": str(copy)},  # of processes that tests start too
+            env=os.environ | environment,  # of processes that tests start too
             capture_output=True,
             text=True,
             timeout=SECONDS,

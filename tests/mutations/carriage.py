@@ -7,6 +7,18 @@ from tests.mutations.mutation import Edit, Mutation, without
 _BROKER = "tests/pubsub_core/broker/test_core.py::"
 _PRESENCE = "tests/pubsub_core/carriage/test_presence.py::"
 _NAMES = "tests/pubsub_core/types/test_names.py::"
+_HOLD_NO_TYPE = (
+    Edit(
+        "pubsub_core/broker/holds.py",
+        "            if event.type in self._types or event.publisher in self._publishers:\n",
+        "            if False:\n",
+    ),
+    Edit(
+        "pubsub_core/delivery/dispatcher.py",
+        "            if held and item.event is not None and item.event.type in held:\n",
+        "            if False:\n",
+    ),
+)
 
 CARRIAGE: list[Mutation] = [
     without(
@@ -33,11 +45,9 @@ CARRIAGE: list[Mutation] = [
         "            rates.restore(usage.rates)\n",
         "",
     ),
-    without(
+    Mutation(
         "tests/pubsub_core/server/test_policy_watch_service.py::test_a_type_that_a_release_does_not_touch_is_delivered_while_another_is_asked_anew",
-        "pubsub_core/broker/holds.py",
-        "            if event.type in self._types or event.publisher in self._publishers:\n",
-        "            if False:\n",
+        _HOLD_NO_TYPE,
     ),
     without(
         "tests/pubsub_core/server/test_policy_watch_service.py::test_whoever_subscribes_while_a_release_is_known_and_not_in_force_is_granted_by_it",
@@ -45,17 +55,7 @@ CARRIAGE: list[Mutation] = [
         "        self.claims.expect(changes[-1].epoch)\n",
         "",
     ),
-    without(
-        f"{_BROKER}test_what_waits_for_a_client_is_not_sent_while_its_type_is_held",
-        "pubsub_core/delivery/dispatcher.py",
-        "            if held and item.event is not None and item.event.type in held:\n",
-        "            if False:\n",
-        Edit(
-            "pubsub_core/broker/holds.py",
-            "            if event.type in self._types or event.publisher in self._publishers:\n",
-            "            if False:\n",
-        ),
-    ),
+    Mutation(f"{_BROKER}test_what_waits_for_a_client_is_not_sent_while_its_type_is_held", _HOLD_NO_TYPE),
     without(
         f"{_BROKER}test_a_bundle_that_somebody_else_signed_or_that_was_altered_is_refused",
         "pubsub_core/delivery/admission.py",
@@ -265,7 +265,8 @@ CARRIAGE: list[Mutation] = [
         "test_vouches_that_strangers_make_up_give_and_take_nothing",
         "pubsub_core/carriage/carrier_rights.py",
         "        for owner in carrier.owners:\n",
-        "        for owner in {each.signer for each in self._web.words._strange.values()}:\n",
+        "        self._web.owners |= (strange := {each.signer for each in self._web.words._strange.values()})\n"
+        "        for owner in (*carrier.owners, *strange):\n",
     ),
     without(
         "tests/pubsub_core/carriage/test_routing.py::"

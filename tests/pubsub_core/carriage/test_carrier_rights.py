@@ -98,9 +98,11 @@ def test_an_older_record_of_a_broker_does_not_replace_a_newer_one(rights):
 def test_vouches_that_strangers_make_up_give_and_take_nothing(rights):
     rights.tell(for_broker())
     before = rights.carried(PLACE, NOW)
+    assert rights.may()
     for number in range(50):
         owner = Identity.from_seed(number.to_bytes(32, "big"))
         rights.tell(for_broker(by=owner))
+    rights.tell(for_broker(made=NOW + 1))  # so that all of it is looked at again
     assert rights.carried(PLACE, NOW) == before
     assert len(rights._web.words) < MAX_WORDS
 
