@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from time import perf_counter, thread_time, time
 from uuid import uuid4
 
@@ -16,7 +18,7 @@ from authfabric.scenarios import Domain, ServerMode, stage
 from authz import Identity
 from authz.predicate import And, Equal, Not, Order, Path, Predicate
 from authz.predicate.matching import Matcher
-from benchmarks.carriage import carriage
+from benchmarks.carriage import fanout, idle
 from benchmarks.harness import at_least, at_most, best_of_each, main, progress
 from benchmarks.measures.reauthorization import evolve, reauthorization
 from benchmarks.measures.routed import routed
@@ -49,12 +51,12 @@ ATTRIBUTES = [
 
 def run() -> dict[str, float]:
     """Measure throughput through two brokers, matching, policy evolution, and what carriage costs a broker."""
-    progress("matching")
-    figures = matching()
-    for measure in (services, routed, carriage):
-        progress(measure.__name__)
-        figures |= uvloop.run(measure())
-    return figures
+    return {name: value for each in PARTS for name, value in measure(each).items()}
+
+
+def measure(part: str) -> dict[str, float]:
+    progress(part)
+    return PARTS[part]()
 
 
 def matching() -> dict[str, float]:
@@ -88,7 +90,9 @@ def _filter(number: int, count: int, draw: random.Random) -> Predicate:
     )[number % 4]
 
 
-async def services() -> dict[str, float]:
+@contextlib.asynccontextmanager
+async def staged() -> AsyncIterator[tuple[Domain, EventType]]:
+    """A domain with two brokers, and a type that everybody may publish and read."""
     async with stage(["bench"], ServerMode.OPEN) as (domain,):
         kind = EventType.new("bench.Sighting", domain.key.public, ATTRIBUTES, uuid4)
         await domain.publish_types(SignedType.sign(kind, domain.key))
@@ -96,23 +100,31 @@ async def services() -> dict[str, float]:
         await domain.start_pdp()
         for name in BROKERS:
             await domain.start_broker([domain], domain.key, name=name)
-        ours, plain = [], []
+        yield domain, kind
+
+
+async def publishing() -> dict[str, float]:
+    """Events a second through two brokers, beside plain messages."""
+    ours, plain = [], []
+    async with staged() as (domain, kind):
         for _ in range(ROUNDS):
             plain.append(await _plain(domain.url, kind))
             ours.append(await _through_brokers(domain, kind))
             progress(f"{ours[-1]:,.0f} events/s through brokers, {plain[-1]:,.0f} messages/s without")
-        evolution = sorted(
-            [await evolve(domain, OPEN % number, len(BROKERS)) for number in range(1, PUSHES + 1)]
-        )
-        progress("reauthorization")
-        held = await reauthorization(domain, kind, writer(domain))
     return {
         "events_per_second": max(ours),
         "plain_per_second": max(plain),
         "publish_ratio": max(ours) / max(plain),
-        "policy_evolution_ms": 1000 * evolution[int(0.99 * len(evolution))],
-        **held,
     }
+
+
+async def evolution() -> dict[str, float]:
+    """How long a release takes to be in force, and what one stops where there are many subscriptions."""
+    async with staged() as (domain, kind):
+        taken = sorted([await evolve(domain, OPEN % number, len(BROKERS)) for number in range(1, PUSHES + 1)])
+        progress("reauthorization")
+        held = await reauthorization(domain, kind, writer(domain))
+    return {"policy_evolution_ms": 1000 * taken[int(0.99 * len(taken))], **held}
 
 
 def values(number: int) -> dict[str, object]:
@@ -177,5 +189,14 @@ async def _child(*words: str) -> asyncio.subprocess.Process:
     )
 
 
+PARTS: dict[str, Callable[[], dict[str, float]]] = {
+    "matching": matching,
+    "publishing": lambda: uvloop.run(publishing()),
+    "evolution": lambda: uvloop.run(evolution()),
+    "routed": lambda: uvloop.run(routed()),
+    "fanout": lambda: uvloop.run(fanout()),
+    "idle": lambda: uvloop.run(idle()),
+}
+
 if __name__ == "__main__":
-    main(run)
+    main(run, parts={name: partial(measure, name) for name in PARTS})

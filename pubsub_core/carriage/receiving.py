@@ -20,7 +20,7 @@ from bus.wire import subjects
 from pubsub_core.carriage.late import PATIENCE as LATE_SECONDS
 from pubsub_core.carriage.late import Late, Sealed
 from pubsub_core.carriage.newcomers import Newcomers
-from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel
 from pubsub_core.delivery import Counts, Setting
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.events import (
@@ -30,8 +30,6 @@ from pubsub_core.events import (
     GapReason,
     Missed,
     Nonces,
-    all_digests,
-    check_places,
     decode,
     decode_all,
     digest,
@@ -100,7 +98,7 @@ class Receiving:
         place = subjects.parcel_place(subject)
         type_ = place.type
         try:
-            opened = PARCEL.read(data)
+            opened = read_parcel(data)
         except InvalidSignature:
             self._counts.forged += 1
             return
@@ -180,12 +178,15 @@ class Receiving:
         if not parcel.box:
             return [parcel.contents] if parcel.contents is not None else []
         try:
-            return [
+            boxed = [
                 _decode_contents(each) for each in self._setting.vault.open_box(type_, parcel.box, sender)
             ]
-        except (CannotOpen, msgspec.DecodeError, UnicodeDecodeError):
+            for each in boxed:
+                each.check()
+        except (CannotOpen, InvalidSignature, msgspec.DecodeError, UnicodeDecodeError):
             self._counts.forged += 1
             return []
+        return boxed
 
     def _accept(
         self, sender: str, type_: str, sent: float, contents: Contents, events: list[_Found], base: int
@@ -231,14 +232,7 @@ class Receiving:
         signer = PublicKey(proof.by) if proof.by else key
         if proof.by and str(signer) != sender:
             raise InvalidSignature
-        digests = contents.digests
-        if digests:
-            check_places(digests, contents.places, contents.events, contents.runs or [len(contents.events)])
-        elif contents.columns:
-            digests = digest(contents.columns)
-        else:
-            digests = all_digests(contents.events, contents.runs)
-        proof.verify(signer, digests)
+        proof.verify(signer, contents.digests)
         return key.raw
 
     def _events(self, sender: str, type_: str, contents: Contents) -> list[_Found]:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import msgspec
 
 from bus.wire import subjects
-from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.carriage.parcel import Contents, Parcel, sign_parcel
 from pubsub_core.carriage.routing import ALL_READ, Route, Routing
 from pubsub_core.delivery import Admitted, Counts, Place, Setting
 from pubsub_core.events import WINDOW, Event, all_digests, digest, encode
@@ -227,7 +227,7 @@ class Sending:
 
         def make() -> bytes:
             parcel = Parcel(subject, lane.boot, number, setting.now(), contents, box)
-            return PARCEL.sign(parcel, setting.identity)
+            return sign_parcel(parcel, setting.identity)
 
         def acknowledged(known: bool) -> None:
             lane.busy = False
@@ -262,10 +262,11 @@ class Sending:
             return self._sealed(part.events or [event for _, _, event in admitted.events], admitted)
         late = setting.now() - admitted.proof.time > WINDOW / 2  # nobody takes what was signed so long ago
         if not late and len(raws) == admitted.bundled:
-            return Contents(admitted.proof, raws, runs=list(admitted.runs))
+            return Contents(admitted.proof, raws, admitted.digests, runs=list(admitted.runs))
         whole = None if late else _whole_runs(part.places, admitted.runs)
         if whole is None:
-            return Contents(setting.vouch(admitted.proof, all_digests(raws)), raws)
+            digests = all_digests(raws)
+            return Contents(setting.vouch(admitted.proof, digests), raws, digests)
         places, runs = whole
         return Contents(admitted.proof, raws, admitted.digests, places, runs=runs)
 
@@ -274,9 +275,11 @@ class Sending:
         setting = self._setting
         columns = setting.vault.seal_many(events)
         if columns is not None:
-            return Contents(setting.vouch(admitted.proof, digest(columns)), columns=columns)
+            digests = digest(columns)
+            return Contents(setting.vouch(admitted.proof, digests), digests=digests, columns=columns)
         sealed = [msgspec.Raw(encode(setting.vault.seal(event))) for event in events]  # a key ends among them
-        return Contents(setting.vouch(admitted.proof, all_digests(sealed)), sealed)
+        digests = all_digests(sealed)
+        return Contents(setting.vouch(admitted.proof, digests), sealed, digests)
 
     def tick(self, now: float, wanted: Callable[[str], bool], held: bool = False) -> float:
         """Publish the boxes that are due, and say when the next is. While held, what waits goes on waiting."""

@@ -20,7 +20,6 @@ from bus.nats.access_client import RevocationRequest
 from bus.wire.envelope import pack
 from bus.wire.messages import Questions
 from pdp.bundle.bundle import Bundle, File
-from pubsub_core.carriage.parcel import PARCEL
 from pubsub_core.carriage.records import TOLD, Told
 from pubsub_core.events.event import Event
 from pubsub_core.events.event import encode as encode_event
@@ -102,7 +101,7 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
             ("hello", _content(said["hello"])),
             ("type", _content(TOLD.sign(told, KEY))),
             ("vouch", vouch(KEY.public, [ALL], NOW, OWNER)),
-            ("parcel", _content(PARCEL.sign(parcel, KEY))),
+            ("parcel", msgspec.msgpack.encode(parcel)),
         ),
         "types": (("type", SignedType.sign(KIND, PITO).encode()),),
         "filters": (*(("filter", each.encode()) for each in FILTERS), ("fluent", b"treats('ann', 3)")),

@@ -30,7 +30,7 @@ from pdp.bundle.bundle import _SEAL as BUNDLE
 from pdp.bundle.bundle import MAGIC, Bundle
 from pdp.oasis.parser import parse as parse_roles
 from pubsub_core import messages as events
-from pubsub_core.carriage.parcel import PARCEL
+from pubsub_core.carriage.parcel import HEAD, Parcel, sign_parcel
 from pubsub_core.carriage.records import HELLO, TOLD
 from pubsub_core.events.event import decode
 from pubsub_core.history import page_messages as past
@@ -89,8 +89,12 @@ def _told(data: bytes) -> None:
 
 def _parcel(data: bytes) -> None:
     """From a broker that is trusted with the type."""
-    subject = subjects.parcel("met", KIND.place)
-    _PAIR.away.receive(1, subject, _PAIR.now, sealed(PARCEL, data, _PAIR.home.setting.identity))
+    subject, by = subjects.parcel("met", KIND.place), _PAIR.home.setting.identity
+    try:
+        parcel = sign_parcel(msgspec.msgpack.decode(data, type=Parcel), by)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AuthFabricError):
+        parcel = msgspec.msgpack.encode((sealed(HEAD, data, by), [], b""))
+    _PAIR.away.receive(1, subject, _PAIR.now, parcel)
     _PAIR.sent.clear()
 
 

@@ -14,7 +14,7 @@ from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import UNRESTRICTED, Restriction
 from pubsub_core.access.rights import Holder
 from pubsub_core.broker.core import Broker
-from pubsub_core.carriage.parcel import PARCEL, Parcel
+from pubsub_core.carriage.parcel import Parcel, read_parcel, sign_parcel
 from pubsub_core.delivery.session import Session, Setting
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events.batch_signature import Proof, Scrutiny, all_digests
@@ -121,12 +121,12 @@ class Pair:
 
     def parcels(self) -> list[Parcel]:
         """What the publisher's broker has published since this was last asked."""
-        found, self.stream = [PARCEL.read(data).value for _, data in self.stream], deque()
+        found, self.stream = [read_parcel(data).value for _, data in self.stream], deque()
         return found
 
     def receive(self, parcel: Parcel, signer: Identity | None = None, subject: str = "") -> None:
         """Have the other broker read a parcel, as somebody has signed it."""
-        data = PARCEL.sign(parcel, signer or self.home.setting.identity)
+        data = sign_parcel(parcel, signer or self.home.setting.identity)
         self.away.receive(next(self._numbers), subject or parcel.subject, self.now, data)
 
     def carry(self) -> None:

@@ -98,8 +98,8 @@ def test_after_a_good_event_of_its_kind_a_bad_one_is_refused_for_the_same_reason
 
 
 def following(parcel: Parcel, **contents) -> Parcel:
-    """The next parcel of the same sender, with other contents."""
-    changed = msgspec.structs.replace(parcel.contents, **contents)
+    """The next parcel of the same sender, with other contents, for which it signs."""
+    changed = msgspec.structs.replace(parcel.contents, **{"digests": b"", **contents})
     return msgspec.structs.replace(parcel, number=parcel.number + 1, contents=changed)
 
 
@@ -136,6 +136,21 @@ def test_an_event_that_is_not_among_those_signed_is_refused(pair):
     pair.receive(following(parcel, events=[parcel.contents.events[0], other]))
     assert pair.away.counts.forged == 1
     assert pair.seen() == []
+
+
+def test_a_parcel_that_was_altered_after_its_broker_signed_it_is_refused():
+    pair = Pair(share=0.0)
+    pair.subscribe()
+    pair.publish(pair.bundle(CAR, FAST))
+    ((subject, data),) = pair.stream
+    (other,) = pair.bundle({**FAST, "numberplate": "X"}).events
+    head, events, *rest = msgspec.msgpack.decode(data, type=tuple[bytes, list[msgspec.Raw], bytes])
+    for altered in ([events[0], other], events[:1], [events[0], *events], events[::-1], []):
+        pair.away.receive(1, subject, pair.now, encode((head, altered, *rest)))
+    assert pair.away.counts.forged == 5
+    assert pair.seen() == []
+    pair.carry()
+    assert pair.seen() == [(1, CAR), (1, FAST)]
 
 
 @pytest.mark.parametrize("at", UNTIMELY)

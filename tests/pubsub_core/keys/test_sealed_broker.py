@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bus.wire import subjects
-from pubsub_core.carriage.parcel import PARCEL, Contents, Parcel
+from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel, sign_parcel
 from pubsub_core.client import publisher
 from pubsub_core.client.client import CallRefused
 from pubsub_core.errors import InvalidEvent
@@ -129,7 +129,7 @@ async def test_events_are_sealed_once_and_published_once_for_brokers_with_differ
     assert await take(subscribers[0], 1) == [{"numberplate": PLATES[0], "sighted": SIGHTED}]
     assert await take(subscribers[1], 1) == [{"location": PLACE, "sighted": SIGHTED}]
     await network.bus.flush()
-    parcels = [PARCEL.read(data).value for _, data in seen]
+    parcels = [read_parcel(data).value for _, data in seen]
     assert [each.number for each in parcels] == list(range(1, len(parcels) + 1))
     assert len(parcels) <= 2, "one for each bundle, whoever reads it"
     assert all(each.contents.columns and not each.contents.events for each in parcels)
@@ -145,7 +145,7 @@ async def test_at_a_steady_pace_nobody_sees_when_something_was_published(network
     everything = await published(network)
 
     def seen() -> list[Parcel]:
-        read = [PARCEL.read(data) for _, data in everything]
+        read = [read_parcel(data) for _, data in everything]
         return [each.value for each in read if each.signer == met._serving.identity.public]
 
     await eventually(lambda: len(seen()) >= 5)
@@ -200,7 +200,7 @@ async def test_what_should_be_sealed_and_is_not_is_dropped(network):
     subject = subjects.parcel(met._serving.domain, network.kind.place)
     parcel = Parcel(subject, 1, 1, time.time(), Contents(proof, [msgspec.Raw(encode(event))]))
     before = ccs.broker.counts.forged
-    network.bus.send(subject, PARCEL.sign(parcel, key))
+    network.bus.send(subject, sign_parcel(parcel, key))
     await eventually(lambda: ccs.broker.counts.forged == before + 1)
     assert ccs.broker.counts.received == 0
 
