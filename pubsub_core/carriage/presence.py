@@ -130,10 +130,11 @@ class Presence:
     def start(self) -> None:
         """Make oneself known, with the vouches that one was started with."""
         self._beat()
-        self._say_words()
+        self.say_words()
         self.say_hello()
 
-    def _say_words(self) -> None:
+    def say_words(self) -> None:
+        """Tell all others by what this broker may carry types."""
         self._worded = self._setting.now()
         for each in self.own_records():
             self._say(*each)
@@ -159,7 +160,7 @@ class Presence:
         if self._trust != self._versions or not self._reviewed <= now < self._due:
             self.review()
         if now - self._worded >= WORD_SECONDS:
-            self._say_words()
+            self.say_words()
         if self._hurried or now - self._said >= HELLO_SECONDS:
             self.say_hello()
 
@@ -169,7 +170,7 @@ class Presence:
         self._web.owners = frozenset(types.values())
         self._trust, self._due = self._versions, self._web.words.next_end(self._reviewed)
         if self._carried != self._web.owners:
-            self._say_words()
+            self.say_words()
         for peer in self.peers.values():
             self._review(peer, types)
         self.told.review()

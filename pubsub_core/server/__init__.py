@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from authz.lazy import lazily
 
 if TYPE_CHECKING:
-    from pubsub_core.server.config import LEASE_SECONDS, Serving
+    from pubsub_core.server.config import LEASE_SECONDS, Certificates, Serving
     from pubsub_core.server.metrics import BrokerMetrics, BrokerVitals
     from pubsub_core.server.policy_watch_service import OVERTIME
     from pubsub_core.server.service import BrokerService, serve_broker
 
 __all__ = [
-    "LEASE_SECONDS", "OVERTIME", "BrokerMetrics", "BrokerService", "BrokerVitals", "Serving",
-    "serve_broker",
+    "LEASE_SECONDS", "OVERTIME", "BrokerMetrics", "BrokerService", "BrokerVitals", "Certificates",
+    "Serving", "serve_broker",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -20,7 +20,7 @@ __getattr__ = lazily(
     {
         ".metrics": "BrokerMetrics BrokerVitals",
         ".service": "BrokerService serve_broker",
-        ".config": "LEASE_SECONDS Serving",
+        ".config": "LEASE_SECONDS Certificates Serving",
         ".policy_watch_service": "OVERTIME",
     },
 )

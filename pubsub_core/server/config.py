@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,15 @@ from pubsub_core.types import EVERY, Names
 
 LEASE_SECONDS = 10.0
 """Seconds without the policy feed after which nothing is delivered until it is heard again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What speaks for a broker and for its clients. It may be given anew while the broker runs."""
+
+    clients: Mapping[str, Collection[PublicKey]]
+    vouches: tuple[bytes, ...]
+    sealed: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,9 @@ class Serving:
     """Who is trusted with which names of types, by patterns such as `uk.gov.pito.*`; see `trusted_names`."""
     group: str = ""
     """The name by which clients find this broker or any other of the same group; empty for none."""
+
+    reread: Callable[[], Certificates] | None = None
+    """Reads anew what `clients`, `vouches` and `sealed` were read from, if that may change."""
 
     def trusted_names(self) -> Names:
         """Whose definitions a broker goes by.

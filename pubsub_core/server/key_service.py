@@ -46,7 +46,7 @@ class Sealing:
         managers: Managers,
     ) -> None:
         """`sealed` are the types, by name, each with the capability by which its keys are asked for."""
-        self._sealed = sealed
+        self._sealed = dict(sealed)
         self._catalogue = catalogue
         self.vault = EventCipher(KeyRing())
         self.keys = KeyClient(bus, identity, self.vault.ring, managers)
@@ -56,7 +56,7 @@ class Sealing:
         """Called whenever keys have come, for what was waiting for them."""
         self._due = dict.fromkeys(sealed, 0.0)
         """When to ask about each type again."""
-        self._asked = dict.fromkeys(sealed, -math.inf)
+        self._asked: dict[str, float] = {}
         self._hurried = asyncio.Event()
         self._groups, self._departures = self.vault.ring.groups, self.vault.ring.departures
         self._changed = asyncio.Event()
@@ -78,6 +78,17 @@ class Sealing:
         if definition.name in self._sealed or parent in self.vault.sealed:
             self.vault.mark_sealed([definition.id])
 
+    def renew(self, sealed: Mapping[str, bytes]) -> None:
+        """Ask by these capabilities from now on, for keys of more types too; other types keep theirs."""
+        news = {name: chain for name, chain in sealed.items() if self._sealed.get(name) != chain}
+        if not news:
+            return
+        self._sealed.update(news)
+        self._due.update(dict.fromkeys(news, 0.0))
+        for each in self._catalogue:
+            self._mark_sealed(each.definition)
+        self._hurried.set()
+
     def doubt(self, type_id: str) -> None:
         """Plan and keys of a type may be others than are known here: ask at once, unless that was done just now.
 
@@ -86,7 +97,8 @@ class Sealing:
         for name in self._sealed:
             with contextlib.suppress(UnknownType):
                 if type_id in ("", self._catalogue.named(name).id):
-                    self._due[name] = min(self._due[name], self._asked[name] + HASTE_SECONDS)
+                    asked = self._asked.get(name, -math.inf)
+                    self._due[name] = min(self._due[name], asked + HASTE_SECONDS)
                     self._hurried.set()
 
     def _on_keys(self) -> None:
@@ -108,8 +120,8 @@ class Sealing:
     async def _join_groups(self) -> None:
         """Ask for the keys of all types that are sealed, and ask again: plans, managers and capabilities change."""
         problems: dict[str, str] = {}
-        answered = dict.fromkeys(self._sealed, monotonic())
-        while self._sealed:
+        answered: dict[str, float] = {}
+        while True:
             now = monotonic()
             self.vault.expire(time())
             for name in [name for name, at in self._due.items() if at <= now]:
@@ -121,7 +133,7 @@ class Sealing:
                         _log.warning("the keys of `%s` are here", name)
                 except AuthFabricError as error:
                     absent = isinstance(error, (UnknownType, BusError))  # the definition, or the manager
-                    quiet = absent and monotonic() - answered[name] < QUIET_SECONDS
+                    quiet = absent and monotonic() - answered.setdefault(name, now) < QUIET_SECONDS
                     if not quiet and problems.get(name) != str(error):
                         problems[name] = str(error)
                         _log.warning("the keys of `%s` are not given here: %s", name, error)

@@ -29,6 +29,7 @@ from pubsub_core.history import INSTALL, HistorySetting, HistoryUnavailable
 from pubsub_core.key_groups import Managers
 from pubsub_core.replay import Doubts, FluentExchange, Pages, Replays
 from pubsub_core.server.carriage_service import Carriage, place_of
+from pubsub_core.server.certificates_service import CertificateWatch
 from pubsub_core.server.config import Serving
 from pubsub_core.server.disclosure_service import recording
 from pubsub_core.server.durable_service import Durables
@@ -126,6 +127,9 @@ class BrokerService:
         self.probes = Probes(ways)
         """Whether what is sent on each of its connections is heard on the others to the same server."""
         self._types_news = asyncio.Event()
+        self._certificates = CertificateWatch(
+            serving, self.broker, self.web, self.sealing, self._read_types_anew
+        )
         self._revocations = RevocationFeed(bus, self._revoke)
         self._looked_at_types = monotonic()
         self._revocation = asyncio.Event()
@@ -197,7 +201,7 @@ class BrokerService:
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
         follow = self._follow_types, self._owner_policies.follow, self._follow_revocations
-        for work in (self._tick, self._keep_pace, *follow):
+        for work in (self._tick, self._keep_pace, *follow, self._certificates.follow):
             in_background(stack, work)
         stack.callback(self.presence.leave)
         stack.push_async_callback(self._drain)
@@ -380,6 +384,10 @@ class BrokerService:
                 self.policies.look_again()
                 self.presence.say_types_elsewhere()
                 await self.evolve(self.claims.epoch)
+
+    def _read_types_anew(self) -> None:
+        self.types.read_anew()
+        self._types_news.set()
 
     async def _read_types(self) -> bool:
         """Take in what is new in the store, once it is known what was revoked; says whether anything was.

@@ -105,6 +105,10 @@ class TypeStore:
             _log.warning("%s left out: %s", what, problem)
         return any(not _is_policy(record) for record in records)
 
+    def read_anew(self) -> None:
+        """Have the next refresh look at everything: what was left out may be trusted now."""
+        self._read = 0
+
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
         """Call back whenever there may be a new definition."""
         return await self._records.listen(on_news)

@@ -83,8 +83,13 @@ class Credentials:
 
     def __init__(self, trusted: Mapping[str, Collection[PublicKey]], size: int = 4096) -> None:
         """`trusted` are the domains whose credentials count, each with the keys that sign for it and for no other."""
-        self._trusted = {domain: frozenset(keys) for domain, keys in trusted.items()}
         self._opened: LRUCache[bytes, _Opened] = LRUCache(size)
+        self.trust(trusted)
+
+    def trust(self, trusted: Mapping[str, Collection[PublicKey]]) -> None:
+        """Go by these keys from now on, and by no others."""
+        self._trusted = {domain: frozenset(keys) for domain, keys in trusted.items()}
+        self._opened.clear()
 
     def open(self, data: bytes, now: float) -> tuple[Credential, PublicKey]:
         """The credential and its holder's key. Raises CredentialRefused."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.mutations.mutation import Mutation, without
+from tests.mutations.mutation import Edit, Mutation, without
 
 _ARCHIVE = "tests/authfabric/backup/test_archive.py::"
+_CERTIFICATES = "tests/authfabric/test_broker_certificates.py::"
 _FOLLOWED = "tests/authfabric/deployment/test_followed_trust.py::"
 
 BACKUP: list[Mutation] = [
@@ -50,5 +51,23 @@ BACKUP: list[Mutation] = [
         "bus/identity/followed_keys.py",
         "            self.problem = str(error)\n            return False\n",
         "            keys = frozenset()\n",
+    ),
+    without(
+        f"{_CERTIFICATES}test_whoever_no_longer_signs_for_a_domain_has_no_clients_there",
+        "pubsub_core/server/certificates_service.py",
+        "            self._end_untrusted()\n",
+        "",
+    ),
+    without(
+        f"{_CERTIFICATES}test_half_a_key_changes_nothing_and_is_told",
+        "authfabric/commands/events/broker_certificates.py",
+        "        keys[domain] = keys.get(domain, frozenset()) | read_keys([key])\n",
+        "        with contextlib.suppress(InvalidKey):\n"
+        "            keys[domain] = keys.get(domain, frozenset()) | read_keys([key])\n",
+        Edit(
+            "authfabric/commands/events/broker_certificates.py",
+            "from collections.abc import Iterable,",
+            "import contextlib\nfrom collections.abc import Iterable,",
+        ),
     ),
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -14,7 +15,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from authfabric.commands.events.broker_certificates import read_certificates
 from authfabric.commands.events.broker_options import (
+    BlanketFile,
     BrokerDomain,
     BrokerGroup,
     BrokerKey,
@@ -39,7 +42,6 @@ from authfabric.commands.events.broker_options import (
 )
 from authfabric.files import (
     Database,
-    FileRefused,
     HistoryKey,
     KeepFile,
     NamesOption,
@@ -48,8 +50,6 @@ from authfabric.files import (
     find_url,
     history_setting,
     own_state_folder,
-    read_encoded,
-    read_file,
     read_names,
     read_network_key,
     read_owners,
@@ -72,9 +72,9 @@ from authfabric.terminal import (
     print_json,
     run,
 )
-from authz import AuthFabricError, PublicKey
+from authz import AuthFabricError
 from authz.errors import InvalidKey
-from authz.spki import InvalidCapability, encode_chain, parse_chain
+from authz.spki import InvalidCapability
 from bus.identity import load_key, load_public_key, read_credentials
 from bus.nats import connect
 from bus.runtime import serve_vitals
@@ -113,6 +113,7 @@ def serve(
     names: NamesOption = None,
     share: VerifiedShare = 1.0,
     sealed: SealedTypes = None,
+    blanket: BlanketFile = None,
     network_key: NetworkKey = None,
     home: HomeUrl = "",
     home_credentials: HomeCredentials = None,
@@ -137,19 +138,21 @@ def serve(
     with _errors():
         identity, where = load_key(key, passphrase.known), find_url(url)
         known = known or own_state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known"
+        reread = partial(read_certificates, identity.public, clients, vouches or [], sealed or [], blanket)
+        given = reread()
         serving = Serving(
             where,
             name,
             domain,
             identity,
-            _clients(clients),
+            given.clients,
             frozenset() if insecure else find_trust(trust, home or where),
             read_keys(roots or []),
-            tuple(read_encoded(path) for path in vouches or []),
+            given.vouches,
             tuple(load_key(path, passphrase.known) for path in owner_keys or []),
             read_owners(owners) if owners is not None else None,
             share,
-            sealed=dict(_sealed(text) for text in sealed or []),
+            sealed=given.sealed,
             network=read_network_key(network_key),
             history=history_setting(history, history_key, keep, name),
             known=known,
@@ -162,6 +165,7 @@ def serve(
             limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
             names=read_names(names),
             group=group,
+            reread=reread,
         )
     run(_serve(serving, health_address(listen, health_port), json))
 
@@ -233,30 +237,6 @@ def credential(
         public = str(load_public_key(client))
         given = Credential(public, name, domain, time() + option_seconds("--for", lasts), pairs)
         write_encoded(output, issue(given, load_key(key, passphrase.known)))
-
-
-def _clients(texts: Sequence[str]) -> dict[str, frozenset[PublicKey]]:
-    """The keys that sign for each domain. Raises InvalidKey."""
-    keys: dict[str, frozenset[PublicKey]] = {}
-    for text in texts:
-        domain, equals, key = text.partition("=")
-        if not (domain and equals and key):
-            fail(
-                f"`--clients {text}` must be DOMAIN=KEY: the domain, and the key that signs its credentials",
-                Exit.USAGE,
-            )
-        keys[domain] = keys.get(domain, frozenset()) | read_keys([key])
-    return keys
-
-
-def _sealed(text: str) -> tuple[str, bytes]:
-    """A type's name, and the capability in a file."""
-    name, equals, file = text.partition("=")
-    if not equals:
-        raise FileRefused(
-            Path(text), "must be given as TYPE=FILE, with the capability for the type in the file"
-        )
-    return name, encode_chain(read_file(Path(file), parse_chain))
 
 
 async def _tell(url: str, domain: str, word: bytes) -> None:

@@ -45,7 +45,13 @@ VouchingRoots = Annotated[
     ),
 ]
 VouchFiles = Annotated[
-    list[Path] | None, typer.Option("--vouch", help="A word for this broker, or another. Repeatable.")
+    list[Path] | None,
+    typer.Option(
+        "--vouch",
+        metavar="FILE|DIR",
+        help="A word for this broker, or another; or a folder of such `.vouch` files. Repeatable. New ones count"
+        " without a restart.",
+    ),
 ]
 OwnerKeys = Annotated[
     list[Path] | None,
@@ -62,8 +68,17 @@ SealedTypes = Annotated[
     list[str] | None,
     typer.Option(
         "--sealed",
-        metavar="TYPE=FILE",
-        help="A type that travels encrypted, and the capability by which its keys are asked for. Repeatable.",
+        metavar="TYPE=FILE|DIR",
+        help="A type that travels encrypted, and the capability by which its keys are asked for; or a folder of"
+        " such files, each called TYPE.cap. Repeatable. New ones count without a restart.",
+    ),
+]
+BlanketFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--blanket",
+        help="What its domain passes on to this broker (`cap issue` by the domain's key, `resource: *`,"
+        " `action: *`): what the domain was or will be granted by `--sealed` serves the broker too.",
     ),
 ]
 HomeUrl = Annotated[
