@@ -29,6 +29,10 @@ $(VENV)/browser: $(VENV)/full tests/browser/package-lock.json
 	-$(BIN)/python -m tests.browser
 	@touch $@
 
+$(VENV)/prometheus: $(VENV)/full
+	-$(BIN)/python -m tests.prometheus
+	@touch $@
+
 demo: $(VENV)/core ## start a fabric, break it under load, and watch no request fail
 	$(BIN)/authfabric demo
 
@@ -41,7 +45,7 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 bytecode: $(VENV)/full  # once, rather than in every process that shares the tests
 	-@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1
 
-test: $(VENV)/full $(VENV)/browser ## everything that must hold before a change lands
+test: $(VENV)/full $(VENV)/browser $(VENV)/prometheus ## everything that must hold before a change lands
 	@$(MAKE) --no-print-directory -j2 lint bytecode
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
 

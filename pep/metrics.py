@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from pep.asking import Asker
 from pep.enforcer import Enforcer
-from pep.trust import Authenticity
+from pep.trust import Authenticity, Refusal
 
 
 class EnforcerMetrics(Collector):
@@ -43,8 +43,10 @@ class EnforcerMetrics(Collector):
 
     @staticmethod
     def _authenticity(authenticity: Authenticity) -> Iterable[Metric]:
-        refused = authenticity.refused
-        yield _by_reason("authfabric_pep_refused_answers", "Answers that do not count.", refused.items())
+        refused = [
+            (each, authenticity.refused[each]) for each in Refusal
+        ]  # none too: or the first is no increase
+        yield _by_reason("authfabric_pep_refused_answers", "Answers that do not count.", refused)
         yield CounterMetricFamily(
             "authfabric_pep_refused_introductions",
             "Chains of PDPs that no trusted key empowered.",

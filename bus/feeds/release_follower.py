@@ -165,7 +165,10 @@ class ReleaseFollower(ABC):
             return False
         if look.newest is None or look.newest.released is None:
             self._lease.extend(look.at)
-            self._say(look.newest.problem if look.newest else f"`{self.member.domain}` has no release yet")
+            if look.newest is None:
+                self._say(f"`{self.member.domain}` has no release yet")
+            else:
+                self._refuse(look.newest.problem)
             return True
         return await self._go_to(look.newest, look.newest.released, look.at)
 
@@ -190,7 +193,7 @@ class ReleaseFollower(ABC):
             self._since = time()
             _log.info("%s of `%s` is in force at %s", released, self.member.domain, self.member.name)
         self.confirm(released, at)
-        self._say(entry.problem)
+        self._refuse(entry.problem)
         return True
 
     async def _follow(self) -> None:
@@ -248,7 +251,8 @@ class ReleaseFollower(ABC):
         return MemberDetails(calls, version(), self._started, since, trust, signer, self.load(), lacks)
 
     def _refuse(self, problem: str) -> None:
-        if problem != self.problem:
+        """Report that a release is refused, if one is, and count it once."""
+        if problem and problem != self.problem:
             self.refusals += 1
             _log.error("releases of `%s`: %s", self.member.domain, problem)
         self._say(problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,8 +98,11 @@ class _WorkMetrics(Collector):
         failures = CounterMetricFamily(
             "authfabric_background_failures", "Failures of background work.", labels=["work"]
         )
+        counts: Counter[str] = Counter()
         for work in background_work():
-            failures.add_metric([work.name], work.failures)
+            counts[work.name] += work.failures  # several may have one name
+        for name, count in counts.items():
+            failures.add_metric([name], count)
         yield failures
 
 

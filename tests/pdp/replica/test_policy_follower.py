@@ -109,12 +109,15 @@ async def test_what_was_released_while_it_started_unheard_of_is_in_force_before_
         assert await decide(follower) == (False, pushed[0].released.epoch)
 
 
-async def test_a_release_signed_by_a_stranger_is_refused_and_the_old_one_keeps_deciding(world):
+async def test_a_release_signed_by_a_stranger_is_refused_told_and_the_old_one_keeps_deciding(world, caplog):
     first = await world.publisher().push(bundle("bob"))
     async with world.follower() as follower:
         await world.publisher(EVE).push(bundle("eve"))
         await eventually(lambda: str(EVE.public) in follower.problem)
         assert await decide(follower) == (True, first.released.epoch)
+        await follower.step()
+        assert follower.refusals == 1
+        assert str(EVE.public) in caplog.text
 
 
 BAD = {
