@@ -242,7 +242,10 @@ class Outgoing:
         return _Flight(events, runs, pack(bundle), now, now, id_)
 
     def _transmit(self, number: int) -> None:
+        """Send a bundle; while a session is begun or taken up, later: all that waits is sent when that is done."""
         flight, now, client = self._in_flight[number], time(), self._client
+        if not client.joined:
+            return
         if not abs(now - flight.signed) <= SIGNED_SECONDS:
             flight = self._in_flight[number] = self._sign(number, flight.events, flight.runs, flight.id)
         flight.sent = now

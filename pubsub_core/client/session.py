@@ -139,6 +139,11 @@ class ClientSession:
             with contextlib.suppress(BusError):
                 await mail.cancel()
 
+    @property
+    def joined(self) -> bool:
+        """Whether the broker that is spoken to knows the session, and all that belongs to it."""
+        return self.channel is self._joined
+
     async def call(self, call: Call) -> Answer:
         """Have the broker do something, in a new session if need be. Raises Refused, UnknownType, SessionLost."""
         channel = self.channel
@@ -301,7 +306,7 @@ class ClientSession:
         while not self._closed:
             await asyncio.sleep(BEAT_SECONDS if self.brokers.many else KEEPALIVE_SECONDS)
             channel = self.channel
-            if channel is not self._joined:
+            if not self.joined:
                 await self._try_to_connect(channel)
                 continue
             try:

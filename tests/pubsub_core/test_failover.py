@@ -89,6 +89,31 @@ async def test_a_group_is_whoever_answers(place):
         assert [each["score"] for each in await take(subscriber, 1)] == [1]
 
 
+@pytest.mark.parametrize("known", [False, True])
+async def test_what_is_published_while_a_client_changes_brokers_comes_once(place, known):
+    """Whether or not the other broker knows already what is published: nothing is sent before it knows all."""
+    kind = await place.define("News", *NEWS)
+    async with two(place) as brokers, place.connected("bob", "", among=BOTH) as client:
+        subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+        first, restore = client.broker, client._restore
+
+        async def restore_meanwhile() -> None:
+            if known:
+                await restore()
+            await publisher.publish(score=1)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(publisher.flush(), 1)
+            if not known:
+                await restore()
+
+        client._restore = restore_meanwhile
+        silence(brokers[first][0])
+        await eventually(lambda: client.sessions_begun >= 2)
+        await publisher.publish(score=2)
+        await publisher.flush()
+        assert [each["score"] for each in await take(subscriber, 2)] == [1, 2]
+
+
 async def test_where_no_broker_of_a_group_is_up_its_name_is_said(place):
     with pytest.raises(NoBroker, match="no broker `nobody` is up"):
         async with place.connected("ann", "", group="nobody"):
