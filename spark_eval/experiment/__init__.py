@@ -15,6 +15,7 @@ from spark_eval.experiment.plan import (
     shipped,
 )
 from spark_eval.experiment.points import (
+    HitRate,
     Result,
     Twins,
     availability_points,
@@ -27,7 +28,7 @@ from spark_eval.experiment.sampling import Flags, Sample, draw_grants, generator
 from spark_eval.experiment.simulation import cell_columns, draw_task, simulate, tasks
 
 __all__ = [
-    "Availability", "Cell", "Comparison", "Experiment", "Flags", "InvalidExperiment", "Load", "Machine",
+    "Availability", "Cell", "Comparison", "Experiment", "Flags", "HitRate", "InvalidExperiment", "Load", "Machine",
     "Part", "Population", "ResponseTime", "Result", "Sample", "Twins", "availability_points", "cell_columns",
     "compare_runs", "describe_machine", "draw_grants", "draw_task", "dump", "generator", "load",
     "make_report", "pace_points", "shipped", "simulate", "tasks", "time_points", "time_summaries", "variants",

@@ -114,6 +114,8 @@ class ResponseTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     pdps: tuple[Annotated[int, msgspec.Meta(ge=1, le=64)], ...] = (1, 2, 4, 8)
     recycling: Population = Population(requests=10_000, objects=300, subjects=100, roles=10)
     """Who asks about what with and without a secondary decision point: a third of all possible requests."""
+    hospital: Annotated[int, msgspec.Meta(ge=10, le=2_000)] = 240
+    """How many people there are where it is counted how much caches answer, by what they have learned."""
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -70,6 +70,29 @@ class TimeSummary(msgspec.Struct, frozen=True):
     p99: float
 
 
+class HitRate(msgspec.Struct, frozen=True):
+    """How many requests a cache answered that had learned a share of all possible answers in one way."""
+
+    asked: str
+    """What could be asked."""
+    way: str
+    learned: float
+    hits: int
+    requests: int
+
+    @property
+    def rate(self) -> float:
+        return self.hits / self.requests
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's, 95 %."""
+        weight = 1.96**2 / self.requests
+        middle = (self.rate + weight / 2) / (1 + weight)
+        margin = (self.rate * (1 - self.rate) * weight + weight**2 / 4) ** 0.5 / (1 + weight)
+        return middle - margin, middle + margin
+
+
 class Twins(msgspec.Struct, frozen=True):
     """Live runs beside the simulated runs of the same samples: how many there are, and how many failed alike."""
 
@@ -86,6 +109,7 @@ class Result(msgspec.Struct, frozen=True):
     response_time: list[TimeSummary] = []
     curves: list[TimePoint] = []
     paces: list[Pace] = []
+    hit_rates: list[HitRate] = []
     machine: Machine = Machine()
 
     @property

@@ -29,6 +29,8 @@ def make_report(plan: Experiment, parts: Collection[Part], result: Result, comma
             )
         if Part.RESPONSE_TIME in parts:
             sections += response_report.sections(result.curves, result.response_time, of_paper)
+    if result.hit_rates:
+        sections.append(response_report.hit_rates(result.hit_rates))
     if Part.AVAILABILITY in parts:
         sections += [_chain(plan), _assumptions(plan, result)]
     sections.append(_machine(result))

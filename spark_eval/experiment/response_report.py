@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import inf
 
 from spark_eval.experiment import variants as v
-from spark_eval.experiment.points import TimePoint, TimeSummary
+from spark_eval.experiment.points import HitRate, TimePoint, TimeSummary
 from spark_eval.experiment.ratios import Ratio, ratio
-from spark_eval.reports import Chart, Claim, Mark, Plot, Section, Series, Table, draw
+from spark_eval.reports import Chart, Claim, Mark, Part, Plot, Section, Series, Table, draw
 
 COLOURS = 6
 BANDS = 5
@@ -20,6 +20,8 @@ NOTICEABLE = 1.25
 """A ratio up to which a difference is called small, and from which on significant."""
 DOUBLED = (1.5, 2.5)
 """What counts as almost doubled."""
+TENTH, SAAM_RATE = 0.1, 0.7
+"""What the SAAM paper says is answered, with so many of the answers cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,69 @@ def _table(summaries: Sequence[TimeSummary]) -> Table:
     ]
     columns = ["variant", "requests", "not answered", "median", "mean", "99 %", "recycled"]
     return Table(columns, rows, "The figures", folded=True)
+
+
+def hit_rates(rates: Sequence[HitRate]) -> Section:
+    """How many requests caches answer, by what they have learned."""
+    text = (
+        "How many requests a cache answers by itself once it has learned a random part of all possible answers. In a"
+        " hospital made up for the purpose everybody is staff, has a function (nurse, doctor, clerk, head) and has it"
+        " in one of twelve wards, some in two; some are pharmacists, auditors or trainers besides. What belongs to a"
+        " ward is for its own people, some of it for a function everywhere; role rules say so, and the engine of the"
+        " PDPs decides. The share of what is learned counts as the papers on SAAM count it, of all that could be"
+        " asked. Where only what is allowed is ever asked, no refusal teaches anything."
+    )
+    parts: list[Part] = [text]
+    for asked in dict.fromkeys(each.asked for each in rates):
+        ways = dict.fromkeys(each.way for each in rates if each.asked == asked)
+        series = [_rate_series(way, [e for e in rates if (e.asked, e.way) == (asked, way)]) for way in ways]
+        ticks = sorted({each.learned for each in rates})
+        chart = Chart("answers learned", "answered by the cache", series, True, True, True, ticks)
+        caption = (
+            f"{asked[:1].upper()}{asked[1:]}: share of requests answered without a PDP, with 95 % intervals."
+        )
+        parts.append(Plot(draw(chart), caption))
+    claim = _saam_claim(rates)
+    rows = [[each.asked, each.way, _share(each.learned), _within(each)] for each in rates]
+    table = Table(["", "recycling", "learned", "answered"], rows, "All rates", folded=True)
+    return Section("How much recycling answers, by roles as people have them", [*parts, *claim, table])
+
+
+def _rate_series(way: str, rates: Sequence[HitRate]) -> Series:
+    low, high = zip(*(each.interval for each in rates), strict=True)
+    return Series(way, [each.learned for each in rates], [each.rate for each in rates], low, high)
+
+
+def _saam_claim(rates: Sequence[HitRate]) -> list[Claim]:
+    """What caches that have learned a tenth answer, of anything that could be asked."""
+    tenth = {each.way: each for each in rates if each.learned == TENTH and each.asked == rates[0].asked}
+    saam = tenth.get(v.SAAM)
+    if saam is None:
+        return []
+    low, high = saam.interval
+    agrees = True if low >= SAAM_RATE else False if high < SAAM_RATE else None
+    others = ", ".join(f"{way} {_within(each)}" for way, each in tenth.items() if way != v.SAAM)
+    return [
+        Claim(
+            f"With {_share(TENTH)} of the answers cached, SAAM answers {_share(SAAM_RATE)} of the requests.",
+            f"Here SAAM-RBAC answers {_within(saam)}; {others}. It learns permission by permission, so it depends on"
+            " how many people with the same roles ask for the same; certificates say which role it was.",
+            agrees,
+            by="The SAAM paper",
+            verdict="fewer here" if agrees is False else "",
+            criterion=f"the whole interval of SAAM-RBAC's rate with {_share(TENTH)} learned is at or above"
+            f" {_share(SAAM_RATE)}",
+        )
+    ]
+
+
+def _within(rate: HitRate) -> str:
+    low, high = rate.interval
+    return f"{_share(rate.rate)} ({low * 100:.1f} to {high * 100:.1f})"
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.3g} %"
 
 
 def _micros(seconds: float) -> str:

@@ -36,7 +36,7 @@ from spark_eval.experiment import (
     time_summaries,
     watching_load,
 )
-from spark_eval.measurement import Shipped, count_requests, run_live, run_response_times
+from spark_eval.measurement import Shipped, count_hits, count_requests, run_live, run_response_times
 from spark_eval.reports import render
 from spark_eval.runtime import (
     SparkOptions,
@@ -58,6 +58,7 @@ ORDER = ("figure", *CELL, "run", "request", "variant")
 """By what traces are sorted, so that equal traces are equal files."""
 PARTITIONS = 64
 ASKING, TIMING, SIMULATING = "asking failing PDPs", "measuring response times", "simulating"
+LEARNING = "counting what caches answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,10 @@ def run_experiment(job: ExperimentJob, steps: Steps) -> Result:
             with steps.step("aggregating", 1):
                 trace = to_frame(spark, pa.concat_tables([measured.trace, simulated])).cache()
                 result = _aggregate(job, trace)
+            if Part.RESPONSE_TIME in job.parts:
+                with steps.step(LEARNING, 1):
+                    rates = count_hits(job.plan.response_time.hospital, job.plan.seed)
+                    result = msgspec.structs.replace(result, hit_rates=rates)
         machine = msgspec.structs.replace(describe_machine(), load=measured.loads)
         result = msgspec.structs.replace(result, machine=machine)
         (folder / PLAN).write_text(dump(job.plan))
@@ -132,7 +137,10 @@ def _expected(job: ExperimentJob) -> list[float]:
     if Part.AVAILABILITY in job.parts:
         weight = sum(cell.pdps for cell in live.cells()) * live.population.requests
         seconds.append(10.0 + weight * live.simulated_runs * 4e-8)
-    return [*seconds, 10.0]
+    seconds.append(10.0)
+    if Part.RESPONSE_TIME in job.parts:
+        seconds.append(plan.response_time.hospital * 0.1)
+    return seconds
 
 
 @contextmanager

@@ -6,16 +6,18 @@ from authz.lazy import lazily
 
 if TYPE_CHECKING:
     from spark_eval.measurement.fabric_service import Shipped, ShippedFabric
+    from spark_eval.measurement.hit_rates import count_hits
     from spark_eval.measurement.live_service import run_live
     from spark_eval.measurement.response_service import count_requests, run_response_times
 
-__all__ = ["Shipped", "ShippedFabric", "count_requests", "run_live", "run_response_times"]
+__all__ = ["Shipped", "ShippedFabric", "count_hits", "count_requests", "run_live", "run_response_times"]
 
 # PDP processes import modules of this room: they need not carry Spark and plots.
 __getattr__ = lazily(
     __name__,
     {
         ".fabric_service": "Shipped ShippedFabric",
+        ".hit_rates": "count_hits",
         ".live_service": "run_live",
         ".response_service": "count_requests run_response_times",
     },

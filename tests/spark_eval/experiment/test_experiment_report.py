@@ -10,7 +10,15 @@ from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.formula import decrease
 from spark_eval.experiment.machine import Load, Machine
 from spark_eval.experiment.plan import Experiment, Part, Sweep, load, shipped
-from spark_eval.experiment.points import AvailabilityPoint, Pace, Result, TimePoint, TimeSummary, Twins
+from spark_eval.experiment.points import (
+    AvailabilityPoint,
+    HitRate,
+    Pace,
+    Result,
+    TimePoint,
+    TimeSummary,
+    Twins,
+)
 from spark_eval.experiment.ratios import Ratio, ratio
 from spark_eval.experiment.report import make_report
 from spark_eval.experiment.variants import (
@@ -327,3 +335,22 @@ def test_a_single_point_is_drawn():
 
 def test_what_is_printed_of_a_cell_counts_pdps():
     assert str(Cell(1)).startswith("1 PDP, ")
+
+
+@pytest.mark.parametrize(
+    ("hits", "agrees"), [(1_500, True), (1_400, None), (1_100, False)], ids=["more", "as many", "fewer"]
+)
+def test_how_much_saam_answers_stands_beside_its_paper(hits, agrees):
+    rates = [
+        HitRate("anything", way, learned, hits if (way, learned) == (SAAM, 0.1) else 100, 2_000)
+        for way in (PRECISE, SAAM)
+        for learned in (0.01, 0.1)
+    ]
+    section = response_report.hit_rates(rates)
+    [claim] = claims([section])
+    assert claim.agrees is agrees
+    assert f"{hits / 20:.3g} %" in claim.found
+    assert len([part for part in section.parts if isinstance(part, Plot)]) == 1
+    assert section.title in [
+        each.title for each in make_report(PLAN, set(Part), result(hit_rates=rates), "").sections
+    ]

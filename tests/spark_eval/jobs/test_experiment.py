@@ -47,6 +47,7 @@ response_time:
   subscriptions: [5, 20]
   pdps: [1, 2]
   recycling: {requests: 300, objects: 10, subjects: 20, roles: 3}
+  hospital: 20
 """
 )
 AVAILABILITY = frozenset([Part.AVAILABILITY])
@@ -77,7 +78,14 @@ def test_the_output_is_whole(finished):
 
 def test_the_steps_are_counted_and_named_also_where_there_is_no_terminal(finished):
     said = finished[2]
-    for words in ("1/5 starting Spark", "2/5 asking failing PDPs", "3/5 measuring", "4/5 simulating", "5/5"):
+    for words in (
+        "1/6 starting Spark",
+        "2/6 asking failing PDPs",
+        "3/6 measuring",
+        "4/6 simulating",
+        "5/6",
+        "6/6",
+    ):
         assert words in said
 
 
