@@ -12,8 +12,9 @@ import kubernetes_validate
 import pytest
 import yaml
 from typer import Context
+from typer.testing import CliRunner
 
-from authfabric.cli import Commands
+from authfabric.cli import Commands, app
 from tests.docs.test_metrics import metrics
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,7 @@ UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
 PANELS = json.loads((ROOT / "deploy/grafana/authfabric.json").read_text())["panels"]
 MANIFESTS = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/authfabric.yaml").read_text()))
+COMPOSE = yaml.safe_load((ROOT / "deploy/container/compose.yaml").read_text())
 KUBERNETES = "1.33"
 SUFFIXES = ("_total", "_bucket", "_info")
 
@@ -96,6 +98,47 @@ def test_a_manifest_runs_commands_with_options_that_they_have():
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in more if word.startswith("--")} <= known
     assert len(words) == 2
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_service_of_the_compose_file_is_confined_and_runs_a_command_with_options_that_it_has(name):
+    service = COMPOSE["services"][name]
+    assert (service["user"], service["read_only"], service["cap_drop"]) == ("10001:10001", True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    if name.startswith("nats-"):
+        assert service["entrypoint"] == ["nats-server", "-c", "/etc/authfabric/nats.conf"]
+        return
+    group = Commands(name="authfabric")
+    first, below, *words = service["command"]
+    command = group.get_command(Context(group), first).commands[below]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_the_compose_file_gives_each_service_what_the_command_before_it_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nodes = "a=nats-a,b=nats-b,c=nats-c"
+    assert f"--nodes {nodes} " in (ROOT / "deploy/container/compose.yaml").read_text()
+    words = ["domain", "init", "shop", "--name", "shop", "--nodes", nodes, "--unencrypted"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    for name, service in COMPOSE["services"].items():
+        given = [each.split(":") for each in service["volumes"]]
+        (config,) = [Path(here) for here, there, *_ in given if there == "/etc/authfabric"]
+        assert config.parts[-2] == name.rpartition("-")[2]
+        named = [
+            *service.get("entrypoint", []),
+            *service.get("command", []),
+            *service.get("environment", {}).values(),
+        ]
+        inside = [each for each in named if each.startswith("/etc/authfabric/")]
+        assert inside
+        for each in inside:
+            assert (config / each.removeprefix("/etc/authfabric/")).exists()
+        kept = {here for here, *_ in given if not here.startswith("./")}
+        assert kept <= set(COMPOSE["volumes"])
+        assert bool(kept) == name.startswith("nats-")
+    assert 'store_dir: "/var/lib/authfabric/jetstream"' in Path("shop/nodes/a/config/nats.conf").read_text()
 
 
 def test_the_image_installs_pinned_packages_and_runs_as_nobody_special():
