@@ -284,8 +284,8 @@ def _intervals(simulated: Sequence[AvailabilityPoint], live: Sequence[Availabili
     if live:
         margins = sorted(point.margin for point in live if point.cell.pdps > 1) or [0.0]
         observed += (
-            f", and live {sum(point.requests for point in live):,} requests, asked both ways, with intervals from"
-            f" ± {_margin(margins[0])} to ± {_margin(margins[-1])} points"
+            f", and live {sum(point.requests for point in live):,} requests, asked both ways, with intervals of"
+            f" {' to '.join(dict.fromkeys(f'± {_margin(each)}' for each in (margins[0], margins[-1])))} points"
         )
     return f"{observed}. Intervals are 95 %, for all points at once."
 
@@ -300,14 +300,21 @@ def _claim(
         _finding(x, simulated, live),
         agrees,
         verdict="it does not increase" if agrees is False else "",
-        criterion="from the first point to the last the intervals are apart and ascend, no later point lies below an"
-        " earlier one with its interval, and both hold for the simulated points and for the live ones",
+        criterion="from the first point with several PDPs to the last the intervals are apart and ascend, no later"
+        " point lies below an earlier one with its interval, and both hold for the simulated points and for the live"
+        " ones",
     )
 
 
 def increases(x: str, points: Sequence[AvailabilityPoint]) -> bool | None:
-    """Whether the decrease grows with x, by the points' intervals; None if they are too wide to tell."""
-    ordered = sorted(points, key=lambda point: float(getattr(point.cell, x)))
+    """Whether the decrease grows with x, by the points' intervals; None if they are too wide to tell.
+
+    One PDP is what it is compared with: its decrease is 0 by definition, and shows nothing.
+    """
+    several = [point for point in points if point.cell.pdps > 1]
+    if len(several) < 2:
+        return None
+    ordered = sorted(several, key=lambda point: float(getattr(point.cell, x)))
     bounds = [(point.decrease - point.margin, point.decrease + point.margin) for point in ordered]
     falls = any(later[1] < earlier[0] for earlier, later in combinations(bounds, 2))
     if falls or bounds[-1][1] <= bounds[0][0] or ordered[-1].decrease <= ordered[0].decrease:

@@ -94,7 +94,7 @@ def _chain(plan: Experiment) -> Section:
     chain = plan.chain
     text = (
         f"Computed, not measured. Each PDP and each NATS server fails every {chain.mttf_hours:g} h on average, for"
-        f" {chain.mttr_minutes:g} min ({chain.unavailability:.2%} of the time). A question needs a server that"
+        f" {chain.mttr_minutes:g} min ({100 * chain.unavailability:.2g} % of the time). A question needs a server that"
         " carries it,"
         " a PDP, and a policy store (a majority of the servers) that was heard within the lease of"
         f" {chain.lease_seconds:g} s; the PEP fails with its service and is not counted. What a cache recycles"

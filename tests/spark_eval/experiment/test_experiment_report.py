@@ -354,3 +354,14 @@ def test_how_much_saam_answers_stands_beside_its_paper(hits, agrees):
     assert section.title in [
         each.title for each in make_report(PLAN, set(Part), result(hit_rates=rates), "").sections
     ]
+
+
+def test_one_pdp_which_decreases_nothing_by_definition_decides_no_verdict():
+    def found(pdps, decrease, margin):
+        return msgspec.structs.replace(point("live", Cell(pdps=pdps)), decrease=decrease, margin=margin)
+
+    wide = [found(1, 0.0, 0.0), found(2, 0.05, 0.5), found(10, 0.6, 0.5)]
+    assert availability_report.increases("pdps", wide) is None
+    assert availability_report.increases("pdps", wide[::2]) is None
+    narrow = [found(1, 0.0, 0.0), found(2, 0.05, 0.01), found(10, 0.6, 0.01)]
+    assert availability_report.increases("pdps", narrow) is True
