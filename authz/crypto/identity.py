@@ -13,7 +13,6 @@ from typing import Self
 
 from cryptography.exceptions import InvalidSignature as _CryptographyInvalidSignature
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -83,6 +82,8 @@ class Identity:
     @classmethod
     def from_pem(cls, pem: bytes, passphrase: bytes | None = None) -> Self:
         """Read a PKCS#8 private key, decrypting it if a passphrase is given."""
+        from cryptography.hazmat.primitives import serialization  # SSH keys and more, for who reads a file
+
         try:
             private = serialization.load_pem_private_key(pem, passphrase)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -95,6 +96,8 @@ class Identity:
 
     def to_pem(self, passphrase: bytes | None = None) -> bytes:
         """The private key as PKCS#8, encrypted if a passphrase is given."""
+        from cryptography.hazmat.primitives import serialization
+
         encryption: serialization.KeySerializationEncryption = (
             serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
         )

@@ -16,8 +16,9 @@ from authfabric.entry import overview
 
 LOADED = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
 HEAVY_FOR_ASKING = {
-    "cryptography.x509", "google.protobuf", "jinja2", "lark", "numpy", "opentelemetry", "pdp", "prometheus_client",
-    "py_abac", "pydantic", "pyspark", "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml",
+    "cryptography.hazmat.primitives.serialization", "cryptography.x509", "google.protobuf", "jinja2", "lark", "numpy",
+    "opentelemetry", "pdp", "prometheus_client", "py_abac", "pydantic", "pyspark",
+    "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml",
 }  # fmt: skip
 
 
