@@ -121,8 +121,8 @@ def ending_in_order() -> Iterator[None]:
     process, swallowed = os.getpid(), sys.unraisablehook
 
     def end(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # a child that has not begun its own program: Java is not its to end
-            os._exit(128 + number)
+        if os.getpid() != process:  # a child that has not begun its own program: it ends with its parent
+            return
         while frame is not None:
             if frame.f_code is again.__code__:  # what is raised in there is lost: the signal comes once more
                 return
