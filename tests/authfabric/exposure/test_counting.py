@@ -160,3 +160,25 @@ async def compare(question, evidence, events, proposed):
 @given(histories())
 def test_what_is_counted_is_what_a_reading_by_brute_force_finds(history):
     asyncio.run(compare(*history))
+
+
+def test_a_broker_replays_its_own_history_also_when_it_has_lost_the_keys_of_the_type():
+    policies = Bundle.of(
+        [
+            File(
+                "p.yaml",
+                ALLOW % {"n": 0, "actions": "[subscribe, replay]", "brokers": "/brokers/east", "duties": ""},
+            )
+        ]
+    )
+    ann = Client(Credential("key", "ann", "default", 100.0, {}), brokers=("east",))
+    keys = Keys(frozenset({PATIENT}), {"east": {PATIENT: [Span(0.0, 2.0)]}})
+    evidence = Evidence(CATALOGUE, [ann], [Period(Span(3.0), policies)], keys)
+    events = [Event(KIND.id, KIND.version, b"p", 1.0, 1, {PATIENT: "p1"})]
+
+    def could_read(broker: str) -> int:
+        question = Question(KIND.id, PATIENT, Span(0.0, 12.0), 12.0, broker)
+        found = asyncio.run(counted("sqlite://", question, evidence, events, None, {}))
+        return found.tallies["ann"].full
+
+    assert (could_read("east"), could_read("west")) == (1, 0)
