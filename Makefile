@@ -22,7 +22,7 @@ $(VENV)/core: $(BIN)/uv pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/full: $(VENV)/core
-	$(UV) -e '.[spark,history,gateway,console,test,lists,fastapi,asgi,flask,django,grpc,faststream,fastmcp,otel,chaos,bench,dev]'
+	$(UV) -e '.[spark,history,gateway,console,test,lists,fastapi,asgi,flask,django,grpc,faststream,fastmcp,kafka,otel,chaos,bench,dev]'
 	@touch $@
 
 $(VENV)/browser: $(VENV)/full tests/browser/package-lock.json

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from pubsub_core.client.json_values import json_values
 from pubsub_core.client.subscriber import Delivered
 from pubsub_core.errors import InvalidEvent
 
@@ -35,7 +35,7 @@ def to_cloud_event(event: Delivered) -> dict[str, object]:
         "type": event.type.name,
         "time": datetime.fromtimestamp(event.time, UTC).isoformat().replace("+00:00", "Z"),
         "datacontenttype": "application/json",
-        "data": {name: _json(value) for name, value in event.attributes.items()},
+        "data": json_values(event.attributes),
     }
 
 
@@ -51,7 +51,3 @@ def read_cloud_event(data: bytes | str | Mapping[str, object]) -> CloudEvent:
     if event.specversion != SPECVERSION:
         raise InvalidEvent("specversion", f"must be {SPECVERSION}, not `{event.specversion}`")
     return event
-
-
-def _json(value: object) -> object:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value

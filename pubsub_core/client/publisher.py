@@ -64,6 +64,11 @@ class Publisher:
         """Whether anybody wants such events, as far as the broker knows."""
         return self._client.interested.get(self.type.id, False)
 
+    @property
+    def refused(self) -> int:
+        """How many events of this client its broker has not taken, whatever their type."""
+        return self._outgoing.refused
+
     async def wanted(self) -> None:
         """Return when somebody wants such events: before that, publishing is for nobody."""
         while not self.interested:
@@ -127,6 +132,8 @@ class Outgoing:
         self._changed = asyncio.Event()
         self._problem: EventError | None = None
         """The first thing that the broker has refused and nobody was told of."""
+        self.refused = 0
+        """Events that the broker has refused so far."""
         self._ended = ""
         self._reply = client.bus.expect(self._on_taken)
 
@@ -292,6 +299,7 @@ class Outgoing:
 
     def _refuse(self, problem: EventError, events: int) -> None:
         """Remember the first problem for whoever publishes next, or flushes."""
+        self.refused += events
         if self._problem is None:
             self._problem = problem
             _log.warning("%d events were not published: %s", events, problem)

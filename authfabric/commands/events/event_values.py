@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from time import time
-from typing import Any
 
 import msgspec
 
 from authfabric.terminal import printable, seconds_of
 from pubsub_core import Delivered, Gap, InvalidEvent
-from pubsub_core.types import Attribute, AttributeType
+from pubsub_core.client import attribute_named, read_value, read_values
+from pubsub_core.types import Attribute
 
 BEGINNING = "beginning"
 NOW = "now"
@@ -28,59 +26,13 @@ def parse_pairs(pairs: Iterable[str], attributes: Mapping[str, Attribute]) -> di
         name, equals, text = pair.partition("=")
         if not equals:
             raise InvalidEvent(pair, "must be NAME=VALUE")
-        values[name] = _value(text, _known(name, attributes))
+        values[name] = read_value(text, attribute_named(name, attributes), parse_time)
     return values
 
 
 def parse_line(line: str, attributes: Mapping[str, Attribute]) -> dict[str, object]:
     """The values of an event that was written as one JSON object. Raises InvalidEvent."""
-    try:
-        read = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidEvent(line[:40], f"must be one JSON object: {error}") from None
-    return {
-        name: _value(value, _known(name, attributes)) if isinstance(value, str) else value
-        for name, value in read.items()
-        if value is not None
-    }
-
-
-def _known(name: str, attributes: Mapping[str, Attribute]) -> Attribute:
-    found = attributes.get(name)
-    if found is None:
-        raise InvalidEvent(name, f"is no attribute of the type: it has {', '.join(attributes)}")
-    return found
-
-
-def _value(text: str, attribute: Attribute) -> object:
-    try:
-        match attribute.type:
-            case AttributeType.INTEGER:
-                return int(text)
-            case AttributeType.FLOAT:
-                return float(text)
-            case AttributeType.BOOLEAN:
-                return {"true": True, "false": False}[text.lower()]
-            case AttributeType.TIMESTAMP:
-                return parse_time(text)
-            case AttributeType.BYTES:
-                return base64.b64decode(text, validate=True)
-            case AttributeType.GEO:
-                lat, lon = map(float, text.split(","))
-                return {"lat": lat, "lon": lon}
-    except (ValueError, KeyError, binascii.Error):
-        raise InvalidEvent(attribute.name, f"must be {_FORMS[attribute.type]}, not `{text}`") from None
-    return text
-
-
-_FORMS = {
-    AttributeType.INTEGER: "a whole number",
-    AttributeType.FLOAT: "a number",
-    AttributeType.BOOLEAN: "true or false",
-    AttributeType.TIMESTAMP: "a time such as 2030-01-31T08:00:00Z, `now`, or Unix seconds",
-    AttributeType.BYTES: "base64 text",
-    AttributeType.GEO: "LATITUDE,LONGITUDE",
-}
+    return read_values(line, attributes, parse_time)
 
 
 def parse_time(text: str) -> float:
