@@ -7,12 +7,10 @@ import contextlib
 from collections.abc import Collection
 from time import monotonic
 
-import msgspec
-
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
 from authz.explanation import Explanation
 from authz.scope import Scope as ListScope
-from bus.errors import BadMessage, NotConnected
+from bus.errors import NotConnected
 from bus.nats import Connection, Relocation, Subscription
 from bus.wire import (
     Announcement,
@@ -26,25 +24,24 @@ from bus.wire import (
     parse_scopes,
     subjects,
     unpack_announcement,
-    unpack_request,
 )
-from pep.asking.batch import Batch, Route, Terms
+from pep.asking.batch import Batch, Terms
 from pep.asking.circuit_breaker import Circuit
+from pep.asking.encodable import check_encodable
 from pep.asking.hedging import HedgeDelay, Strategy
 from pep.asking.queries import ask_scope, ask_search, ask_why
+from pep.asking.route import Route
 from pep.trust import Authenticity
 
-MAX_REQUEST_BYTES = 64 * 1024
 MAX_OPEN = 65_536
 """Questions that may wait for an answer, or for the connection, at the same time."""
 RETURN_GRACE = 1.5
 """Seconds for which somebody who served a scope is expected to come back; later questions fail at once."""
+RECONNECT_GRACE = 5.0
+"""Seconds after a reconnect for which replicas are expected back: they may have lost the same server."""
 ROUTES_KEPT = 65_536
 MAX_TTL = 150.0
 """Longest lifetime, in seconds, that an announcement may claim."""
-
-_encode = msgspec.msgpack.Encoder().encode
-
 
 PROBE_SECONDS = 0.25
 """Time between two questions who is there, while no replica is heard."""
@@ -85,6 +82,8 @@ class Asker:
         """The batches in which they wait."""
         self.usual = asking_terms(strategy, seconds)
         """How it asks unless a call says otherwise."""
+        self.due_until = 0.0
+        """Until when replicas are expected back that may have lost their connection with ours."""
         self._lost = ScopeTable()
         self._announced_at: dict[bytes, float] = {}
         """When the newest announcement of each announcer was signed, by its clock."""
@@ -298,7 +297,9 @@ class Asker:
 
     def _resume(self) -> None:
         """The connection is back: ask who is there, and again whatever is open. What failed before says nothing now."""
-        self.circuit.reset()
+        now = monotonic()
+        self.due_until = now + RECONNECT_GRACE
+        self.circuit.reset(now, RECONNECT_GRACE)
         self._ask_who()
         for batch in list(self.batches):
             batch.resume()
@@ -333,6 +334,8 @@ class Asker:
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:
             self._forget_routes()
+            for batch in list(self.batches):
+                batch.somebody_came()
 
     def _retract(self, announcer: bytes, scopes: Collection[Scope], at: float) -> None:
         """A replica withdraws scopes. What was signed before its last announcement is of an earlier withdrawal."""
@@ -356,38 +359,3 @@ def asking_terms(strategy: Strategy | str, seconds: float) -> Terms:
     if not isinstance(seconds, int | float) or not seconds > 0:
         raise InvalidRequest("deadline", f"must be more than 0 seconds, not {seconds}")
     return strategy, seconds
-
-
-def check_encodable(request: Request) -> None:
-    """Raise InvalidRequest, naming the field, for what cannot be asked."""
-    request.validate()
-    try:
-        encoded = _encode(request)
-        unpack_request.body(encoded)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        raise _unencodable(request) from None
-    except BadMessage as error:
-        raise InvalidRequest(error.field or "request", error.problem) from None
-    if len(encoded) > MAX_REQUEST_BYTES:
-        largest = max(_parts(request).items(), key=lambda part: len(_encode(part[1])))[0]
-        raise InvalidRequest(
-            largest, f"makes the request {len(encoded)} bytes long; at most {MAX_REQUEST_BYTES} are allowed"
-        )
-
-
-def _unencodable(request: Request) -> InvalidRequest:
-    for field, value in _parts(request).items():
-        try:
-            _encode(value)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            return InvalidRequest(field, f"must hold JSON values only: {error}")
-    return InvalidRequest("request", "must hold JSON values only")
-
-
-def _parts(request: Request) -> dict[str, object]:
-    return {
-        "subject.attributes": request.subject.attributes,
-        "object.attributes": request.object.attributes,
-        "action.attributes": request.action.attributes,
-        "context": request.context,
-    }

@@ -11,8 +11,9 @@ from authz import Decision, Reason, Request
 from authz.authority import Decider
 from bus.errors import BadMessage, NotConnected
 from bus.runtime import TRACES
-from bus.wire import Kind, Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
+from bus.wire import Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
 from pep.asking.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation
+from pep.asking.route import Route
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -32,23 +33,6 @@ Answer: TypeAlias = asyncio.Future[Decision]
 Pair: TypeAlias = tuple[Request, Answer]
 Terms: TypeAlias = tuple[Strategy, float]
 """How to ask, and within how many seconds."""
-
-
-class Route:
-    """Where the questions of one scope go."""
-
-    __slots__ = ("announced", "expected_until", "filling", "scope", "shared", "subjects")
-
-    def __init__(self, scope: Scope, announced: bool, expected_until: float = 0.0) -> None:
-        self.scope = scope
-        self.announced = announced
-        self.shared = announced and scope.kind is not Kind.TUPLE
-        """Whether it is not a question's own subject, so that some who could answer may not hear it."""
-        self.expected_until = expected_until
-        """Until when to keep asking although nobody listens: somebody did a moment ago."""
-        self.subjects = {mode: subjects.question(mode, scope) for mode in subjects.DECIDING}
-        self.filling: dict[Terms | None, Batch] = {}
-        """The batches that the next question joins, by its terms; None stands for the usual ones."""
 
 
 class Batch:
@@ -135,6 +119,11 @@ class Batch:
             self._attempt(self._strategy.modes(self._attempts))
         else:
             self._finish()
+
+    def somebody_came(self) -> None:
+        """A replica has announced what was not announced before: where nobody was found, ask again at once."""
+        if self._reason is Reason.NO_PDP and not self._over:
+            self.resume()
 
     def _attempt(self, modes: Sequence[Mode]) -> None:
         now = monotonic()
@@ -329,8 +318,16 @@ class Batch:
         elif self._asker.authenticity is not None:
             # Anyone may have said so. If it is true, nobody answers the others' question either.
             self._ask_the_others((Mode.ALL,))
-        elif monotonic() >= self.route.expected_until:
+        else:
+            self._wait_at_most(max(self.route.expected_until, self._asker.due_until) - monotonic())
+
+    def _wait_at_most(self, seconds: float) -> None:
+        """Keep asking, ever more rarely, for so long, and give up if nobody listens then either."""
+        if seconds <= 0:
             self._give_up()
+        elif self._timer is not None and self._timer.when() > self._asker.loop.time() + seconds:
+            self._timer.cancel()
+            self._timer = self._asker.loop.call_later(seconds, self._again)
 
     def _doubted(self) -> list[str]:
         """Where a true answer may still come although it was said that nobody listens: anyone may have said so."""

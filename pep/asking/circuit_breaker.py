@@ -28,9 +28,10 @@ class Circuit:
         self.failing = False
         self.heard(now, ANSWERED_SECONDS)
 
-    def reset(self) -> None:
-        """Ask as if no question had failed."""
+    def reset(self, now: float, grace: float) -> None:
+        """Ask as if no question had failed. Replicas that are silent for `grace` may yet come back."""
         self.failing = False
+        self.heard(now, grace)
 
     def failed(self) -> None:
         """A question was given up."""

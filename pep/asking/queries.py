@@ -120,6 +120,7 @@ async def _ask(
 
     reply = asker.connection.expect(take)
     begun, wait = monotonic(), RETRY_SECONDS
+    doubted_until = 0.0 if authenticity is None else begun + NOBODY_SECONDS
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -127,7 +128,7 @@ async def _ask(
                 asker.connection.send(subject, question, reply)
                 await asyncio.wait([answered, in_vain], timeout=patience, return_when=FIRST_COMPLETED)
                 if in_vain.done():
-                    if not listening and (authenticity is None or monotonic() > begun + NOBODY_SECONDS):
+                    if not listening and monotonic() >= max(doubted_until, asker.due_until):
                         raise NoResponders(subject)
                     await asyncio.wait([answered], timeout=wait)
                 if answered.done():

@@ -8,7 +8,7 @@ import signal
 from authz import Reason, Request
 from pep import Strategy
 from tests.deciders import Readers
-from tests.pep.fabric import asking, serving, wiretap
+from tests.pep.fabric import asking, serving, serving_unannounced, wiretap
 from tests.waiting import eventually
 
 
@@ -66,6 +66,66 @@ async def test_a_question_that_was_lost_with_the_connection_is_asked_again_as_so
         await own_server.start()
         async with serving(own_server.url, Readers()), asyncio.timeout(60.0):
             assert (await asked).allowed
+
+
+async def restart(server, pep):
+    """The server is gone and back, and so is the PEP's connection. No replica is."""
+    await server.stop(signal.SIGKILL)
+    await eventually(lambda: not pep.asker.connection.ready)
+    await server.start()
+    await eventually(lambda: pep.asker.connection.ready)
+
+
+class TestReplicasThatComeBackLater:
+    """A PEP may be back before the replicas are."""
+
+    async def test_a_question_is_asked_again_as_soon_as_one_announces_itself(self, own_server, monkeypatch):
+        monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 3600.0)
+        monkeypatch.setattr("pep.asking.batch.RETRY_SECONDS", 3600.0)  # so that no retry does it
+        async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
+            await restart(own_server, pep)
+            asked = asyncio.create_task(pep.check("alice", "/x", "read"))
+            await found_nobody(pep)
+            async with serving(own_server.url, Readers()), asyncio.timeout(60.0):
+                assert (await asked).allowed
+
+    async def test_and_now_and_then_if_none_does(self, own_server, monkeypatch):
+        monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 3600.0)
+        async with asking(own_server.url, deadline=3600.0) as pep:
+            await restart(own_server, pep)
+            asked = asyncio.create_task(pep.check("alice", "/x", "read"))
+            await found_nobody(pep)
+            async with serving_unannounced(own_server.url, Readers()), asyncio.timeout(60.0):
+                assert (await asked).allowed
+
+    async def test_whoever_is_not_back_after_a_while_is_expected_no_longer(self, own_server, monkeypatch):
+        monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 0.2)
+        monkeypatch.setattr("pep.asking.batch.RETRY_SECONDS", 3600.0)
+        async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
+            await restart(own_server, pep)
+            async with asyncio.timeout(60.0):
+                assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
+            sent = pep.asker.sent
+            assert (await pep.check("alice", "/x", "read")).reason is Reason.NO_PDP
+            assert pep.asker.sent == sent  # the circuit is open
+
+    async def test_one_question_that_has_no_time_left_does_not_open_the_circuit(
+        self, own_server, monkeypatch
+    ):
+        monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 3600.0)
+        async with asking(own_server.url, deadline=3600.0) as pep:
+            await restart(own_server, pep)
+            assert (await pep.check("alice", "/x", "read", deadline=0.05)).reason is Reason.NO_PDP
+            asked = asyncio.create_task(pep.check("alice", "/x", "read"))
+            await found_nobody(pep)
+            async with serving(own_server.url, Readers()), asyncio.timeout(60.0):
+                assert (await asked).allowed
+
+
+async def found_nobody(pep):
+    """Until what is asked was sent, and the server has said that nobody listens."""
+    await eventually(lambda: pep.asker.open)
+    await pep.asker.connection.flush()
 
 
 async def test_no_more_questions_wait_than_may_be_open(own_server, monkeypatch):

@@ -46,13 +46,14 @@ class TestRules:
         circuit.heard(100.01, ttl=3.0)
         assert not circuit.is_open(100.02)
 
-    def test_after_a_reset_it_is_closed_until_a_question_fails_again(self):
+    def test_after_a_reset_it_is_closed_until_the_grace_is_over_and_a_question_fails_again(self):
         circuit = Circuit()
         circuit.failed()
-        circuit.reset()
-        assert not circuit.is_open(100.01)
+        circuit.reset(100.0, grace=5.0)
+        assert not circuit.is_open(105.01)
         circuit.failed()
-        assert circuit.is_open(100.03)
+        assert not circuit.is_open(105.0)
+        assert circuit.is_open(105.01)
 
     def test_a_shorter_lifetime_does_not_take_back_a_longer_one(self):
         circuit = Circuit()

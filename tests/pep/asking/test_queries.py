@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator
 from time import time
 
@@ -36,6 +37,7 @@ from pep import UNVERIFIED, Enforcer
 from pep.errors import SearchRefused
 from pep.local import read_policies
 from pep.trust.authenticity import Refusal
+from tests.waiting import eventually
 
 NOTES = """
 - uid: own-notes
@@ -168,3 +170,17 @@ async def test_a_beginning_of_names_is_not_a_folder(server: NatsServer, pep: Enf
 async def test_where_nobody_listens_it_is_said(server: NatsServer, pep: Enforcer):
     with pytest.raises(NoResponders):
         await pep.search(SEEK, deadline=10)
+
+
+async def test_after_a_reconnect_replicas_are_waited_for(own_server: NatsServer, monkeypatch):
+    monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 3600.0)
+    async with Enforcer.connect(own_server.url, trust=UNVERIFIED) as pep:
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        await own_server.start()
+        await eventually(lambda: pep.asker.connection.ready)
+        asked = asyncio.create_task(pep.explain(READ, deadline=60))
+        await eventually(lambda: pep.asker.sent)
+        await pep.asker.connection.flush()
+        async with answering(own_server):
+            assert (await asked).decision.allowed
