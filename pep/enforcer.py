@@ -129,6 +129,7 @@ class Enforcer:
         policies: Policies,
         *,
         entities: Sequence[Path | str] = (),
+        attributes: Path | str | None = None,
         recycling: Recycling | None = DEFAULT_RECYCLING,
         audit: Path | str | None = None,
         name: str = "pep",
@@ -136,12 +137,13 @@ class Enforcer:
         """Decide in this process, without a bus: `async with Enforcer.local(Path("policies")) as pep`.
 
         The policies are a folder, the text of attribute policies, or texts by the names that their files would have.
-        `entities` are files of known entities, for searches. With `audit` every decision is appended to that file.
-        Raises InvalidPolicies, BundleRefused or InvalidSyntax. A deadline and a strategy mean nothing here.
+        `entities` are files of known entities, for searches; `attributes` is a file that says where attributes are
+        looked up, in files alone. With `audit` every decision is appended to that file. Raises InvalidPolicies,
+        BundleRefused, InvalidSyntax or ProviderFailed. A deadline and a strategy mean nothing here.
         """
         from pep.local import local_enforcer  # the engine, which services on the bus do not carry
 
-        async with local_enforcer(cls, policies, entities, recycling, audit, name) as pep:
+        async with local_enforcer(cls, policies, entities, attributes, recycling, audit, name) as pep:
             yield pep
 
     @property

@@ -17,6 +17,7 @@ from authz.explanation import Explanation
 from authz.scope import Scope
 from bus.audit import AuditFile, AuditWriter
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
+from pdp.attributes import CachingProvider, FileProvider, FileText, ProviderFailed, read_provider_file
 from pdp.bundle import Bundle, BundleRefused, Entities, File, PolicySet, read_entities, read_folder
 from pdp.replica import PolicyPoint
 from pep.asking import Strategy, Terms, asking_terms, check_encodable
@@ -47,13 +48,19 @@ def decide_by(packed: bytes) -> Callable[[Request], Decision]:
 class LocalAsker:
     """Decides here and now, by the policies that were last released in this process."""
 
-    def __init__(self, cache: SecondaryPoint | None = None, entities: Entities | None = None) -> None:
+    def __init__(
+        self,
+        cache: SecondaryPoint | None = None,
+        entities: Entities | None = None,
+        providers: Sequence[CachingProvider] = (),
+    ) -> None:
         self.usual: Terms = (Strategy.HEDGE, _SECONDS)
         self.epoch = 0
         self.on_applied: list[Callable[[], None]] = []
         """Called when other policies were released."""
         self._cache = cache
         self._entities = entities
+        self._providers = providers
         self._point = PolicyPoint(PolicySet())
 
     @property
@@ -64,7 +71,7 @@ class LocalAsker:
     def release(self, policies: PolicySet) -> None:
         """Decide by these from now on; nothing that was decided before is recycled."""
         self.epoch += 1
-        self._point = PolicyPoint(policies, self.epoch, entities=self._entities)
+        self._point = PolicyPoint(policies, self.epoch, providers=self._providers, entities=self._entities)
         if self._cache is not None:
             now = time()
             self._cache.restart(self.epoch, self.epoch)
@@ -135,11 +142,24 @@ def read_policies(policies: Policies) -> PolicySet:
     return PolicySet.read(Bundle.of(files))
 
 
+async def _providers(file: Path) -> list[CachingProvider]:
+    """What looks attributes up in files, as a file says. Raises InvalidSyntax or ProviderFailed."""
+    providers: list[CachingProvider] = []
+    for text in read_provider_file(file):
+        if not isinstance(text.origin, FileText):
+            raise ProviderFailed(text.origin.name, "in process there is no bus to ask it over; give a `file`")
+        provider = FileProvider(text.origin.path, text.provides, time, text.lifetime)
+        await provider.load()
+        providers.append(CachingProvider(provider, time, text.timeout, text.lifetime))
+    return providers
+
+
 @contextlib.asynccontextmanager
 async def local_enforcer(
     make: type[Enforcer],
     policies: Policies,
     entities: Sequence[Path | str],
+    attributes: Path | str | None,
     recycling: Recycling | None,
     audit: Path | str | None,
     name: str,
@@ -147,7 +167,8 @@ async def local_enforcer(
     """An Enforcer over an engine of its own, for the length of a block."""
     # A lease says how long releases may go unheard of: those of this process never do.
     point = SecondaryPoint(recycling, LeaseRules(math.inf)) if recycling is not None else None
-    asker = LocalAsker(point, read_entities(map(Path, entities)))
+    providers = [] if attributes is None else await _providers(Path(attributes))
+    asker = LocalAsker(point, read_entities(map(Path, entities)), providers)
     asker.release(read_policies(policies))
     pep = make(asker, None if point is None else Secondary(asker, point))
     asker.on_applied.append(pep.released)

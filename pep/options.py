@@ -43,6 +43,8 @@ class LocalOptions(TypedDict, total=False):
 
     entities: Sequence[Path | str]
     """Files of known entities, for searches."""
+    attributes: Path | str | None
+    """A file that says where attributes are looked up."""
     recycling: Recycling | None
     audit: Path | str | None
     """The file to which every decision is appended."""

@@ -4,9 +4,9 @@ from pdp.attributes.bus_provider import BusProvider
 from pdp.attributes.enrichment import Enricher, unavailable
 from pdp.attributes.file_provider import FileProvider, read_provider_file
 from pdp.attributes.provider_reader import FileText, ProviderText, ServiceText
-from pdp.attributes.providers import CachingProvider, Provider
+from pdp.attributes.providers import CachingProvider, Provider, ProviderFailed
 
 __all__ = [
-    "BusProvider", "CachingProvider", "Enricher", "FileProvider", "FileText", "Provider", "ProviderText",
-    "ServiceText", "read_provider_file", "unavailable",
+    "BusProvider", "CachingProvider", "Enricher", "FileProvider", "FileText", "Provider", "ProviderFailed",
+    "ProviderText", "ServiceText", "read_provider_file", "unavailable",
 ]  # fmt: skip

@@ -74,6 +74,7 @@ class Callers:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._anonymous = settings.anonymous
+        self._named = bool(settings.callers)
         self._tokens = {each.token_sha256: Identified(each) for each in settings.callers if each.token_sha256}
         self._certificates = {
             each.certificate: Identified(each) for each in settings.callers if each.certificate
@@ -83,6 +84,8 @@ class Callers:
 
     async def identify(self, headers: Iterable[tuple[bytes, bytes]], tls: Mapping[str, Any]) -> Identified:
         """Raises Refused."""
+        if self._anonymous and not self._named:
+            return ANONYMOUS  # some clients send an Authorization header whether or not they have a token
         given = [value for name, value in headers if name == b"authorization"]
         if len(given) > 1:
             raise Refused(400, "one Authorization header is expected")

@@ -1,7 +1,7 @@
 """How entities of AuthZEN become subjects and objects: a template for each type, and the way back.
 
-Invariant: two entities of different types never become one name. An id that another type's template would also
-produce is refused, so that nobody passes a service off as a user.
+Invariant: two entities of different types never become one name, unless the settings say that one type is the other.
+An id that another type's template would also produce is refused, so that nobody passes a service off as a user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Template(NamedTuple):
     def parse(cls, text: str) -> _Template:
         prefix, placeholder, suffix = text.partition("{id}")
         if not placeholder or "{id}" in suffix:
-            raise InvalidTemplate(f"`{text}` must contain {{id}} once")
+            raise InvalidTemplate(f"`{text}` must contain {{id}} once, or name a type that does")
         if "{type}" in suffix or prefix.count("{type}") > 1:
             raise InvalidTemplate(f"`{text}` may contain {{type}} once, before {{id}}")
         return cls(prefix, suffix)
@@ -49,7 +49,16 @@ class EntityTypes:
     def __init__(self, kind: str, templates: Mapping[str, str]) -> None:
         """Raises InvalidTemplate."""
         self._kind = kind
-        self._templates = {name: _Template.parse(text) for name, text in templates.items()}
+        self._same = {name: text for name, text in templates.items() if text in templates and text != name}
+        """Types that are another: `identity: user`."""
+        for name, text in self._same.items():
+            if text in self._same or ANY in (name, text):
+                raise InvalidTemplate(
+                    f"`{name}` may be the same as a type that has a template, not as `{text}`"
+                )
+        self._templates = {
+            name: _Template.parse(text) for name, text in templates.items() if name not in self._same
+        }
         self._any = self._templates.pop(ANY, None)
         if self._any is not None and "{type}" not in self._any.prefix:
             raise InvalidTemplate(f"the template of `{ANY}` must contain {{type}}")
@@ -69,9 +78,14 @@ class EntityTypes:
 
     def prefix(self, type_name: str) -> str:
         """How the names of all entities of a type begin. Raises UnknownType."""
-        return self._template(type_name).prefix
+        return self._template(self.own(type_name)).prefix
+
+    def own(self, type_name: str) -> str:
+        """The type that has the template: itself, or the one that it is the same as."""
+        return self._same.get(type_name, type_name)
 
     def _name(self, type_name: str, entity_id: str) -> str:
+        type_name = self.own(type_name)
         template = self._template(type_name)
         name = f"{template.prefix}{entity_id}{template.suffix}"
         owner = self.find(name)
@@ -90,7 +104,8 @@ class EntityTypes:
                 best = len(template.prefix), type_name, entity_id
         if self._any is not None and (found := self._find_any(name)) is not None:
             length = len(self._any.of(found[0]).prefix)
-            if found[0] not in self._templates and (best is None or length > best[0]):
+            taken = found[0] in self._templates or found[0] in self._same
+            if not taken and (best is None or length > best[0]):
                 return found
         return None if best is None else best[1:]
 

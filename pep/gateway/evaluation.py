@@ -84,12 +84,10 @@ class Evaluator:
 
 
 def _answer(decision: Decision) -> dict[str, Any]:
-    """A decision without what it reveals of the policies: what must be done with an allow, and the kind of a denial."""
-    if decision.allowed:
-        if not decision.obligations:
-            return {"decision": True}
+    """A decision without what it reveals of the policies: with an allow, what must be done; with a denial, nothing."""
+    if decision.allowed and decision.obligations:
         return {"decision": True, "context": {"obligations": decision.obligations}}
-    return {"decision": False, "context": {"reason": decision.reason}}
+    return {"decision": decision.allowed}
 
 
 def _item(decision: Decision) -> dict[str, Any]:

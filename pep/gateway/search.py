@@ -76,8 +76,9 @@ class Searches:
         """A page of entities of one type. Raises UnknownType, Refused or InvalidRequest."""
         query = msgspec.structs.replace(query, under=types.prefix(sought))
         names, following = await self._page(query, page, sought)
-        found = [each for each in map(types.find, names) if each is not None and each[0] == sought]
-        return {"results": [{"type": kind, "id": name} for kind, name in found], "page": following}
+        own = types.own(sought)
+        found = [each for each in map(types.find, names) if each is not None and each[0] == own]
+        return {"results": [{"type": sought, "id": name} for _, name in found], "page": following}
 
     @staticmethod
     def _entity(types: EntityTypes, thing: Thing) -> Entity:

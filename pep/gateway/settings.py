@@ -59,7 +59,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str | None = None
     """Where clients reach it. Discovery names it; the Host header is never used."""
     subjects: dict[str, str] = msgspec.field(default_factory=DEFAULT_SUBJECTS.copy)
-    """The template of each type of subject, with {id}, such as `service:{id}`."""
+    """The template of each type of subject, with {id}, such as `service:{id}`; or the type that it is the same as."""
     resources: dict[str, str] = msgspec.field(default_factory=DEFAULT_RESOURCES.copy)
     """The template of each type of resource, with {id}; `*` with {type} stands for all other types."""
     callers: tuple[Caller, ...] = ()

@@ -70,7 +70,7 @@ class Watches:
 
 def _event(decision: Decision) -> bytes:
     said: dict[str, Any] = {"decision": decision.allowed}
-    if not decision.allowed:
+    if not decision.decided:
         said["context"] = {"reason": decision.reason}
     elif decision.obligations:
         said["context"] = {"obligations": decision.obligations}

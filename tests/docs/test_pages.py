@@ -20,7 +20,7 @@ PAGES = [
 ]
 ALL_PAGES = sorted(
     str(page.relative_to(ROOT))
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
 )
 
 

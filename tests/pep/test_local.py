@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from authfabric.files.settings import DEFAULT_POLICIES
-from authz import Decision, Entity, InvalidRequest, Reason, Request
+from authz import Decision, Entity, Identity, InvalidRequest, Reason, Request
 from bus import NatsServer
 from bus.audit import AuditFile, ChainVerifier, read_head, read_record
 from bus.wire import SearchQuery
 from pdp import BundleRefused, InvalidPolicies
+from pdp.attributes import ProviderFailed
 from pdp.engine import Engine
 from pep import AccessDenied, Enforcer, NotOnBus, SyncEnforcer
 from pep.errors import SearchRefused
@@ -222,3 +223,36 @@ def test_threads_use_it_too(tmp_path: Path):
         assert pep.filter("ann", "read", ["/other/1", "/notes/1"]) == ["/notes/1"]
         assert str(pep.scope("ann", "read", "/notes/")) == "true"
         assert pep.search(SearchQuery("subject", None, Entity("/notes/1"), Entity("read"))).found == ()
+
+
+DEPARTMENTS = {
+    "bundle.yaml": "name: notes\nprovided: [subject.department]\n",
+    "notes.yaml": """
+- uid: editors-read
+  effect: allow
+  targets: {resource_id: /notes/*, action_id: read}
+  rules:
+    subject: {$.department: {condition: Equals, value: editorial}}
+""",
+}
+
+
+async def test_attributes_are_looked_up_in_files(tmp_path: Path):
+    (tmp_path / "people.yaml").write_text("subjects:\n  ann: {department: editorial}\n")
+    file = tmp_path / "attributes.yaml"
+    file.write_text("- {file: people.yaml, provides: [subject.department]}\n")
+    claimed = Entity("bob", {"department": "editorial"})
+    async with Enforcer.local(DEPARTMENTS, attributes=file) as pep:
+        assert (await pep.check("ann", "/notes/1", "read")).allowed
+        assert not (await pep.check(claimed, "/notes/1", "read")).allowed
+    async with Enforcer.local(DEPARTMENTS) as pep:
+        assert (await pep.check("ann", "/notes/1", "read")).reason is Reason.ATTRIBUTE_UNAVAILABLE
+
+
+async def test_a_service_that_looks_attributes_up_is_refused_where_there_is_no_bus(tmp_path: Path):
+    file = tmp_path / "attributes.yaml"
+    key = Identity.generate().public
+    file.write_text(f"- {{service: hr, key: {key}, provides: [subject.department]}}\n")
+    with pytest.raises(ProviderFailed, match="`hr` failed: in process there is no bus"):
+        async with Enforcer.local(DEPARTMENTS, attributes=file):
+            pass

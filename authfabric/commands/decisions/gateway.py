@@ -85,6 +85,19 @@ def serve(
     clients: Annotated[
         Path | None, typer.Option(help="The authority whose client certificates are accepted.")
     ] = None,
+    policies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Decide by this folder in this very process, without a fabric. Default: ask the fabric's PDPs.",
+        ),
+    ] = None,
+    attributes: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --policies, a file that says where attributes are looked up, as for `pdp serve`."
+        ),
+    ] = None,
     domain: Annotated[str, typer.Option(help="The domain for which it answers.")] = DEFAULT_DOMAIN,
     trust: Annotated[
         list[str] | None,
@@ -111,21 +124,39 @@ def serve(
     host, port = address_of("--listen", listen)
     if (certificate is None) != (key is None) or (clients is not None and certificate is None):
         fail("https needs `--certificate` and `--key` together; `--clients` needs both", Exit.USAGE)
+    if attributes is not None and policies is None:
+        fail(
+            "`--attributes` needs `--policies`: a fabric's PDPs look attributes up for themselves", Exit.USAGE
+        )
+    tls = Tls(certificate, key, clients) if certificate and key else None
     try:
         settings = _read(config) if config else GatewaySettings(anonymous=anonymous)
-        if base_url is not None:
-            settings = msgspec.structs.replace(settings, base_url=base_url)
+        if (found := base_url or settings.base_url or _base(host, port, tls)) is not None:
+            settings = msgspec.structs.replace(settings, base_url=found)
         settings.validate(str(config or "the options"))
-        where = find_url(url)
-        trusted: Trust = UNVERIFIED if insecure else find_trust(trust, where)
+        if policies is not None:
+            asking = Enforcer.local(policies, attributes=attributes, name="gateway")
+        else:
+            where = find_url(url)
+            trusted: Trust = UNVERIFIED if insecure else find_trust(trust, where)
+            rules = LeaseRules(lease)
+            asking = Enforcer.connect(
+                where, domain=domain, deadline=deadline, trust=trusted, lease=rules, name="gateway"
+            )
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
-    tls = Tls(certificate, key, clients) if certificate and key else None
-    asking = Enforcer.connect(
-        where, domain=domain, deadline=deadline, trust=trusted, lease=LeaseRules(lease), name="gateway"
-    )
     TRACES.start("authfabric-gateway")
     run(_serve(asking, settings, host, port, tls, health_port, json))
+
+
+def _base(host: str, port: int, tls: Tls | None) -> str | None:
+    """Where it is reached if nothing else is said; None where that cannot be told beforehand."""
+    anywhere = host in ("0.0.0.0", "::")  # noqa: S104 - only compared
+    return None if port == 0 or anywhere else _address(host, port, tls)
+
+
+def _address(host: str, port: int, tls: Tls | None) -> str:
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 async def _serve(
@@ -145,14 +176,13 @@ async def _serve(
     async with asking as pep, contextlib.AsyncExitStack() as stack:
         chosen = await stack.enter_async_context(serving(gateway(pep, settings), host, port, tls))
         health = stack.enter_context(serve_vitals(_Vitals(pep), [EnforcerMetrics(pep)], health_port))
-        address = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{chosen}"
-        _say_ready(address, f"http://127.0.0.1:{health}", json)
+        _say_ready(_address(host, chosen, tls), f"http://127.0.0.1:{health}", json)
         await stop.wait()
     err.print("ended", highlight=False)
 
 
 class _Vitals:
-    """A gateway is alive while its process is, and ready while it is connected."""
+    """A gateway is alive while its process is, and ready while it is connected, or decides by itself."""
 
     def __init__(self, pep: Enforcer) -> None:
         self._pep = pep
@@ -161,7 +191,7 @@ class _Vitals:
         return True
 
     def ready(self) -> bool:
-        return self._pep.asker.connection.ready
+        return not self._pep.on_bus or self._pep.asker.connection.ready
 
 
 def _say_ready(address: str, health: str, json: bool) -> None:

@@ -32,12 +32,13 @@ def question(subject: str = "alice", action: str = "read", resource: str = "reco
 
 @contextlib.asynccontextmanager
 async def gateway_process(
-    running: Fabric, *options: str, verify: object = True, cert: object = None
+    running: Fabric | None, *options: str, verify: object = True, cert: object = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     """`authfabric gateway serve` with these options, until the block ends; yields a client of it."""
+    asking = [] if running is None else ["--url", running.url, "--trust", str(running.root.public)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "authfabric", "gateway", "serve", "--listen", "127.0.0.1:0", "--json",
-        "--url", running.url, "--trust", str(running.root.public), "--deadline", "20", *options,
+        *asking, "--deadline", "20", *options,
         stdout=asyncio.subprocess.PIPE, start_new_session=True, env=dict(os.environ),
     )  # fmt: skip
     try:

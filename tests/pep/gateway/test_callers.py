@@ -278,6 +278,8 @@ class Authority:
         ("anonymous: true\nsubjects: {user: alice}", "must contain {id} once"),
         ("anonymous: true\nresources: {'*': '/{id}'}", "must contain {type}"),
         ("anonymous: true\nsubjects: {user: '{id}', man: '{id}'}", "have one template"),
+        ("anonymous: true\nsubjects: {user: '{id}', man: user, boy: man}", "not as `man`"),
+        ("anonymous: true\nsubjects: {'*': '{type}:{id}', man: '*'}", "not as `*`"),
         ("anonymous: true\nbase_url: pdp", "must be an http or https address"),
         (
             "anonymous: true\ncaller: []",
