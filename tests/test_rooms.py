@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "authfabric", "authfabric.chaos", "authz", "bus", "pdp", "pep", "pubsub_core", "sdp_cache", "spark_eval",
 )  # fmt: skip
-OPEN = {"authz.predicate", "authz.rules", "authz.spki", "pep.integrations"}
+OPEN = {"authz.predicate", "authz.rules", "authz.spki", "pep.integrations", "pubsub_core.integrations"}
 """Rooms whose modules are imported by themselves: languages in parts, and frameworks of which few are installed."""
 
 

@@ -28,6 +28,7 @@ SCOPE = "from authz.scope import Scope; from authz.predicate import TRUE; Scope(
         ("rest_framework", "import pep.integrations.rest_framework", "django"),
         ("grpc", "import pep.integrations.grpc", "grpc"),
         ("faststream", "import pep.integrations.faststream", "faststream"),
+        ("faststream", "import pubsub_core.integrations.faststream", "faststream"),
         ("fastmcp", "import pep.integrations.fastmcp", "fastmcp"),
         ("sqlalchemy", SCOPE, "lists"),
     ],
