@@ -9,7 +9,6 @@ import random
 import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import nats.errors
@@ -111,9 +110,7 @@ class Connection:
             self._renewing = asyncio.create_task(renewing(self))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

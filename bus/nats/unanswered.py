@@ -16,7 +16,31 @@ _FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "(
 _MOST = 64
 """Maximum subjects remembered as refused."""
 
+_PARTS = (
+    (
+        (subjects.RELEASES, subjects.NEWEST, subjects.CONTENT, subjects.CONTEXT, f"{subjects.ROOT}.policy."),
+        "install",
+    ),
+    ((subjects.AUDIT, subjects.AUDITED, subjects.AUDITED_UP_TO), "audit"),
+    ((subjects.PARCELS, subjects.BROKERS, f"{subjects.ROOT}.past.", f"{subjects.ROOT}.mail."), "carry"),
+    ((subjects.ROLES,), "provide"),
+    ((subjects.ANNOUNCE,), "decide"),
+    ((subjects.TYPES,), "define"),
+    ((f"{subjects.ROOT}.",), "connect"),
+)
+"""Parts of subjects, each with the right that is needed there; the first that fits counts."""
+
 _log = logging.getLogger("authfabric.bus")
+
+
+def right_for(subject: str, *, listening: bool) -> str:
+    """The right that a server asks of those who publish or listen on a subject; empty if its name does not tell.
+
+    Subjects are in lower case, as the library gives servers' errors.
+    """
+    if listening and subject.startswith(f"{subjects.ROOT}.ask."):
+        return "decide"
+    return next((right for parts, right in _PARTS if any(part in subject for part in parts)), "")
 
 
 class Unanswered:
@@ -49,9 +73,7 @@ class Unanswered:
         if (found := _FORBIDDEN.search(error)) is None:
             return
         subject = found[2].lower()
-        missing = NotPermitted(
-            subject, subjects.right_for(subject, listening=found[1].lower() == "subscription")
-        )
+        missing = NotPermitted(subject, right_for(subject, listening=found[1].lower() == "subscription"))
         for answer in self._waiting.get(subject, ()):
             if not answer.done():
                 answer.set_exception(missing)

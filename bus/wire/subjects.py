@@ -391,24 +391,3 @@ def _asked(mode: Mode, scope: Scope, *words: str) -> str:
             f"`{scope}` is too long: its names need more than {MAX_SUBJECT} bytes in a NATS subject"
         )
     return subject
-
-
-_RIGHTS = (
-    ((RELEASES, NEWEST, CONTENT, CONTEXT, f"{ROOT}.policy."), "install"),
-    ((AUDIT, AUDITED, AUDITED_UP_TO), "audit"),
-    ((PARCELS, BROKERS, f"{ROOT}.past.", f"{ROOT}.mail."), "carry"),
-    ((ROLES,), "provide"),
-    ((ANNOUNCE,), "decide"),
-    ((TYPES,), "define"),
-    ((f"{ROOT}.",), "connect"),
-)
-
-
-def right_for(subject: str, *, listening: bool = False) -> str:
-    """The right by which somebody may publish on a subject, or listen to it, if its name tells.
-
-    Subjects are in lower case, as the library gives what servers say.
-    """
-    if listening and subject.startswith(f"{ROOT}.ask."):
-        return "decide"
-    return next((right for parts, right in _RIGHTS if any(part in subject for part in parts)), "")

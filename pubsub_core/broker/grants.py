@@ -273,6 +273,15 @@ class Claims:
         problem = setting.vault.refusal(type_, attributes)
         return f"its broker cannot read it: {problem}" if problem else ""
 
+    def end_unreadable(self) -> None:
+        """End the sessions of clients that wait for what this broker may no longer read."""
+        for session in list(self._broker.sessions.values()):
+            for each in session.subscriptions.values():
+                if problem := self.unreadable(each.type):
+                    name = self._broker.setting.catalogue.newest(each.type).name
+                    self._broker.close(session, f"`{name}` is no longer delivered here, since {problem}")
+                    break
+
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
         catalogue = self._broker.setting.catalogue
         names = catalogue.names(catalogue.newest(subscription.type).version)

@@ -39,7 +39,7 @@ from pubsub_core.server.key_service import Sealing
 from pubsub_core.server.owner_policy_service import OwnerPolicyWatch
 from pubsub_core.server.policy_watch_service import PolicyWatch
 from pubsub_core.server.rpc_handlers import Calls
-from pubsub_core.stores import ContextTables, TypeStore, UsageStore
+from pubsub_core.stores import StoreFollower, TableStore, TypeStore, UsageStore
 from pubsub_core.trust import Credentials, HeardOwners, Web
 from pubsub_core.types import Catalogue
 
@@ -51,8 +51,6 @@ SESSION_TTL = 30.0
 REVOCATION_SECONDS = 5.0
 """How long a broker that starts waits for the store of revocations: no capability counts before it was read."""
 MAX_UNSENT = 10_000
-AGAIN_SECONDS = 1.0
-"""Pause after which it is tried again to read definitions of types."""
 TYPES_SECONDS = 10.0
 """How often it is seen whether the certificates that definitions rest on still hold."""
 
@@ -93,9 +91,9 @@ class BrokerService:
             self.broker.setting.disclosures = Disclosures(
                 self.catalogue, pep.audit.disclose, recording(pep.audit)
             )
-        self._tables = ContextTables(
-            home, serving.domain, serving.policies, serving.network, self.broker.setting.rules.context
-        )
+        tables = TableStore(home, serving.domain, serving.policies, serving.network)
+        self.broker.setting.rules.context.tables = tables.tables
+        self._follow_tables = StoreFollower(home, tables, "context tables")
         self._pages = Pages(self.broker)
         doubts = Doubts(self.broker, self.web)
         self._exchange = FluentExchange(self.broker, self._pages, doubts)
@@ -126,11 +124,13 @@ class BrokerService:
         ways = [(asking, home), (home, asking), *([(bus, bus)] if bus is not home else [])]
         self.probes = Probes(ways)
         """Whether what is sent on each of its connections is heard on the others to the same server."""
-        self._types_news = asyncio.Event()
         self._certificates = CertificateWatch(
             serving, self.broker, self.web, self.sealing, self._read_types_anew
         )
         self._revocations = RevocationFeed(bus, self._revoke)
+        self._follow_types = StoreFollower(
+            bus, self.types, "definitions of types", self._on_types, self._revocations.read
+        )
         self._looked_at_types = monotonic()
         self._revocation = asyncio.Event()
         self._revoked = 0
@@ -163,12 +163,7 @@ class BrokerService:
             self._rights.doubt = lambda: self._revocations.problem
             await self._revocations.first_look(REVOCATION_SECONDS)
         if self._kept:
-            await self.types.listen(self._types_news.set)
-            with contextlib.suppress(BusError):
-                await self._read_types()
-            self._types_news.set()  # for what is written meanwhile, or could not be read
-            self._bus.on_ready.append(self._types_news.set)
-            stack.callback(self._bus.on_ready.remove, self._types_news.set)
+            await self._follow_types.start(stack)
         if self._serving.policies:
             watch = PolicyWatch(
                 self._home,
@@ -185,7 +180,9 @@ class BrokerService:
             )
             stack.callback(functions.close)
             self.broker.setting.rules.context.functions = functions
-        await self._tables.start(stack)
+        if not self._home.keeps_nothing:
+            await self._follow_tables.start(stack)
+            in_background(stack, self._follow_tables.follow)
         await self._door.open(stack)
         self._carried = self._kept
         if self._carried:
@@ -200,8 +197,10 @@ class BrokerService:
         await self._door.admit()
         await self.sealing.start(stack, self._on_keys)
         self._bus.on_ready.append(self._send_unsent)
-        follow = self._follow_types, self._owner_policies.follow, self._follow_revocations
-        for work in (self._tick, self._keep_pace, *follow, self._certificates.follow):
+        if self._kept:
+            in_background(stack, self._follow_types.follow)
+        follow = self._owner_policies.follow, self._follow_revocations, self._certificates.follow
+        for work in (self._tick, self._keep_pace, *follow):
             in_background(stack, work)
         stack.callback(self.presence.leave)
         stack.push_async_callback(self._drain)
@@ -263,16 +262,7 @@ class BrokerService:
         """What we can read is something else: then so is what we can ask of others, and they of us."""
         self.presence.hurry()
         await self.evolve(self.claims.epoch)
-        self._end_unreadable()
-
-    def _end_unreadable(self) -> None:
-        """End the sessions of clients that wait for what this broker may no longer read."""
-        for session in list(self.broker.sessions.values()):
-            for each in session.subscriptions.values():
-                if problem := self.claims.unreadable(each.type):
-                    name = self.catalogue.newest(each.type).name
-                    self.broker.close(session, f"`{name}` is no longer delivered here, since {problem}")
-                    break
+        self.claims.end_unreadable()
 
     async def _tick(self) -> None:
         while True:
@@ -308,9 +298,7 @@ class BrokerService:
         """End the sessions of clients that are gone, or whose credentials have run out."""
         for session in list(self.broker.sessions.values()):
             if now - session.heard > SESSION_TTL:
-                self.broker.close(
-                    session
-                )  # a client that is still there begins another, and knows what it missed
+                self.broker.close(session)  # a client that is there begins another, and knows what it missed
             elif now >= session.holder.credential.until:
                 self.broker.close(session, "the client's credential has run out: have it renewed")
 
@@ -364,37 +352,15 @@ class BrokerService:
         reaches = compile_reach(changes)
         return None if self.observation.reached(reaches) else self.claims.reached(reaches)
 
-    async def _follow_types(self) -> None:
-        problem = ""
-        while self._kept:
-            await self._revocations.read.wait()
-            await self._types_news.wait()
-            self._types_news.clear()
-            try:
-                news = await self._read_types()
-            except BusError as error:
-                if str(error) != problem:
-                    _log.warning("definitions of types cannot be read: %s", error)
-                problem = str(error)
-                await asyncio.sleep(AGAIN_SECONDS)
-                self._types_news.set()
-                continue
-            problem = ""
-            if news:
-                self.policies.look_again()
-                self.presence.say_types_elsewhere()
-                await self.evolve(self.claims.epoch)
+    async def _on_types(self) -> None:
+        """There are other definitions of types."""
+        self.policies.look_again()
+        self.presence.say_types_elsewhere()
+        await self.evolve(self.claims.epoch)
 
     def _read_types_anew(self) -> None:
         self.types.read_anew()
-        self._types_news.set()
-
-    async def _read_types(self) -> bool:
-        """Take in what is new in the store, once it is known what was revoked; says whether anything was.
-
-        Raises BusError.
-        """
-        return self._revocations.read.is_set() and await self.types.refresh()
+        self._follow_types.read_again()
 
     def _types_changed(self) -> bool:
         """Look now and then whether the certificates that definitions rest on still hold; whether some do not."""

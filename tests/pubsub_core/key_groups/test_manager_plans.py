@@ -83,8 +83,6 @@ async def test_two_replicas_admit_many_at_once_and_all_have_the_same_keys(jetstr
         contextlib.AsyncExitStack() as stack,
     ):
         clients = [await stack.enter_async_context(broker(url)) for _ in range(8)]
-        for client in clients:
-            client._seconds = 30.0
         await asyncio.gather(*(client.join(keyed, chain(client._identity)) for client in clients))
         first = {group: newest(clients[0], group) for group in groups}
         await eventually(lambda: all(newest(clients[0], group) > first[group] + 1 for group in groups))

@@ -34,6 +34,7 @@ from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.key_groups.messages import Appointment, appointments
 from pubsub_core.keys.plan import Plan
 from pubsub_core.keys.ring import KeyRing
+from tests.waiting import PATIENCE
 
 TYPE = "uk.gov.pito.Sighting"
 NAMES = {f"{n:032x}": name for n, name in enumerate(("location", "numberplate", "sighted"), start=1)}
@@ -95,11 +96,13 @@ async def broker(
     identity: Identity | None = None,
     connection: type[Connection] = Connection,
     managers: Path | None = None,
+    seconds: float = PATIENCE,
     **options,
 ):
+    """A broker's memberships; `seconds` is how long it waits for a manager's answer."""
     identity = identity or Identity.generate()
     async with connection(url, **options) as bus:
-        client = KeyClient(bus, identity, KeyRing(), Managers(managers, identity))
+        client = KeyClient(bus, identity, KeyRing(), Managers(managers, identity), seconds=seconds)
         async with client.running():
             yield client
 
@@ -110,7 +113,10 @@ def newest(client: KeyClient, group: str) -> int:
 
 
 class Doomed(KeyManager):
-    """A replica that is killed in the middle of a change: before it is stored, or after that and before it is told."""
+    """A replica that is killed in the middle of a change: before it is stored, or after that and before it is told.
+
+    That is so from the time on that its standard input says a line.
+    """
 
     moment = ""
 
@@ -128,7 +134,8 @@ class Doomed(KeyManager):
 async def main(url: str, type_id: str, moment: str, period: float) -> None:
     async with Connection(url) as bus:
         manager = Doomed(bus, office(type_id, Rules(period=period, lead=0.0)), pulse=0.05)
-        manager.moment = moment
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin, lambda: setattr(manager, "moment", moment))
         async with manager.serving():
             await bus.flush()
             print("ready", flush=True)
