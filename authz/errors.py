@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes of strangers: another form, no text, or nesting without end."""
+
 
 class AuthFabricError(Exception):
     """The root of every error the fabric raises."""

@@ -8,6 +8,7 @@ from typing import Self, TypeAlias
 import msgspec
 
 from authz.crypto import Seal
+from authz.errors import UNREADABLE
 from bus.wire import Unpack
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.events import Event, Missed, Proof, decode
@@ -377,7 +378,7 @@ def decode_item(data: msgspec.Raw) -> Event | Word:
     except InvalidEvent:
         try:
             return _word.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             pass
         raise
 

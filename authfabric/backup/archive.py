@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from authz import AuthFabricError, Identity, PublicKey
 from authz.crypto import AgreementKey, Seal
-from authz.errors import InvalidKey, InvalidSignature
+from authz.errors import UNREADABLE, InvalidKey, InvalidSignature
 
 MAGIC = b"authfabric backup 1\n"
 FRAME_BYTES = 1024 * 1024
@@ -306,7 +306,7 @@ def _frames(path: Path, key: bytes, start: Place | None = None) -> Iterator[tupl
 def _part(path: Path, place: Place, content: bytes) -> Part:
     try:
         return msgspec.msgpack.decode(content, type=Part)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise BackupRefused(path, f"cannot be read in frame {place.number}: {error}") from None
 
 
@@ -316,12 +316,12 @@ def _read_header(path: Path, file: IO[bytes]) -> tuple[_Header, bytes]:
     content = file.read(min(int.from_bytes(file.read(4), "big"), _MAX_HEADER))
     try:
         return msgspec.msgpack.decode(content, type=_Header), hashlib.sha256(MAGIC + content).digest()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise BackupRefused(path, f"has a head that cannot be read: {error}") from None
 
 
 def _unwrap(path: Path, header: _Header, opener: Opener) -> tuple[bytes, bool]:
-    """The data key, and whether anybody could have encrypted it so."""
+    """The data key, and whether others could have made the archive: whoever it is encrypted to knows that key too."""
     if opener.key is not None:
         own = AgreementKey.of(opener.key)
         for each in header.keys:
@@ -332,15 +332,21 @@ def _unwrap(path: Path, header: _Header, opener: Opener) -> tuple[bytes, bool]:
     for each in header.keys:
         if each.salt:
             stretched = _stretched(opener.passphrase(), each.salt)
-            return _decrypted(path, stretched, each, "the passphrase does not fit"), False
+            others = any(other.recipient for other in header.keys)
+            return _decrypted(path, stretched, each, "the passphrase does not fit"), others
     raise BackupRefused(path, "is encrypted to recipients: name the key that opens it by `--key`")
 
 
 def _decrypted(path: Path, key: bytes, wrapped: Wrapped, problem: str) -> bytes:
     try:
-        return _box(key).decrypt(_NO_NONCE, wrapped.box, None)
+        found = _box(key).decrypt(_NO_NONCE, wrapped.box, None)
     except InvalidTag:
         raise BackupRefused(path, f"cannot be opened: {problem}") from None
+    if len(found) != _KEY_BYTES:
+        raise BackupRefused(
+            path, f"cannot be opened: what encrypts it has {len(found)} bytes, not {_KEY_BYTES}"
+        )
+    return found
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -1,14 +1,15 @@
 """The console as an ASGI application: pages, a stream of what changes, and what viewers may do.
 
 Invariants: nothing but the sign-in page and the files it needs is shown to who has not signed in; nothing is changed
-but by a form that carries the viewer's own word; each request is decided anew, by the fabric.
+but by a form that carries the viewer's own word; each request is decided anew, by the fabric, and a stream that goes
+on is decided again and again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from time import time
+from time import monotonic, time
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,7 +25,7 @@ from starlette.routing import Route
 from authfabric.console.live_service import Live
 from authfabric.console.pages import FOLDER, HEADERS, fragment, page
 from authfabric.console.questions import Asked, Questions
-from authfabric.console.releasing import Releasing
+from authfabric.console.releasing import MOST_DIGITS, Releasing
 from authfabric.console.viewers import Deed, Viewer, Viewers
 from authz import AuthFabricError
 from bus.audit import DecisionFilter
@@ -33,8 +34,12 @@ from pep import Enforcer
 COOKIE = "authfabric-console"
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of a form: policies may be edited in one."""
+MOST_FIELDS = 20
+"""Maximum fields of a form."""
 TICK_SECONDS = 0.25
 """Time between two messages of what is new."""
+RECHECK_SECONDS = 2.0
+"""How often it is asked whether who follows what is new may still view it."""
 MOST_LINES = 1000
 """Maximum decisions in one message; how many are left out is said."""
 FIRST_LINES = 100
@@ -200,11 +205,18 @@ class _Handlers:
         return StreamingResponse(self._news(request, viewer), 200, HEADERS, "text/event-stream")
 
     async def _news(self, request: HttpRequest, viewer: Viewer) -> AsyncIterator[bytes]:
-        """Parts of pages, whenever they change. What cannot keep up is left out, and how much is said."""
+        """Parts of pages, whenever they change, as long as the viewer may see them.
+
+        What cannot keep up is left out, and how much is said.
+        """
         wanted, number, shown = _filter(request), self._live.log.heard, None
-        session = request.cookies.get(COOKIE, "")
+        session, checked = request.cookies.get(COOKIE, ""), monotonic()
         while self._viewers.find(session) is not None and not await request.is_disconnected():
             await asyncio.sleep(TICK_SECONDS)
+            if monotonic() > checked + RECHECK_SECONDS:
+                if not await self._viewers.may(viewer, Deed.VIEW):
+                    return
+                checked = monotonic()
             lines, missed = self._live.log.since(number, wanted, MOST_LINES)
             number = self._live.log.heard
             if lines or missed:
@@ -230,7 +242,7 @@ def _filter(request: HttpRequest) -> DecisionFilter:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 12:
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
         raise HTTPException(400, f"`{text[:40]}` is no number of a release")
     return int(text)
 
@@ -244,9 +256,12 @@ async def _form(request: HttpRequest) -> dict[str, str]:
             if total > MAX_BYTES:
                 raise HTTPException(413, f"a form has at most {MAX_BYTES:,} bytes")
             parts.append(part)
-        fields = parse_qs(
-            b"".join(parts).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20
-        )
+        try:
+            fields = parse_qs(
+                b"".join(parts).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS
+            )
+        except ValueError:
+            raise HTTPException(400, f"a form has at most {MOST_FIELDS} fields") from None
         request.state.form = {name: values[-1] for name, values in fields.items()}
     found: dict[str, str] = request.state.form
     return found

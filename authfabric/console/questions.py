@@ -10,6 +10,7 @@ import msgspec
 from authfabric.console.live_service import Live
 from authfabric.console.policy_shelf import Shelf, read_shelf
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Request
+from authz.errors import UNREADABLE
 from authz.explanation import Explanation
 from authz.request import Attributes
 from pep import Enforcer
@@ -101,5 +102,5 @@ def _attributes(name: str, text: str) -> Attributes:
         return {}
     try:
         return msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise InvalidRequest(name, f'must be a JSON object, such as {{"role": "clerk"}}: {error}') from None

@@ -24,6 +24,10 @@ EXAMPLES = 20
 """Maximum requests shown that would be decided otherwise."""
 
 
+MOST_DIGITS = 12
+"""Maximum digits of a release's number."""
+
+
 class NothingToSignWith(AuthFabricError):
     """The console was started without a key, so it changes nothing."""
 
@@ -119,7 +123,7 @@ class Releasing:
     async def plan(self, fields: Mapping[str, str]) -> Plan:
         """What a form asks for. Raises InvalidRequest, NoSuchRelease, and what reading policies raises."""
         _, current = await self._bundle(0)
-        if (to := fields.get("to", "")).isdecimal():
+        if (to := fields.get("to", "")).isdecimal() and len(to) <= MOST_DIGITS:
             _, bundle = await self._bundle(int(to))
             title, phrase, sent = f"Roll back to release {to}", f"roll back to {to}", {"to": to}
             message = f"back to release {to}"

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from authz.crypto.identity import Identity, PublicKey
-from authz.errors import AuthFabricError, InvalidKey, InvalidSignature
+from authz.errors import UNREADABLE, AuthFabricError, InvalidKey, InvalidSignature
 
 T = TypeVar("T")
 
@@ -77,6 +77,6 @@ class Seal(Generic[T]):
             if verify:
                 signer.verify(signed.signature, self._domain + signed.content)
             value = self._decode(signed.content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidKey):
+        except (*UNREADABLE, InvalidKey):
             raise InvalidSignature from None
         return Opened(value, signer)

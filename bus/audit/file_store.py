@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from bus.audit.store import Page
 from bus.errors import StoreUnavailable
 
@@ -66,7 +67,7 @@ class AuditFile:
             while length := file.read(_LENGTH_BYTES):
                 try:
                     entry = _decode(file.read(int.from_bytes(length, "big")))
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                except UNREADABLE:
                     yield _Entry(writer)
                     return
                 writer = entry.writer

@@ -13,7 +13,7 @@ import msgspec
 from authz import Decision, Identity, PublicKey, Request
 from authz.authority import Statement
 from authz.crypto import Seal
-from authz.errors import AuthFabricError
+from authz.errors import UNREADABLE, AuthFabricError
 
 _MARK = slice(1, 21)
 """The part of a key's text that stands for the key: a hundred bits."""
@@ -112,5 +112,5 @@ def read_record(encoded: bytes) -> AuditRecord | None:
     """A record; None if it is none."""
     try:
         return _decode(encoded)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 from nats.js.kv import KeyValue
 
+from authz.errors import UNREADABLE
 from bus.errors import BusError, ContentMissing
 from bus.nats import Connection
 from bus.stores.release_store import CHUNK_BYTES, WrongRevision, erase_entry, open_bucket, read_entry, storing
@@ -116,5 +117,5 @@ class StateStore:
 def _read(data: bytes, name: str) -> _Entry:
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         raise ContentMissing(name) from None

@@ -28,6 +28,7 @@ import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
 from authz.crypto import Opened, Seal
+from authz.errors import UNREADABLE
 
 MAX_BYTES = 64 * 1024 * 1024
 """The most that a bundle may hold, unpacked."""
@@ -121,7 +122,7 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True):
             inflate = zlib.decompressobj()
             content = inflate.decompress(packed, MAX_BYTES)
             bundle = msgspec.msgpack.decode(content, type=cls)
-        except (zlib.error, msgspec.DecodeError, UnicodeDecodeError):
+        except (zlib.error, *UNREADABLE):
             raise BundleRefused("its bytes are no bundle") from None
         if not inflate.eof or inflate.unused_data or content != _encode(bundle):
             raise BundleRefused("its bytes are no bundle in the standard form")

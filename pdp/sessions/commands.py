@@ -13,6 +13,7 @@ from math import isfinite
 import msgspec
 
 from authz import Identity, PublicKey
+from authz.errors import UNREADABLE
 from bus.wire import Activate, Appoint, Begin, Deactivate, Deed, End, Look, Outcome, Revoke, Set, Tell
 from pdp.oasis import CommandRefused, Instance, InvalidAppointment
 from pdp.sessions.appointment import Appointment
@@ -206,7 +207,7 @@ class CommandExecutor:
 def _appointment(data: bytes) -> Appointment:
     try:
         return msgspec.msgpack.decode(data, type=Appointment)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         raise InvalidAppointment("?", "cannot be read") from None
 
 

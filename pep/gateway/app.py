@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from authz import AuthFabricError, InvalidRequest
+from authz.errors import UNREADABLE
 from bus.runtime import TRACES
 from pep.enforcer import Enforcer
 from pep.gateway.callers import Callers, Identified
@@ -123,7 +124,7 @@ def _checked(read: Callable[[Given], Message], given: Given) -> Message:
         return read(given)
     except msgspec.ValidationError as error:
         raise Refused(400, str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Refused(400, f"the body is no JSON document: {error}") from None
 
 

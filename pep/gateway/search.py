@@ -87,7 +87,10 @@ class Searches:
     async def _page(
         self, query: SearchQuery, page: PageRequest, sought: str
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        digest = hashlib.blake2b(_encode((query, sought)), digest_size=16).digest()
+        try:
+            digest = hashlib.blake2b(_encode((query, sought)), digest_size=16).digest()
+        except OverflowError as error:
+            raise Refused(400, f"a number is too large to be asked about: {error}") from None
         cursor = _cursor(page.token, digest)
         limit = min(page.limit or DEFAULT_LIMIT, MAX_LIMIT)
         try:

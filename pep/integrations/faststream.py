@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from authz import InvalidRequest
+from authz.errors import UNREADABLE
 from authz.extras import needing
 from authz.request import Attributes
 from pep.enforcer import Enforcer
@@ -108,7 +109,7 @@ def _fields(message: NatsMessage, taken: Mapping[str, Any]) -> dict[str, Any]:
     """The message as an object, with each field as the handler reads it. Raises InvalidRequest if it is none."""
     try:
         fields = msgspec.json.decode(message.body, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise InvalidRequest("message", "must be a JSON object, to say what it is about") from None
     for argument in taken.values():
         fields |= _read(argument)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from authz import Identity
 from authz.crypto import Opened, Seal
-from authz.errors import InvalidSignature
+from authz.errors import UNREADABLE, InvalidSignature
 from pubsub_core.events import Proof, all_digests, check_places, digest
 
 
@@ -89,7 +89,7 @@ def read_parcel(data: bytes) -> Opened[Parcel]:
     """A parcel and whoever signed it. Raises InvalidSignature."""
     try:
         carried = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         raise InvalidSignature from None
     head, signer = HEAD.read(carried.head)
     if head.contents is None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from authz import PublicKey
-from authz.errors import AuthFabricError, InvalidSignature
+from authz.errors import UNREADABLE, AuthFabricError, InvalidSignature
 from bus.wire import subjects
 from pubsub_core.carriage.late import PATIENCE as LATE_SECONDS
 from pubsub_core.carriage.late import Late, Sealed
@@ -183,7 +183,7 @@ class Receiving:
             ]
             for each in boxed:
                 each.check()
-        except (CannotOpen, InvalidSignature, msgspec.DecodeError, UnicodeDecodeError):
+        except (CannotOpen, InvalidSignature, *UNREADABLE):
             self._counts.forged += 1
             return []
         return boxed

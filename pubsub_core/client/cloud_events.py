@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from pubsub_core.client.json_values import json_values
 from pubsub_core.client.subscriber import Delivered
 from pubsub_core.errors import InvalidEvent
@@ -46,7 +47,7 @@ def read_cloud_event(data: bytes | str | Mapping[str, object]) -> CloudEvent:
             event = msgspec.convert(data, CloudEvent)
         else:
             event = msgspec.json.decode(data, type=CloudEvent)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise InvalidEvent("CloudEvent", f"cannot be read: {error}") from None
     if event.specversion != SPECVERSION:
         raise InvalidEvent("specversion", f"must be {SPECVERSION}, not `{event.specversion}`")

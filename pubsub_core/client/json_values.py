@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.types import Attribute, AttributeType
 
@@ -38,7 +39,7 @@ def read_values(
     """The values of an event from one JSON object; those that are null are not said. Raises InvalidEvent."""
     try:
         read = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         shown = data if isinstance(data, str) else data.decode(errors="replace")
         raise InvalidEvent(shown[:40], f"must be one JSON object: {error}") from None
     return {
@@ -73,7 +74,7 @@ def read_value(text: str, attribute: Attribute, when: Callable[[str], float] = m
             case AttributeType.GEO:
                 lat, lon = map(float, text.split(","))
                 return {"lat": lat, "lon": lon}
-    except (ValueError, KeyError, binascii.Error):
+    except (ValueError, KeyError, OverflowError, binascii.Error):
         raise InvalidEvent(attribute.name, f"must be {_FORMS[attribute.type]}, not `{text}`") from None
     return text
 

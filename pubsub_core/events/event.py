@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.keys import Sealed
 from pubsub_core.types import Attribute, AttributeType
@@ -61,7 +62,7 @@ def decode(data: bytes | memoryview | msgspec.Raw) -> Event:
     """Read what `encode` wrote. Raises InvalidEvent."""
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise InvalidEvent("event", f"cannot be read: {str(error).lower()}") from None
 
 

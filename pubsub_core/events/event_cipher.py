@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from authz import PublicKey
+from authz.errors import UNREADABLE
 from authz.predicate import TRUE, Predicate
 from pubsub_core.events.column_cipher import decode as decode_columns
 from pubsub_core.events.column_cipher import open_columns, seal_columns
@@ -189,7 +190,7 @@ class EventCipher:
         """What `seal_many` made, with all that can be read here. Raises CannotOpen or KeyAwaited."""
         try:
             columns = decode_columns(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise CannotOpen from None
         return open_columns(columns, *self._opener_of(columns.type, columns.sealed, sender))
 

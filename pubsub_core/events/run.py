@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.events.event import Event, Number
 from pubsub_core.types import Attribute, AttributeType
@@ -37,7 +38,6 @@ _CHECKED: Mapping[AttributeType, Any] = {
     AttributeType.GEO: _Spot,
 }
 """As what the decoder reads values. It refuses some numbers that fit, and admits none that do not."""
-_UNREADABLE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 _decode = msgspec.msgpack.Decoder(list[Event]).decode
 
@@ -58,7 +58,7 @@ def decode_all(events: Sequence[Raw]) -> list[Event]:
     """Read what `encode` wrote, each time. Raises InvalidEvent if one of them is none."""
     try:
         return _decode(as_array(events))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise InvalidEvent("event", f"cannot be read: {str(error).lower()}") from None
 
 
@@ -111,7 +111,7 @@ class RunCheck:
         """Whether the events of this array are all by this publisher, and of no later time than this."""
         try:
             found: list[Any] = self._decode(events)
-        except _UNREADABLE:
+        except UNREADABLE:
             return False
         return {each.publisher for each in found} == {publisher} and max(
             [each.time for each in found]

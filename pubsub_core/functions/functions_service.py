@@ -21,6 +21,7 @@ from time import monotonic
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from pubsub_core.errors import EventError
 from pubsub_core.functions import function_worker
 from pubsub_core.functions.function_worker import CONFINED, MAX_MESSAGE, UNCONFINED
@@ -38,7 +39,6 @@ ENVIRONMENT = {"LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREAD
 PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """What some installations of Python need to start, and to find modules."""
 _PYTHON = (sys.executable, "-P", "-s", "-B")
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _UNABLE = "CannotConfine"
 _RESULTS = (str, int, float, bool, bytes, dict, type(None))
 _decode = msgspec.msgpack.Decoder(tuple[bool, object]).decode
@@ -93,7 +93,7 @@ class Functions:
         self._start()
         try:
             well, found = _decode_names(self._read(monotonic() + START_SECONDS))
-        except (_Ended, *_UNREADABLE):
+        except (_Ended, *UNREADABLE):
             self.close()
             raise FunctionsRefused(
                 self._module, "the process did not start: does it need more memory?"
@@ -140,7 +140,7 @@ class Functions:
             self._write(question, until)
             answer = self._read(until)
             well, result = _decode(answer)
-        except _UNREADABLE:
+        except UNREADABLE:
             raise self._bar(name, "gave what cannot be read") from None
         except _Ended as ended:
             raise self._bar(name, str(ended)) from None
@@ -162,7 +162,7 @@ class Functions:
             raise Unknowable(name, "cannot be asked yet: its process is being started")
         try:
             self._ready = _decode_names(self._read(monotonic() + self._limits.seconds))[0]
-        except (_Ended, *_UNREADABLE):
+        except (_Ended, *UNREADABLE):
             self._ready = False
         if not self._ready:
             self._end()

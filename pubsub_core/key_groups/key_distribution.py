@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from authz import AuthFabricError, Identity
+from authz.errors import UNREADABLE
 from authz.spki import Verifier
 from pubsub_core.key_groups.admission import entitle
 from pubsub_core.key_groups.key_group import KeyGroup, MemberRecord, Rules
@@ -84,7 +83,7 @@ class KeyDistribution:
             capability = self.verifier.verify(request.chain, now).capability
             # Whoever the capability names must have signed: that closes the loop.
             capability.subject.verify(signed.signature, REQUEST_DOMAIN + signed.content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise AdmissionRefused("the request cannot be read") from None
         except AuthFabricError as error:
             raise AdmissionRefused(str(error)) from None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from authz import AuthFabricError, Identity, PublicKey
+from authz.errors import UNREADABLE
 from bus.errors import BusError, ReplyTimeout
 from bus.nats import Connection, Subscription
 from bus.runtime import end_task
@@ -204,7 +205,7 @@ class KeyClient:
             introduction = introductions.open(data, {manager}).value
         except ManagerUntrusted:
             raise
-        except (msgspec.DecodeError, UnicodeDecodeError, AuthFabricError) as error:
+        except (*UNREADABLE, AuthFabricError) as error:
             raise ManagerUntrusted(keyed.id, str(error)) from None
         if introduction.type != keyed.id or introduction.plan != introduction.plan.of(keyed.id):
             raise ManagerUntrusted(keyed.id, "it introduces itself, or its key groups, for another type")
@@ -282,7 +283,7 @@ class KeyClient:
         reply = await self._bus.ask(subject, pack(question), self._seconds)
         try:
             answer = decode_answer(exchanged.open(unpack_told(reply).data))
-        except (CannotOpen, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (CannotOpen, *UNREADABLE):
             raise ReplyTimeout(subject, self._seconds) from None
         if answer.later:
             raise ManagerUnable(answer.problem)

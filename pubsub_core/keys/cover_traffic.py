@@ -14,6 +14,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from authz.errors import UNREADABLE
 from pubsub_core.keys.derivation import KEY_BYTES
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.opening import open_one
@@ -53,7 +54,7 @@ def read_box(data: bytes) -> Box:
     """A box as it came. Raises CannotOpen."""
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         raise CannotOpen from None
 
 
@@ -65,6 +66,6 @@ def open_box(box: Box, binding: Binding, plan: Plan, ring: KeyRing, sender: str)
             if not isinstance(key, bytes):
                 continue
             return _decode_messages(unpad(AESGCM(key).decrypt(_NONCE, box.content, _encode(binding))))
-        except (CannotOpen, InvalidTag, ValueError, msgspec.DecodeError):
+        except (CannotOpen, InvalidTag, ValueError, *UNREADABLE):
             continue
     raise CannotOpen

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from authz.predicate import TRUE, And, Predicate, conjuncts, covers, paths
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.opening import open_one
@@ -109,7 +110,7 @@ def _open(term: SealedTerm, plan: Plan, keys: _Keys) -> Predicate:
     try:
         content = _peel(term.sealed, term.groups, plan, keys)
         predicate: Predicate = _decode_term(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         raise CannotOpen from None
     if _groups(predicate, plan) != term.groups:
         raise CannotOpen

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 import msgspec
 
 from authz import PublicKey
-from authz.errors import AuthFabricError
+from authz.errors import UNREADABLE, AuthFabricError
 from authz.predicate import EVENT, TRUE, Or, Predicate, compile_predicate
 from authz.predicate.cost import PEER_COMPARISONS, check_cost
 from bus.errors import BadMessage
@@ -84,7 +84,7 @@ class Pages:
         try:
             opened = self._opened(name, wanted, found)
             return found, opened if own else list(self._dated(opened))
-        except (CannotOpen, AuthFabricError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (CannotOpen, AuthFabricError, *UNREADABLE):
             raise PastUnknown(name, "has sent what cannot be opened") from None
 
     async def ask_marks(self, name: str, wanted: MarksWanted) -> MarksFound:

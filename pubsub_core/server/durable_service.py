@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from authz.errors import UNREADABLE
 from bus.errors import BusError
 from bus.nats import Connection
 from bus.stores import RecordChanged, RecordStore
@@ -42,6 +43,7 @@ TOO_LONG = f"must have a name of 1 to {MAX_NAME_LENGTH} characters"
 TOO_MANY = f"is one too many: a client has at most {MAX_DURABLES}"
 IN_USE = "is being read at the broker `{}`: end its subscribers first"
 UNKNOWN = "is not there"
+SPOILT = "has a record that cannot be read: delete it, and subscribe anew"
 
 _log = logging.getLogger("authfabric.events")
 
@@ -67,6 +69,14 @@ class _Record(msgspec.Struct, frozen=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Record).decode
+
+
+def _read(data: bytes) -> _Record | None:
+    """What a record says; None if it cannot be read: whoever may carry events of the domain can write it."""
+    try:
+        return _decode(data)
+    except UNREADABLE:
+        return None
 
 
 @dataclass(slots=True, eq=False)
@@ -155,9 +165,12 @@ class Durables:
             begin = place_of(await self.rereading.now() + 1, 0)
             record = _Record(name, definition.id, definition.name, filter_, now, begin)
         else:
-            record = _decode(found.data)
-            if (record.type, record.filter) != (definition.id, filter_):
-                raise DurableRefused(name, ANOTHER.format(record.type_name, record.filter))
+            kept = _read(found.data)
+            if kept is None:
+                raise DurableRefused(name, SPOILT)
+            if (kept.type, kept.filter) != (definition.id, filter_):
+                raise DurableRefused(name, ANOTHER.format(kept.type_name, kept.filter))
+            record = kept
             if record.broker not in ("", own, lost):
                 raise DurableElsewhere(name, record.broker)
         record = msgspec.structs.replace(record, broker=own, lease=secrets.token_bytes(16))
@@ -225,7 +238,8 @@ class Durables:
                 break
             except BusError:
                 await asyncio.sleep(RETRY_SECONDS)
-        if found is None or not found.data or _decode(found.data).lease != hosted.record.lease:
+        record = _read(found.data) if found is not None and found.data else None
+        if found is None or record is None or record.lease != hosted.record.lease:
             return False
         hosted.number = found.number
         return True
@@ -269,7 +283,7 @@ class Durables:
         """A client's durable subscriptions, by name. Raises StoreUnavailable."""
         records = await self._store.since(0, self._below(session))
         newest = {each.name: each.data for each in records}  # one may be written while all are read
-        found = [_decode(data) for data in newest.values() if data]
+        found = [each for each in map(_read, filter(None, newest.values())) if each is not None]
         return tuple(
             Durable(
                 each.name,
@@ -290,7 +304,8 @@ class Durables:
             found = await self._store.get(key)
             if found is None or not found.data:
                 raise DurableRefused(name, UNKNOWN)
-            host = _decode(found.data).broker
+            record = _read(found.data)
+            host = "" if record is None else record.broker
             read = key in self._hosted if host == self._broker.setting.name else host in self._broker.peers
             if read:
                 raise DurableRefused(name, IN_USE.format(host))

@@ -26,7 +26,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from authz import AuthFabricError, PublicKey
-from authz.errors import InvalidSignature
+from authz.errors import UNREADABLE, InvalidSignature
 
 MAGIC = b"AFSNAP\x00\x02"
 PREAMBLE = struct.Struct("<8s32sI")
@@ -293,7 +293,7 @@ def _verify(data: memoryview, trusted: Collection[PublicKey]) -> tuple[PublicKey
     try:
         signer.verify(bytes(signature), message(signed))
         header = msgspec.msgpack.decode(signed[PREAMBLE.size : PREAMBLE.size + length], type=Header)
-    except (InvalidSignature, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (InvalidSignature, *UNREADABLE) as error:
         raise SnapshotRefused("it is damaged, or was altered after it was signed") from error
     return signer, header, signed[padded(PREAMBLE.size + length) :]
 

@@ -44,7 +44,7 @@ def fuzz(name: str, seconds: str) -> None:
     """Run one target in this process, until an input is a find or the time is over."""
     import atheris
 
-    with atheris.instrument_imports(include=["authz", "bus", "pdp", "pubsub_core", "sdp_cache"]):
+    with atheris.instrument_imports(include=["authz", "bus", "pdp", "pep", "pubsub_core", "sdp_cache"]):
         from tests.fuzz.targets import one_input
     seeds = CORPUS / name
     for each in sorted(seeds.iterdir()):  # what is made when first used is not an input's fault

@@ -23,12 +23,13 @@ from pdp.bundle.bundle import Bundle, File
 from pubsub_core.carriage.records import TOLD, Told
 from pubsub_core.events.event import Event
 from pubsub_core.events.event import encode as encode_event
-from pubsub_core.messages import CALL, SignedCall, Subscribe
+from pubsub_core.messages import CALL, Sent, SignedCall, Subscribe
 from pubsub_core.trust.credential import Credential, issue
 from pubsub_core.trust.vouches import ALL, vouch
 from pubsub_core.types.signature import SignedType
 from sdp_cache.snapshots.snapshot import SIGNATURE_BYTES
 from sdp_cache.snapshots.writer import write_snapshot
+from tests.fuzz import gateway
 from tests.fuzz.__main__ import CORPUS
 from tests.fuzz.targets import _NET, _PAIR, KEY, NOW, TARGETS
 from tests.pubsub_core.kinds import PITO
@@ -46,6 +47,16 @@ FILTERS = (
     "speed BETWEEN 1 AND 2 OR numberplate STARTS WITH 'A' AND speed IS NOT NULL",
 )
 RULE = "RESTRICT DELIVERY OF ward.reading WHERE treats(user, patient) FILTER pulse > 3 AND nurse != 'x'"
+PLAIN = {
+    "string": "a",
+    "integer": 1,
+    "float": 0.5,
+    "boolean": True,
+    "geo": {"lat": 1.5, "lon": 2},
+    "other": [{}],
+}
+TEXTS = {"integer": "1", "float": "0.5", "boolean": "true", "timestamp": "2030-01-31T08:00:00Z", "geo": "1,2"}
+CLOUD = {"specversion": "1.0", "id": "1", "source": "/a", "type": "b"}
 PREDICATE = 'event.a == "x" and not (event.b in [1, 2] or exists event.c.d) and event.e starts with "y"'
 
 
@@ -76,6 +87,7 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
     told = Told(SignedType.sign(KIND, PITO).encode())
     release = Release("shop", 1, bundle.hash, (bundle.hash,), NOW)
     credential = Credential(str(KEY.public), "ann", "met", NOW + 9, {"a": 1})
+    following = gateway.send("search/action", gateway.page(limit=1))["page"]["next_token"]
     head = msgspec.msgpack.encode(archive._Header((archive.Wrapped(b"box", b"salt"),)))
     manifest = archive.Manifest(NOW, "1", "shop", {}, {"files/a": archive.Entry("00", 1)})
     return {
@@ -96,7 +108,32 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
             ("release", _content(sign_release(release, KEY))),
         ),
         "calls": (("call", _content(CALL.sign(call, KEY))), ("credential", issue(credential, KEY))),
-        "events": (("publication", encode_event(event)), ("event", encode_event(event))),
+        "events": (
+            ("publication", encode_event(event)),
+            ("event", encode_event(event)),
+            ("item", encode_event(event)),
+            ("item", msgspec.msgpack.encode(Sent(b"ticket"))),
+        ),
+        "plain": (
+            ("message", gateway.encoded(PLAIN)),
+            ("message", gateway.encoded(TEXTS)),
+            ("cloud event", gateway.encoded(CLOUD | {"data": PLAIN})),
+        ),
+        "gateway": (
+            ("evaluation", gateway.encoded(gateway.QUESTION)),
+            (
+                "evaluations",
+                gateway.encoded(gateway.QUESTION | {"evaluations": [{}, {"subject": gateway.THING}]}),
+            ),
+            ("subjects", gateway.page(limit=1)),
+            ("resources", gateway.page(limit=1)),
+            ("actions", gateway.page(limit=1)),
+            ("page", following.encode()),
+            ("bearer", gateway.token(gateway.HEADER, gateway.CLAIMS)),
+            ("claims", gateway.CLAIMS),
+            ("header", gateway.HEADER),
+            ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ),
         "hellos": (
             ("hello", _content(said["hello"])),
             ("type", _content(TOLD.sign(told, KEY))),

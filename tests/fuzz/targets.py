@@ -10,11 +10,12 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from authfabric.backup import archive
+from authfabric.commands.events.event_bridge import Bridge
 from authz import AuthFabricError, Identity
 from authz.authority.introduction import Introduction
 from authz.crypto.seal import Seal, _Signed
@@ -29,19 +30,22 @@ from pdp.abac.reader import read_policies
 from pdp.bundle.bundle import _SEAL as BUNDLE
 from pdp.bundle.bundle import MAGIC, Bundle
 from pdp.oasis.parser import parse as parse_roles
+from pubsub_core import Publisher
 from pubsub_core import messages as events
 from pubsub_core.carriage.parcel import HEAD, Parcel, sign_parcel
 from pubsub_core.carriage.records import HELLO, TOLD
-from pubsub_core.events.event import decode
+from pubsub_core.events.event import Shape, decode
 from pubsub_core.history import page_messages as past
 from pubsub_core.history.fluent_periods import read_fluent
 from pubsub_core.key_groups import messages as keys
 from pubsub_core.messages import CALL
 from pubsub_core.trust.broker_trust import Web
 from pubsub_core.trust.credential import Credentials
+from pubsub_core.types import Attribute, AttributeType
 from pubsub_core.types.filter_binding import check_filter
 from pubsub_core.types.signature import SignedType
 from sdp_cache.snapshots.snapshot import PREAMBLE, Snapshot, message
+from tests.fuzz.gateway import READERS as GATEWAY
 from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
 from tests.pubsub_core.net import KIND, NAMES, net
 from tests.pubsub_core.pair import Pair
@@ -52,6 +56,12 @@ Reader: TypeAlias = Callable[[bytes], object]
 KEY = Identity.from_seed(b"f" * 32)
 COMMAND = role_messages.command_seal("shop")
 NOW = 1_800_000_000.0
+KINDS = {
+    each.value: Attribute(each.value, f"{number:032x}", each) for number, each in enumerate(AttributeType)
+}
+SHAPE = Shape({each.id: each for each in KINDS.values()})
+PUBLISHER = cast(Publisher, None)
+"""To whom a bridge gives what it has read, which is not looked at here."""
 _ARCHIVE = Path("backup")
 _NET = net("a", "b")
 _PAIR = Pair()
@@ -104,6 +114,11 @@ def _publication(data: bytes) -> None:
     _PAIR.sent.clear()
 
 
+def _bridged(data: bytes, cloud: bool) -> None:
+    """A message on a plain subject, up to where it is an event of a type with attributes of every kind."""
+    SHAPE.by_id(Bridge(PUBLISHER, KINDS, cloud=cloud).values(data))
+
+
 def _call(data: bytes) -> None:
     call = CALL.read(sealed(CALL, data)).value.call
     if isinstance(call, events.Subscribe):
@@ -137,7 +152,14 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
         "command": lambda data: COMMAND.read(sealed(COMMAND, data)),
     },
     "calls": {"call": _call, "credential": lambda data: Credentials({"met": {KEY.public}}).open(data, NOW)},
-    "events": {"publication": _publication, "event": decode, **_unpacking(events, past)},
+    "events": {
+        "publication": _publication, "event": decode, **_unpacking(events, past),
+        "item": lambda data: events.decode_item(msgspec.Raw(data)),
+    },
+    "plain": {
+        "message": lambda data: _bridged(data, cloud=False), "cloud event": lambda data: _bridged(data, cloud=True),
+    },
+    "gateway": GATEWAY,
     "hellos": {
         "hello": _hello,
         "type": _told,

@@ -7,10 +7,13 @@ import contextlib
 
 import pytest
 
+from bus import Connection
+from bus.stores import RecordChanged, RecordStore
+from bus.wire.subjects import DURABLES
 from pubsub_core import DurableRefused, Refused, SessionLost
 from tests.pubsub_core.test_failover import BOTH, silence, two
 from tests.pubsub_core.town import NEWS, OPEN, rule, take
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE, eventually, once_it_works
 
 
 @pytest.fixture
@@ -221,3 +224,24 @@ async def test_what_is_forbidden_while_a_durable_subscription_is_taken_up_is_not
     with pytest.raises(Refused):
         await reader.subscriber(kind.name, durable="orders")
     assert not any(each.subscriptions for each in service.broker.sessions.values())
+
+
+async def test_one_whose_record_was_spoilt_is_refused_and_others_are_not(place, north):
+    """Whoever may carry events of a domain may write there."""
+    kind, _ = north
+    async with place.connected("bob", "north") as reader:
+        await (await reader.subscriber(kind.name, durable="orders")).cancel()
+        async with Connection(place.server.url) as bus:
+            store = RecordStore(bus, DURABLES)
+
+            async def spoil() -> None:
+                (found,) = {each.name for each in await store.since(0) if place.domain in each.name}
+                await store.write(found, b"\x91" * 3000 + b"\xc0", (await store.get(found)).number)
+
+            await once_it_works(spoil, RecordChanged)
+        await (await reader.subscriber(kind.name, durable="invoices")).cancel()
+        assert [each.name for each in await reader.durables()] == ["invoices"]
+        with pytest.raises(DurableRefused, match="cannot be read"):
+            await reader.subscriber(kind.name, durable="orders")
+        await reader.delete_durable("orders")
+        await reader.subscriber(kind.name, durable="orders")

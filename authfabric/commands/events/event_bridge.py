@@ -17,6 +17,7 @@ from authfabric.commands.events.event_stream import As, Type
 from authfabric.commands.events.event_values import parse_line
 from authfabric.terminal import Exit, Json, Url, counted, err, fail, print_json, run
 from authz import AuthFabricError
+from authz.errors import UNREADABLE
 from pubsub_core import EventClient, InvalidEvent, NotKept, Publisher
 from pubsub_core.client import read_cloud_event
 from pubsub_core.errors import KeysAwaited
@@ -66,8 +67,7 @@ class Bridge:
         while events:
             before = self.publisher.refused
             try:
-                for values in events:
-                    await self.publisher.publish(**values)
+                events = [values for values in events if await self._sent(values)]
                 await self.publisher.flush()
             except (KeysAwaited, NotKept) as error:
                 if stop.is_set():
@@ -82,6 +82,17 @@ class Bridge:
             self.published += len(events) - (self.publisher.refused - before)
             return
 
+    async def _sent(self, values: dict[str, object]) -> bool:
+        """Whether an event is on its way; one that does not fit the type is refused by itself. Raises KeysAwaited."""
+        try:
+            await self.publisher.publish(**values)
+        except KeysAwaited:
+            raise
+        except InvalidEvent as error:
+            self._refuse(error)
+            return False
+        return True
+
     def _read(self, data: bytes) -> dict[str, object] | None:
         try:
             return self.values(data)
@@ -95,7 +106,7 @@ class Bridge:
             read = (
                 read_cloud_event(data).data if self.cloud else msgspec.json.decode(data, type=dict[str, Any])
             )
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise InvalidEvent("message", f"must be one JSON object: {error}") from None
         members = {name: read.get(self.names.get(name, name)) for name in self.attributes}
         said = {name: value for name, value in members.items() if value is not None}

@@ -180,6 +180,11 @@ def restore(
         for domain, newest in archive.manifest.releases.items():
             say(f"`{domain}` has release {newest.epoch} ({newest.hash[:12]})")
         say("see `authfabric status` for who holds another, and `authfabric policy restore --dry-run`")
+    if files is not None or stores:
+        say(
+            f"[yellow]what was revoked after {_time(archive.manifest.at)} is not in it[/]: unless the domain's folder"
+            " is a later one, say `authfabric domain revoke` again before anybody connects"
+        )
 
 
 @app.command("key")

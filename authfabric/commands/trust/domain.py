@@ -27,7 +27,7 @@ from authfabric.terminal import (
     say_table,
 )
 from authz import Identity
-from authz.errors import InvalidKey
+from authz.errors import UNREADABLE, InvalidKey
 from authz.spki import Authority, Certificate, InvalidCapability, parse_authority
 from authz.spki.validity import format_time
 from bus.errors import BadMessage
@@ -315,7 +315,7 @@ def _read_bytes(path: Path) -> bytes:
 def _read_membership(path: Path) -> Membership:
     try:
         return msgspec.json.decode(_read_bytes(path), type=Membership)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadMessage(str(path), f"is not what `authfabric domain admit` writes: {error}") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from authfabric.backup import (
     Archive,
@@ -15,6 +16,7 @@ from authfabric.backup import (
     recipient_of,
     restore_files,
 )
+from authfabric.backup.archive import MAGIC, Place, _part, _read_header
 from authz import Identity
 
 SIGNER = Identity.generate()
@@ -89,6 +91,43 @@ def test_an_archive_to_a_recipient_opens_by_that_key_if_its_signer_is_named(tmp_
         Archive.verify(path, opener(key=Identity.generate()))
     with pytest.raises(BackupRefused, match="name the key"):
         Archive.verify(path, opener())
+
+
+def test_whoever_else_an_archive_is_encrypted_to_does_not_alter_it_for_those_with_the_passphrase(tmp_path):
+    """They know the key that encrypts it, and sign what they have put in by a key of their own."""
+    path = write(tmp_path / "backup", SECRET, [recipient_of(key := Identity.generate())])
+    genuine = Archive.verify(path, opener(), frozenset({SIGNER.public}))
+    stolen = Archive.verify(path, opener(key=key), frozenset({SIGNER.public})).key
+    with path.open("rb") as file:
+        _, bound = _read_header(path, file)
+        header = path.read_bytes()[: file.tell()]
+    with ArchiveWriter(tmp_path / "other", SECRET) as forged:
+        forged._cipher, forged._bound = ChaCha20Poly1305(stolen), bound
+        with forged.entry("files/trusted-keys") as entry:
+            entry.write(str(key.public).encode())
+        forged.close(Manifest(1.0, "1", "shop", {}, forged.entries), key)
+    content = (tmp_path / "other").read_bytes()
+    length = len(MAGIC) + 4 + int.from_bytes(content[len(MAGIC) : len(MAGIC) + 4], "big")
+    path.write_bytes(header + content[length:])
+    with pytest.raises(BackupRefused, match="may be anybody's"):
+        Archive.verify(path, opener())
+    with pytest.raises(BackupRefused, match="not among those named"):
+        Archive.verify(path, opener(), frozenset({genuine.signer}))
+
+
+def test_a_key_of_another_length_or_parts_nested_without_end_are_refused(tmp_path, monkeypatch):
+    key = Identity.generate()
+    monkeypatch.setattr("authfabric.backup.archive.secrets.token_bytes", lambda count: b"k" * 16)
+    monkeypatch.setattr(
+        "authfabric.backup.archive.ChaCha20Poly1305", lambda key: ChaCha20Poly1305(key.ljust(32))
+    )
+    path = write(tmp_path / "backup", "", [recipient_of(key)], {"files/a": [b"x"]})
+    monkeypatch.undo()
+    with pytest.raises(BackupRefused, match="has 16 bytes"):
+        Archive.verify(path, opener(key=key), frozenset({SIGNER.public}))
+    nested = b"\x93\xa1a\xc4\x01a" + b"\x91" * 3000 + b"\xc0"
+    with pytest.raises(BackupRefused, match="cannot be read in frame 0"):
+        _part(path, Place(0, 0), nested)
 
 
 def test_no_file_is_restored_outside_of_the_folder(tmp_path):

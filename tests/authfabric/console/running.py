@@ -31,7 +31,7 @@ CONSOLE_POLICY = """
 """
 
 
-def policies(reader: str) -> Bundle:
+def policies(reader: str, viewing: str = CONSOLE_POLICY) -> Bundle:
     """Who may read the sales, and look at the console."""
     text = f"""
 - uid: {reader}-reads-sales
@@ -40,7 +40,7 @@ def policies(reader: str) -> Bundle:
   targets: {{subject_id: {reader}, resource_id: "/sales/*", action_id: read}}
   rules: {{}}
 """
-    return Bundle.of([File("console.yaml", CONSOLE_POLICY), File("sales.yaml", text)])
+    return Bundle.of([File("console.yaml", viewing), File("sales.yaml", text)])
 
 
 @dataclass
@@ -52,9 +52,9 @@ class Place:
     given: ConsoleProcess
     folder: Path
 
-    async def push(self, reader: str) -> Published:
+    async def push(self, reader: str, viewing: str = CONSOLE_POLICY) -> Published:
         async with connect(self.fabric.url, name="test") as bus:
-            return await _push(bus, self.fabric.root, reader)
+            return await _push(bus, self.fabric.root, reader, viewing)
 
     async def add(self, name: str) -> None:
         trust = ["--trust", str(self.fabric.root.public)]
@@ -67,8 +67,9 @@ class Place:
             return (await pep.check(subject, object, action)).allowed
 
 
-async def _push(bus, root: Identity, reader: str) -> Published:
-    return await Publisher(bus, DEFAULT_DOMAIN, root, (), time).push(policies(reader), f"{reader} reads")
+async def _push(bus, root: Identity, reader: str, viewing: str = CONSOLE_POLICY) -> Published:
+    publisher = Publisher(bus, DEFAULT_DOMAIN, root, (), time)
+    return await publisher.push(policies(reader, viewing), f"{reader} reads")
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,8 @@ import pytest
 import pytest_asyncio
 
 from authfabric.console.app import COOKIE
-from tests.authfabric.console.running import MALLORY, VERA, place
+from tests.authfabric.console.running import CONSOLE_POLICY, MALLORY, VERA, place
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGES = ["/", "/decisions", "/why", "/policies", "/releases", "/diff?from=1&to=1", "/edit", "/events"]
@@ -184,3 +186,24 @@ async def test_an_edit_is_previewed_against_what_was_asked_and_pushed_only_when_
         assert (done.status_code, done.headers["location"]) == (303, "/releases?done=2")
     while not await running.ask("carl"):  # until the replicas have it, or the test's time is over
         pass
+
+
+async def test_a_form_that_nobody_could_have_filled_in_is_no_fault_of_the_console(running):
+    """Strangers write nothing into its log."""
+    async with browser(running) as client:
+        form = {f"field{number}": "x" for number in range(50)}
+        assert (await client.post("/sign-in", data=form)).status_code == 400
+
+
+async def test_whoever_may_look_no_more_is_shown_nothing_more(running):
+    """The last test of its module: it takes the viewer's right away."""
+    async with (
+        browser(running, VERA) as client,
+        client.stream("GET", "/live", timeout=2 * PATIENCE) as stream,
+        asyncio.timeout(PATIENCE),
+    ):
+        lines = stream.aiter_lines()
+        await anext(lines)  # so it listens
+        await running.push("alice", CONSOLE_POLICY.replace("[view, ask]", "ask"))
+        async for _ in lines:
+            pass  # until it ends

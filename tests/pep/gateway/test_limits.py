@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from pep.gateway.server import serving
@@ -121,3 +123,15 @@ def test_what_is_nested_deeply_is_answered_or_refused_as_such(client, depth):
 def test_nobody_is_redirected_to_where_the_host_header_says(client):
     answer = client.post(EVALUATION + "/", json=question(), headers={"Host": "evil.example"})
     assert (answer.status_code, "location" in answer.headers) == (404, False)
+
+
+@pytest.mark.parametrize("path", ["evaluation", "evaluations", "search/action", "search/resource"])
+@pytest.mark.parametrize(
+    "value", ["9" * 25, "9" * 5000, "[" * 3000 + "]" * 3000], ids=["large", "long", "deep"]
+)
+async def test_what_cannot_be_asked_about_is_refused_and_no_fault_of_the_gateway(address, path, value):
+    body = json.dumps(question()).replace("{", '{"context": {"x": ' + value + "}, ", 1)
+    async with httpx.AsyncClient(base_url=address) as client:
+        headers = {"Content-Type": "application/json"}
+        answer = await client.post(f"/access/v1/{path}", content=body, headers=headers)
+    assert answer.status_code == 400

@@ -73,10 +73,13 @@ async def test_members_that_are_attributes_are_published_and_what_is_no_event_is
         plain.send("plain.news.a", json.dumps({"title": "hello", "score": 3, "secret": "x"}).encode())
         plain.send("plain.news.b", b"no JSON")
         plain.send("plain.news.b", json.dumps({"other": 1}).encode())
+        plain.send("plain.news.b", b'{"title":' + b"[" * 3000 + b"]" * 3000 + b"}")
+        plain.send("plain.news.b", b'{"score":' + b"9" * 5000 + b"}")
+        plain.send("plain.news.b", json.dumps({"score": {"of": 1}}).encode())
         plain.send("plain.news.c", json.dumps({"title": "again"}).encode())
         await plain.flush()
         assert await take(events, 2) == [{"headline": "hello", "score": 3}, {"headline": "again"}]
-    assert "2 events published, 2 messages refused, 0 dropped" in bridge.log
+    assert "2 events published, 5 messages refused, 0 dropped" in bridge.log
 
 
 async def test_what_a_restriction_excludes_is_counted_as_refused_and_stops_nothing(place, server, tmp_path):
