@@ -240,13 +240,13 @@ async def _provider(
 
 def _say_ready(serving: PdpProcess, replica: Replica, port: int) -> None:
     scopes = [str(scope) for scope in replica.scopes]
-    health = f"http://{serving.health[0]}:{port}"
+    health, url = f"http://{serving.health[0]}:{port}", without_secrets(serving.url)
     if serving.json:
-        print_json({"ready": True, "url": serving.url, "serves": scopes, "health": health})
+        print_json({"ready": True, "url": url, "serves": scopes, "health": health})
     else:
         shown = ", ".join(scopes[:5]) + (f" and {len(scopes) - 5} more" if len(scopes) > 5 else "")
         err.print(
-            f"[green]ready[/]: serves {shown} on {without_secrets(serving.url)}; health on {health}",
+            f"[green]ready[/]: serves {shown} on {url}; health on {health}",
             highlight=False,
             soft_wrap=True,
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from authfabric.terminal import err, print_json
 from bus.nats import connect
 from bus.services import service_name
+from bus.wire import without_secrets
 from pdp.bundle import PolicySet, read_folder
 from pdp.replica import Following, PolicyFollower
 from pdp.sessions import RoleService, RoleServing
@@ -66,11 +67,12 @@ async def _follow(
 
 def _say_ready(setup: RoleProcess) -> None:
     service, key = service_name(setup.serving.domain), str(setup.serving.identity.public)
+    url = without_secrets(setup.url)
     if setup.json:
-        print_json({"ready": True, "url": setup.url, "service": service, "key": key})
+        print_json({"ready": True, "url": url, "service": service, "key": key})
     else:
         err.print(
-            f"[green]ready[/]: keeps the role sessions of `{setup.serving.domain}` on {setup.url}; "
+            f"[green]ready[/]: keeps the role sessions of `{setup.serving.domain}` on {url}; "
             f"decision points ask `{service}`, whose key is {key}",
             highlight=False,
             soft_wrap=True,

@@ -69,7 +69,7 @@ def configure_logs(form: LogFormat, level: LogLevel, process: str) -> None:
     root = logging.getLogger()
     if not root.handlers:
         handler = _Handler(sys.stderr)
-        handler.setFormatter(logging.Formatter(TEXT))
+        handler.setFormatter(TextFormatter(TEXT))
         root.addHandler(handler)
     if level != LogLevel.WARNING:  # which is what loggers begin with
         logging.getLogger("authfabric").setLevel(level.upper())
@@ -88,6 +88,13 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         pass
+
+
+class TextFormatter(logging.Formatter):
+    """Each record as lines for people, in which no URL has a user, a password or a token."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _shown(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):

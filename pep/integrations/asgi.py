@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from authz import Decision, InvalidRequest, Reason
+from authz import AuthFabricError, Decision, InvalidRequest, Reason
 from pep.enforcer import Enforcer
 from pep.integrations.core import (
     OWN_REFUSALS,
@@ -31,6 +31,14 @@ _UNROUTED = Decision(False, Reason.NO_POLICY, detail="no route says what this is
 _POLICY_VIOLATION = 1008
 
 
+class UnknownScope(AuthFabricError):
+    """A connection of a kind that nobody can be asked about."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"connections of the kind `{kind}` are not guarded, so they are not let through")
+        self.kind = kind
+
+
 class GuardMiddleware(Core):
     """`GuardMiddleware(app, route, pep)`: HTTP requests and WebSockets reach the application if they are allowed.
 
@@ -50,9 +58,11 @@ class GuardMiddleware(Core):
         self._pep = pep
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        if scope["type"] not in ("http", "websocket"):
+            raise UnknownScope(scope["type"])
         try:
             await self._ask(scope)
         except Refused as refused:

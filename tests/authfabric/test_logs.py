@@ -18,7 +18,7 @@ from authfabric.processes.launcher import ReplicaProcess
 from authfabric.scenarios.testbed import Domain, ServerMode, stage
 from authz import Identity
 from bus.runtime import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLine
-from bus.runtime.logs import JsonFormatter, log_settings
+from bus.runtime.logs import JsonFormatter, TextFormatter, log_settings
 from tests.waiting import eventually
 
 POLICIES = "- {uid: connect, effect: allow, rules: {}, targets: {action_id: connect}}"
@@ -79,6 +79,7 @@ async def test_every_process_logs_by_one_schema_and_no_secret(ground, monkeypatc
         await eventually(lambda: all("authfabric.bus" in each.log or not each.running for each in running))
         await asyncio.gather(*(each.stop() for each in running))
         logs = {each.name: each.log for each in running}
+        assert not [each.name for each in running if "@" in each.ready.url]
         await met.server.start()
     for name, log in logs.items():
         lines = lines_of(log)
@@ -112,6 +113,7 @@ def test_errors_that_were_not_foreseen_and_what_is_printed_are_lines_too():
 def test_credentials_in_urls_are_left_out_of_messages_and_errors():
     record = logging.LogRecord("x", logging.ERROR, "", 0, "at nats://me:secret@a:1,tls://token@b", (), None)
     assert json.loads(JsonFormatter("test").format(record))["message"] == "at nats://a:1,tls://b"
+    assert TextFormatter("%(message)s").format(record) == "at nats://a:1,tls://b"
 
 
 def test_a_command_says_which_formats_there_are():

@@ -27,7 +27,7 @@ from authz.errors import InvalidKey
 from bus.errors import InvalidScope
 from bus.nats import connect
 from bus.runtime import TRACES, in_background
-from bus.wire import DEFAULT_DOMAIN, InvalidTopic, Scope, Topic
+from bus.wire import DEFAULT_DOMAIN, InvalidTopic, Scope, Topic, without_secrets
 from pdp.replica import Replica, serve_health
 from pep import Enforcer, LeaseRules
 from pep.metrics import EnforcerMetrics
@@ -128,7 +128,7 @@ async def _serve(
             in_background(stack, held.keep_renewed)
         host, wanted = health
         port = stack.enter_context(serve_health(replica, wanted, host, [EnforcerMetrics(pep)]))
-        _say_ready(url, scope, f"http://{host}:{port}", json)
+        _say_ready(without_secrets(url), scope, f"http://{host}:{port}", json)
         await stop.wait()
     err.print(f"ended: {replica.answered} questions answered", highlight=False)
 

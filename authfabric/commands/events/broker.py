@@ -79,7 +79,7 @@ from bus.identity import load_key, load_public_key, read_credentials
 from bus.nats import connect
 from bus.runtime import serve_vitals
 from bus.stores import put_record
-from bus.wire import DEFAULT_DOMAIN
+from bus.wire import DEFAULT_DOMAIN, without_secrets
 from pep import NobodyTrusted
 from pep.trust import read_keys
 from pubsub_core.carriage import MAX_NAME_LENGTH, word_record
@@ -263,13 +263,13 @@ async def _serve(serving: Serving, health: tuple[str, int], json: bool) -> None:
 
 
 def _say_ready(serving: Serving, service: BrokerService, health: str, json: bool) -> None:
-    types = sorted({each.definition.name for each in service.catalogue})
+    types, url = sorted({each.definition.name for each in service.catalogue}), without_secrets(serving.url)
     if json:
-        ready = {"ready": True, "url": serving.url, "broker": serving.name, "types": types}
+        ready = {"ready": True, "url": url, "broker": serving.name, "types": types}
         print_json({**ready, "health": health})
     else:
         shown = f"{len(types)} type{'s' * (len(types) > 1)}" if types else "no types yet"
-        where = f"on {serving.url}; {shown}; health on {health}"
+        where = f"on {url}; {shown}; health on {health}"
         err.print(f"[green]ready[/]: broker {serving.name} {where}", highlight=False, soft_wrap=True)
 
 

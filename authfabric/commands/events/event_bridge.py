@@ -18,6 +18,7 @@ from authfabric.commands.events.event_values import parse_line
 from authfabric.terminal import Exit, Json, Url, counted, err, fail, print_json, run
 from authz import AuthFabricError
 from authz.errors import UNREADABLE
+from bus.wire import without_secrets
 from pubsub_core import EventClient, InvalidEvent, NotKept, Publisher
 from pubsub_core.client import read_cloud_event
 from pubsub_core.errors import KeysAwaited
@@ -200,7 +201,7 @@ async def _bridge(
         known = {each.name: each for each in client.catalogue.attributes(publisher.type.version).values()}
         _check_names(names, list(known))
         if json:
-            print_json({"ready": True, "url": wanted.url, "serves": [wanted.name]})
+            print_json({"ready": True, "url": without_secrets(wanted.url), "serves": [wanted.name]})
         else:
             err.print(f"[green]ready[/]: {wanted.name} is published as {type_}", highlight=False)
         bridging = Bridge(publisher, known, names, cloud)

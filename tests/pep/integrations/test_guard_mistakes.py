@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 
 from authfabric.testing import TestedFabric
+from pep.integrations.core import PUBLIC
 
 WHO = {"x-user": "ann"}
 
@@ -134,3 +135,17 @@ async def test_a_websocket_that_is_refused_is_told_why_where_the_server_can(fabr
     sent.clear()
     await guarded({"type": "websocket"}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_a_connection_of_another_kind_than_can_be_asked_about_is_not_let_through(fabric):
+    from pep.integrations.asgi import GuardMiddleware, UnknownScope
+
+    async def let_in(scope, receive, send) -> None:
+        arrived.append(scope["type"])
+
+    arrived: list[str] = []
+    guarded = GuardMiddleware(let_in, lambda _: PUBLIC, fabric.pep)
+    with pytest.raises(UnknownScope, match="webtransport"):
+        await guarded({"type": "webtransport"}, None, None)
+    await guarded({"type": "lifespan"}, None, None)
+    assert arrived == ["lifespan"]
