@@ -6,7 +6,7 @@ from authz.lazy import lazily
 
 if TYPE_CHECKING:
     from authfabric.processes.console_process import ConsoleProcess, Served, serve_console
-    from authfabric.processes.domain_process import DomainProcess, role_rules, serve_domain, tell
+    from authfabric.processes.domain_process import DomainProcess, RoleRules, role_rules, serve_domain, tell
     from authfabric.processes.event_processes import (
         EventProcesses,
         Hosted,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATOR", "REPLICA", "SERVICE", "ConsoleProcess", "DomainProcess", "EventProcesses", "Fabric", "Hosted",
-    "HostedApplication", "HostedKind", "LocalDomain", "PdpProcess", "ReplicaProcess", "RoleProcess", "Served",
-    "all_hosted", "collect_garbage_rarely", "environment_of", "fabric", "forget_hosted", "hosted_status",
+    "HostedApplication", "HostedKind", "LocalDomain", "PdpProcess", "ReplicaProcess", "RoleProcess", "RoleRules",
+    "Served", "all_hosted", "collect_garbage_rarely", "environment_of", "fabric", "forget_hosted", "hosted_status",
     "keep_freed_memory", "note_hosted", "read_hosted", "role_rules", "serve_console", "serve_domain", "serve_pdp",
     "serve_roles", "tell",
 ]  # fmt: skip
@@ -36,7 +36,7 @@ __getattr__ = lazily(
     __name__,
     {
         ".console_process": "ConsoleProcess Served serve_console",
-        ".domain_process": "DomainProcess role_rules serve_domain tell",
+        ".domain_process": "DomainProcess RoleRules role_rules serve_domain tell",
         ".event_processes": "EventProcesses Hosted HostedApplication HostedKind all_hosted forget_hosted hosted_status"
         " note_hosted read_hosted",
         ".launcher": "Fabric ReplicaProcess environment_of fabric",

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from time import time
 
+from authfabric.processes.domain_process import RoleRules
 from authfabric.terminal import passphrase
 from authz import Identity, PublicKey
 from authz.spki import parse_authority
@@ -57,8 +58,10 @@ class LocalDomain:
         return LocalDomain(self.folder.trusting([root]), self.domain)
 
     @contextlib.asynccontextmanager
-    async def serving(self, audit: bool = False) -> AsyncIterator[AccessService]:
-        """Decide who connects, and hand out capabilities to members, for the length of the block."""
+    async def serving(
+        self, audit: bool = False, roles: RoleRules | None = None
+    ) -> AsyncIterator[AccessService]:
+        """Decide who connects, and hand out capabilities to members, and for roles, for the length of the block."""
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
         enrolment = Enrolment(lambda: self.folder.members)
         certify = partial(self.folder.certify_member, self.issuer)
@@ -72,7 +75,15 @@ class LocalDomain:
                 audit=audit,
                 carriage=CarrierRightsService(),
             ) as access,
-            IssuingService(access.member, self.issuer, time, access.revocations, enrolment, certify=certify),
+            IssuingService(
+                access.member,
+                self.issuer,
+                time,
+                access.revocations,
+                enrolment,
+                None if roles is None else roles(access.member),
+                certify=certify,
+            ),
         ):
             yield access
 

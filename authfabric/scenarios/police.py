@@ -4,8 +4,8 @@ After Pesonen, Eyers and Bacon (Access control in decentralised publish/subscrib
 of the Metropolitan Police publish; a detective with a court order sees one numberplate, in full. The congestion charge
 service bills by numberplate and time, and counts by time and location. Each domain has its own PDP, broker and, if
 wanted, account on the server. What a client may takes both its own domain's policies and a capability that goes
-back to PITO. The police go by roles (`met_roles`), the congestion charge service by attributes. In the end the court
-takes its order back. In one account sightings are sealed: PITO's key manager gives the brokers of the two services the
+back to PITO. The police go by roles (`met_roles`), for which the issuing service gives them capabilities, the
+congestion charge service by attributes. In the end the court takes its order back. In one account sightings are sealed: PITO's key manager gives the brokers of the two services the
 keys of what their clients may see, so that PITO's own broker and the servers carry what they cannot read.
 """
 
@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
-from authfabric.scenarios.met_roles import Met
+from authfabric.scenarios.met_roles import NAME, Met
 from authfabric.scenarios.sealing import SealedType
 from authfabric.scenarios.testbed import Domain, ServerMode, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching
@@ -77,19 +77,25 @@ async def play(*, accounts: bool = False) -> tuple[Outcome, Outcome]:
     Returns who saw what while the court order stood, and after the court had taken it back.
     """
     ground = ServerMode.ACCOUNTS if accounts else ServerMode.SECURED
-    async with stage(["met", "ccs", "pito"], ground) as (met, ccs, pito):
+    force = Met(NUMBERPLATE)
+    force.people.update({name: Identity.generate() for name in ("smith", "camera-7")})
+    async with stage(["met", "ccs", "pito"], ground, keys={NAME: force.key}, roles=force.entitlement) as (
+        met,
+        ccs,
+        pito,
+    ):
         kind = EventType.new(NUMBERPLATE, pito.key.public, ATTRIBUTES, uuid4)
         signed = SignedType.sign(kind, pito.key)
         await pito.publish_types(signed)
         sealed = None if accounts else SealedType(pito, signed)
-        force = Met(met, NUMBERPLATE)
-        force.people.update({name: Identity.generate() for name in ("smith", "camera-7")})
-        await _start(force, ccs, pito, sealed)
+        await _start(force, (met, ccs, pito), sealed)
         keys = "" if sealed is None else await sealed.until_held()
         async with contextlib.AsyncExitStack() as stack:
             bus = await stack.enter_async_context(met.connect("people"))
+            if accounts:
+                await stack.enter_async_context(force.issuing(bus))
             order = force.order(CASE, WANTED)
-            camera, smith = await _people(stack, force, pito, bus, order)
+            camera, smith = await _people(stack, force, met, pito, bus, order)
             viewers = [Viewer("detective (met)", await smith.subscriber(NUMBERPLATE))]
             for name, client in _offices(ccs, pito):
                 viewers.append(
@@ -132,17 +138,17 @@ async def _tell(
     return outcome(title, sightings, viewers, "time", note)
 
 
-async def _start(force: Met, ccs: Domain, pito: Domain, sealed: SealedType | None) -> None:
+async def _start(force: Met, domains: tuple[Domain, Domain, Domain], sealed: SealedType | None) -> None:
     """PDPs and brokers of all domains. Nobody uses PITO's types without PITO's word, and PITO is heard of.
 
     If sightings are sealed, PITO gives keys to the brokers of those who use them, and to its own none.
     """
-    domains = (force.domain, ccs, pito)
+    met, ccs, pito = domains
     owners, heart = pito.folder / "owners.txt", pito.folder / "pito.key"
     owners.write_text(f"owner: {pito.key.public}\ntype: uk.gov.pito.*\n")
     heart.touch(0o600)
     heart.write_bytes(pito.key.to_pem())
-    await asyncio.gather(force.domain.release(force.policies()), ccs.release(CCS), pito.release(PITO))
+    await asyncio.gather(met.release(force.policies()), ccs.release(CCS), pito.release(PITO))
     extra = {domain.name: ["--owners", str(owners)] for domain in domains}
     extra[pito.name] += ["--owner-key", str(heart)]
     identities: dict[str, Identity] = {}
@@ -151,9 +157,9 @@ async def _start(force: Met, ccs: Domain, pito: Domain, sealed: SealedType | Non
         for name, hidden in UNSEEN.items():
             identities[name], words = sealed.allow(name, hidden)
             extra[name] += words
-    asking = await force.domain.start_roles()
+    asking = await met.start_roles(force.service)
     await asyncio.gather(
-        force.domain.start_pdp(asking),
+        met.start_pdp(asking),
         *(domain.start_pdp() for domain in (ccs, pito)),
         *(
             domain.start_broker(domains, pito.key, extra[domain.name], identity=identities.get(domain.name))
@@ -163,19 +169,19 @@ async def _start(force: Met, ccs: Domain, pito: Domain, sealed: SealedType | Non
 
 
 async def _people(
-    stack: contextlib.AsyncExitStack, force: Met, pito: Domain, bus: Connection, order: bytes
+    stack: contextlib.AsyncExitStack, force: Met, met: Domain, pito: Domain, bus: Connection, order: bytes
 ) -> tuple[EventClient, EventClient]:
-    """The camera and the detective of the force, each in its role and with what comes with that."""
+    """The camera and the detective of the force, each in its role and with what is issued for that."""
     await force.assign(bus, "smith", CASE)
     seeing = await force.activate(
         bus, "camera-7", "member", "camera", show=[force.installation("camera-7", PLACE)]
     )
     proofs = [force.rank("smith"), order]
     tracking = await force.activate(bus, "smith", "member", "detective", "npTracker", show=proofs)
-    wide = _wide(pito, force.domain)
+    wide = _wide(pito, (met.key if met.local is None else met.local.issuer.service).public)
     camera, smith = [
-        await stack.enter_async_context(force.domain.client(name, {}, force.people[name], (wide, capability)))
-        for name, capability in (("camera-7", seeing), ("smith", tracking))
+        await stack.enter_async_context(met.client(name, {}, force.people[name], (wide, *issued)))
+        for name, issued in (("camera-7", seeing), ("smith", tracking))
     ]
     return camera, smith
 
@@ -187,16 +193,16 @@ def _offices(
     billing, statistics = Identity.generate(), Identity.generate()
     bills = _grant(ccs.key, billing.public, False, "action: subscribe")
     counts = _grant(ccs.key, statistics.public, False, "action: subscribe\nattributes: time, location")
-    wide = _wide(pito, ccs)
+    wide = _wide(pito, ccs.key.public)
     return [
         ("billing (ccs)", ccs.client("billing", {"role": "billing"}, billing, (wide, bills))),
         ("statistics (ccs)", ccs.client("counting", {"role": "statistician"}, statistics, (wide, counts))),
     ]
 
 
-def _wide(pito: Domain, domain: Domain) -> Certificate:
-    """PITO's word for a domain, which may pass on any part of it."""
-    return _grant(pito.key, domain.key.public, True, "action: publish|subscribe")
+def _wide(pito: Domain, key: PublicKey) -> Certificate:
+    """PITO's word for whoever issues in a domain, and may pass on any part of it."""
+    return _grant(pito.key, key, True, "action: publish|subscribe")
 
 
 def _grant(by: Identity, to: PublicKey, delegate: bool, grants: str) -> Certificate:

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import time
 
 from authfabric.files import write_authority, write_encoded
-from authfabric.processes import LocalDomain, ReplicaProcess
+from authfabric.processes import LocalDomain, ReplicaProcess, RoleRules
 from authz import Identity, PublicKey
 from authz.spki import Certificate, encode_chain
 from bus.identity import Credentials, create_key, read_credentials
@@ -89,9 +89,9 @@ class Domain:
             for each in types:
                 await store.publish(each)
 
-    async def start_roles(self) -> Sequence[str]:
+    async def start_roles(self, identity: Identity) -> Sequence[str]:
         """Start a role service; returns what to tell the PDP, so that it asks there who is in which role."""
-        identity, name = Identity.generate(), f"roles-{self.name}"
+        name = f"roles-{self.name}"
         key, attributes = self.folder / f"{name}.key", self.folder / f"{name}.yaml"
         create_key(key, identity, None)
         attributes.write_text(
@@ -186,11 +186,15 @@ async def stage(
     names: Sequence[str],
     ground: ServerMode = ServerMode.SECURED,
     audit: bool = False,
+    keys: Mapping[str, Identity] | None = None,
+    roles: RoleRules | None = None,
 ) -> AsyncIterator[tuple[Domain, ...]]:
     """Domains with nothing running in them yet, on a server of their own.
 
-    With `audit` what is decided and shown on secured ground is recorded.
+    With `audit` what is decided and shown on secured ground is recorded; `roles` give capabilities there. `keys` are of
+    domains whose keys are known before.
     """
+    known = keys or {}
     passwords = {name: secrets.token_hex(8) for name in names}
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="authfabric-stage-")))
@@ -201,13 +205,14 @@ async def stage(
         url = server.url
         if local is not None:
             local = local.at_url(url)
-            await stack.enter_async_context(local.serving(audit))
+            await stack.enter_async_context(local.serving(audit, roles))
         domains = tuple(
             Domain(
                 name,
                 _url(url, name, word) if ground is ServerMode.ACCOUNTS else url,
                 folder,
                 local,
+                known.get(name) or Identity.generate(),
                 server=server,
             )
             for name, word in passwords.items()
