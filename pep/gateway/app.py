@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from pep.gateway.watching import Watches
 
 Given = TypeVar("Given")
 Message = TypeVar("Message")
+Responding = TypeVar("Responding", bound=Response)
 
 RETRY_SECONDS = 1
 """After how many seconds a client may try again where the fabric could not answer."""
@@ -40,7 +40,6 @@ _ENDPOINTS = {
     "search_resource_endpoint": "/search/resource",
     "search_action_endpoint": "/search/action",
 }
-_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _encode = msgspec.json.Encoder().encode
 _read_evaluation = msgspec.json.Decoder(Evaluation).decode
 
@@ -90,7 +89,8 @@ def gateway(pep: Enforcer, settings: GatewaySettings) -> Starlette:
                 async for event in events:
                     yield event
 
-        return StreamingResponse(all_events(), 200, {"Cache-Control": "no-store"}, "text/event-stream")
+        unkept = {"Cache-Control": "no-store"}
+        return _identified(request, StreamingResponse(all_events(), 200, unkept, "text/event-stream"))
 
     async def discovery(request: HttpRequest) -> Response:
         if settings.base_url is None:
@@ -184,8 +184,10 @@ def _respond(
     kind: str = "application/json",
     headers: dict[str, str] | None = None,
 ) -> Response:
-    response = Response(_encode(body), status, headers, kind)
-    for name, value in request.scope["headers"]:
-        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-            response.raw_headers.append((b"x-request-id", value))
+    return _identified(request, Response(_encode(body), status, headers, kind))
+
+
+def _identified(request: HttpRequest, response: Responding) -> Responding:
+    """The response with the identifier that the request has, whatever it is: the server takes no line breaks in it."""
+    response.raw_headers += [each for each in request.scope["headers"] if each[0] == b"x-request-id"]
     return response

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -41,11 +42,35 @@ class Tls(NamedTuple):
     clients: Path | None = None
 
 
+class _Parser(httptools.HttpRequestParser):
+    """Goes on where a request offers another protocol: no server has to take it, and here none is taken.
+
+    The parser stops at the end of such a request's head, and would read its body as the next request. Java's client
+    offers HTTP/2 so with its first one.
+    """
+
+    def __init__(self, protocol: _Protocol) -> None:
+        super().__init__(protocol)
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self._protocol = protocol
+
+    def feed_data(self, data: Any) -> None:
+        while data:
+            try:
+                super().feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._protocol.head_for_body() + data[upgrade.args[0] :]
+
+
 class _Protocol(HttpToolsProtocol):
     """Adds limits on what strangers send, and the TLS extension of ASGI: whom the client's certificate names."""
 
     def __init__(self, *, receive: float, **more: Any) -> None:
         super().__init__(**more)
+        self.parser = _Parser(self)
+        self._known: int | None = None
+        """How many headers a request has whose head is read a second time; None for others."""
         self._receive = receive
         self._framing = 0
         """Bytes received since the last that belonged to a body."""
@@ -66,8 +91,18 @@ class _Protocol(HttpToolsProtocol):
         if self._framing > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(f"a request has at most {MAX_HEAD_BYTES} bytes besides its body")
 
+    def head_for_body(self) -> bytes:
+        """A head without the offer of another protocol, after which the body of the request at hand is read."""
+        lengths = [each for each in self.headers if each[0] in (b"content-length", b"transfer-encoding")]
+        self._known = len(self.headers)
+        return b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % each for each in lengths) + b"\r\n"
+
     def on_headers_complete(self) -> None:
         self._framing = 0
+        if self._known is not None:
+            del self.headers[self._known :]
+            self._known = None
+            return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -75,6 +110,8 @@ class _Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # its body is to come
         self._framing = 0
         self._arrived()
         super().on_message_complete()
@@ -90,6 +127,8 @@ class _Protocol(HttpToolsProtocol):
             self._deadline = None
 
     def on_message_begin(self) -> None:
+        if self._known is not None:
+            return
         super().on_message_begin()
         secured = self.transport.get_extra_info("ssl_object")
         raw = secured.getpeercert(binary_form=True) if secured is not None else None

@@ -30,6 +30,12 @@ GATEWAY: list[Mutation] = [
         "        except KeyError as error:\n",
     ),
     without(
+        f"{_LIMITS}test_a_body_is_no_request_although_another_protocol_is_offered",
+        "pep/gateway/server.py",
+        "        self.parser = _Parser(self)\n",
+        "",
+    ),
+    without(
         f"{_CALLERS}test_whoever_is_not_known_is_not_answered",
         _FILE,
         "        if self._anonymous:\n",

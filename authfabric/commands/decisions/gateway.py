@@ -75,10 +75,14 @@ def serve(
         str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
     ] = "127.0.0.1:8181",
     base_url: Annotated[
-        str | None, typer.Option(help="Where clients reach it, for discovery. Default: as in the settings.")
+        str | None,
+        typer.Option(
+            help="Where clients reach it, for discovery. Default: as in the settings, or as --listen says."
+        ),
     ] = None,
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Answer whoever reaches the address.")
+        bool,
+        typer.Option("--anonymous", help="Answer whoever reaches the address, whatever the settings say."),
     ] = False,
     certificate: Annotated[Path | None, typer.Option(help="The server's certificate, for https.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
@@ -130,7 +134,9 @@ def serve(
         )
     tls = Tls(certificate, key, clients) if certificate and key else None
     try:
-        settings = _read(config) if config else GatewaySettings(anonymous=anonymous)
+        settings = _read(config) if config else GatewaySettings()
+        if anonymous:
+            settings = msgspec.structs.replace(settings, anonymous=True)
         if (found := base_url or settings.base_url or _base(host, port, tls)) is not None:
             settings = msgspec.structs.replace(settings, base_url=found)
         settings.validate(str(config or "the options"))

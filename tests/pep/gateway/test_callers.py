@@ -296,6 +296,15 @@ def test_settings_that_cannot_be_used_are_named(tmp_path, text, problem):
     assert (result.exit_code, problem in result.output) == (2, True), result.output
 
 
+def test_an_option_lets_everybody_ask_whatever_the_settings_say(tmp_path):
+    (tmp_path / "gateway.yaml").write_text("resources: {record: '/record/{id}'}")
+    words = ["--config", str(tmp_path / "gateway.yaml"), "--policies", str(tmp_path / "none")]
+    closed = CliRunner().invoke(app, ["gateway", "serve", *words])
+    assert (closed.exit_code, "nobody may call" in closed.output) == (2, True)
+    opened = CliRunner().invoke(app, ["gateway", "serve", *words, "--anonymous"])
+    assert "`none` is no folder" in opened.output, opened.output
+
+
 def test_a_token_is_made_with_the_settings_that_accept_it():
     made = json.loads(CliRunner().invoke(app, ["gateway", "token", "shop", "--json"]).stdout)
     assert hashlib.sha256(made["token"].encode()).hexdigest() == made["token_sha256"]

@@ -135,3 +135,29 @@ async def test_what_cannot_be_asked_about_is_refused_and_no_fault_of_the_gateway
         headers = {"Content-Type": "application/json"}
         answer = await client.post(f"/access/v1/{path}", content=body, headers=headers)
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["at once", "in parts"])
+async def test_a_body_is_no_request_although_another_protocol_is_offered(address, apart):
+    """A client that offers HTTP/2 is answered; what stands in the body is not read as a request of its own."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+    hidden = b"GET /.well-known/authzen-configuration HTTP/1.1\r\nHost: x\r\n\r\n"
+    asked = json.dumps(question()).encode()
+
+    def head(body: bytes) -> bytes:
+        return START + offer + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+
+    where = urlsplit(address)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    statuses = []
+    for body in (hidden, asked, asked):
+        for part in (head(body), body) if apart else (head(body) + body,):
+            writer.write(part)
+            await writer.drain()
+        statuses.append((await reader.readline()).split()[1])
+        while (line := await reader.readline()) != b"\r\n":
+            if line.startswith(b"content-length"):
+                length = int(line.split()[1])
+        text = await reader.readexactly(length)
+    assert (statuses, json.loads(text)) == ([b"400", b"200", b"200"], {"decision": True})
+    writer.close()
