@@ -5,8 +5,9 @@ of the Metropolitan Police publish; a detective with a court order sees one numb
 service bills by numberplate and time, and counts by time and location. Each domain has its own PDP, broker and, if
 wanted, account on the server. What a client may takes both its own domain's policies and a capability that goes
 back to PITO. The police go by roles (`met_roles`), for which the issuing service gives them capabilities, the
-congestion charge service by attributes. In the end the court takes its order back. In one account sightings are sealed: PITO's key manager gives the brokers of the two services the
-keys of what their clients may see, so that PITO's own broker and the servers carry what they cannot read.
+congestion charge service by attributes. In the end the court takes its order back. In one account sightings are sealed:
+PITO's key manager gives the brokers of the two services the keys of what their clients may see, so that PITO's own
+broker and the servers carry what they cannot read.
 """
 
 from __future__ import annotations
