@@ -158,7 +158,7 @@ class NodeFolders:
         certificate = issuer.grant(
             identity.public, parse_authority(text), Lifetime(time(), YEAR), delegate=text == OPERATOR
         )
-        self.folder.forget(name)
+        self.folder.replace(name)
         self.folder.grant(name, certificate)
         write_credentials(file, self.folder.credentials(issuer, identity, certificate, time()))
 

@@ -140,20 +140,20 @@ async def tell(folder: DomainFolder, issuer: Issuer, url: str, notice: Notice) -
 
     A domain that has joined others may have no servers of its own, so those need not be there.
     """
+    own = Credentials(ServiceKeys.of(issuer.service).member, tls=folder.tls(issuer, time()))
     joined = {network: folder.in_network(issuer, time(), network) for network in folder.networks}
-    for network, where in joined.items():
+    told, pending = list[str](), dict[str, BusError]()
+    for network, where in {folder.file.name: Found(url, own), **joined}.items():
         try:
             await _tell(where, notice)
-        except BusError as error:
-            raise RevocationPending(folder, network, error) from None
-    own = Credentials(ServiceKeys.of(issuer.service).member, tls=folder.tls(issuer, time()))
-    try:
-        await _tell(Found(url, own), notice)
-    except BusError as error:
-        if not joined:
-            raise RevocationPending(folder, folder.file.name, error) from None
-        return list(joined)
-    return [folder.file.name, *joined]
+            told.append(network)
+        except BusError as error:  # the others are told all the same
+            pending[network] = error
+    if joined:
+        pending.pop(folder.file.name, None)
+    for network, error in pending.items():
+        raise RevocationPending(folder, network, error)
+    return told
 
 
 async def _tell(where: Found, notice: Notice) -> None:

@@ -6,6 +6,7 @@ service.key          the access control service's
 owners.txt           which key owns what
 holdings/NAME.cap    the chains that end with the service's key
 members/NAME.cap     what the service has granted, and to whom
+replaced/NAME.N.cap  what was granted under a name before, to other keys: not renewed, and still to be revoked
 domains/NAME.cap     the domains that were admitted
 revoked/KEY-BY.txt   the revocation of each key that was revoked, and by which of the domain's keys
 networks/NAME.json   the networks that were joined
@@ -14,6 +15,7 @@ tls/, *.conf         what its NATS servers are given: see server_store
 
 from __future__ import annotations
 
+import itertools
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -192,6 +194,20 @@ class DomainFolder:
         """Strike somebody off the list of members."""
         (self.path / "members" / f"{_file_name(name)}.cap").unlink(missing_ok=True)
 
+    def replace(self, name: str) -> None:
+        """Let another key have a name. What was granted to the one before lasts until it ends, or is revoked."""
+        before = self.path / "members" / f"{_file_name(name)}.cap"
+        if before.exists():
+            (self.path / "replaced").mkdir(exist_ok=True, mode=0o700)
+            numbers = (number for number in itertools.count(1) if not self._replaced(name, number).exists())
+            before.rename(self._replaced(name, next(numbers)))
+
+    def replaced(self, name: str) -> list[Certificate]:
+        """What was granted under a name before, and not revoked since."""
+        return [
+            chain[-1] for each, chain in self._chains("replaced").items() if each.rpartition(".")[0] == name
+        ]
+
     @property
     def revocations(self) -> tuple[Notice, ...]:
         """The revocations of keys that were issued anything here."""
@@ -210,7 +226,7 @@ class DomainFolder:
 
     def strike_off(self, issuer: PublicKey, key: PublicKey) -> None:
         """Take a key off the lists of what was issued, under whatever names it is there."""
-        for folder in ("members", "domains"):
+        for folder in ("members", "domains", "replaced"):
             for name, chain in self._chains(folder).items():
                 capability = chain[-1].unverified()
                 if (capability.issuer, capability.subject) == (issuer, key):
@@ -305,6 +321,9 @@ class DomainFolder:
             raise DomainRefused(
                 self.path, f"has revoked the key `{capability.subject}`, for good: use a new one"
             )
+
+    def _replaced(self, name: str, number: int) -> Path:
+        return self.path / "replaced" / f"{name}.{number}.cap"
 
     def _revocation(self, issuer: PublicKey, key: PublicKey) -> Path:
         return self.path / "revoked" / f"{key}-{issuer}.txt"

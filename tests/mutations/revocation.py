@@ -246,4 +246,23 @@ ENTITLEMENT = [
         "    return stretched.hex().encode()\n",
         "    return passphrase.encode()\n",
     ),
+    without(
+        "tests/authfabric/processes/test_domain_revocation.py::"
+        "test_a_network_that_cannot_be_told_keeps_nobody_in_another",
+        "authfabric/processes/domain_process.py",
+        "{folder.file.name: Found(url, own), **joined}.items()",
+        "{**joined, folder.file.name: Found(url, own)}.items()",
+        Edit(
+            "authfabric/processes/domain_process.py",
+            "            pending[network] = error\n",
+            "            raise RevocationPending(folder, network, error) from None\n",
+        ),
+    ),
+    without(
+        "tests/authfabric/deployment/test_nodes.py::"
+        "test_the_keys_that_replicas_had_before_are_revoked_although_others_have_their_names",
+        "authfabric/deployment/node_folder.py",
+        "        self.folder.replace(name)\n",
+        "        self.folder.forget(name)\n",
+    ),
 ]

@@ -179,6 +179,12 @@ def revoke(
     domain: Annotated[
         bool, typer.Option("--domain", help="Revoke a domain that was admitted, with all its members.")
     ] = False,
+    replaced: Annotated[
+        bool,
+        typer.Option(
+            "--replaced", help="Revoke the keys that had the name before, as after `domain certify`."
+        ),
+    ] = False,
     url: UrlOption = None,
     json: Json = False,
 ) -> None:
@@ -189,21 +195,28 @@ def revoke(
     with errors():
         opened = DomainFolder.open(folder)
         issuer = opened.issuer(passphrase.known)
-        certificate = (opened.admitted_domains if domain else opened.members).get(name)
-        if certificate is None:
-            kind = "admitted domain" if domain else "member"
+        issued = opened.replaced(name) if replaced else _issued(opened, name, domain)
+        if not issued:
+            kind = "admitted domain" if domain else "member that was replaced" if replaced else "member"
             raise InvalidKey(f"`{name}` is no {kind}: see `authfabric domain status {folder}`")
         signer = opened.domain(passphrase.known).owner if domain else issuer.service
-        key = certificate.unverified().subject
-        notice = opened.revoke(signer, key, time())
-    told = run(tell(opened, issuer, url or opened.file.url, notice))
-    opened.strike_off(signer.public, key)
-    if json:
-        print_json({"name": name, "revoked": str(key), "told": told})
-    else:
-        say(f"[green]revoked[/]: `{name}` is out of {', '.join(told)}, and its key {key} stays out")
+        keys = dict.fromkeys(each.unverified().subject for each in issued)
+        notices = [opened.revoke(signer, key, time()) for key in keys]
+        refresh_nodes(opened, json=True)  # also where nobody can be told now
+    for key, notice in zip(keys, notices, strict=True):
+        told = run(tell(opened, issuer, url or opened.file.url, notice))
+        opened.strike_off(signer.public, key)
+        if json:
+            print_json({"name": name, "revoked": str(key), "told": told})
+        else:
+            say(f"[green]revoked[/]: `{name}` is out of {', '.join(told)}, and its key {key} stays out")
     with errors():
         refresh_nodes(opened, json)
+
+
+def _issued(opened: DomainFolder, name: str, domain: bool) -> list[Certificate]:
+    found = (opened.admitted_domains if domain else opened.members).get(name)
+    return [] if found is None else [found]
 
 
 @app.command()

@@ -18,8 +18,10 @@ from authfabric.deployment import (
     read_layout,
     write_layout,
 )
+from bus.identity import read_credentials
 from pep import Enforcer
 from tests.authfabric.pushing import authfabric, write
+from tests.authfabric.test_domain import refuse
 from tests.machines import command, machines
 from tests.waiting import once_it_works
 
@@ -89,6 +91,21 @@ def test_a_node_that_is_added_is_named_to_the_others_which_keep_their_keys(three
     assert (three.folder / "nodes/node4/install.sh").exists()
     command("domain", "certify", three.folder)
     assert (three.folder / "nodes/node1/config/tls/server.key").read_bytes() != before
+
+
+def test_the_keys_that_replicas_had_before_are_revoked_although_others_have_their_names(three):
+    """Whoever took a node over has what was there."""
+    config = three.folder / "nodes/node1/config"
+    stolen = read_credentials(config / "pdp-1.json").credentials.identity.public
+    command("domain", "certify", three.folder)
+    own = read_credentials(config / "pdp-1.json").credentials.identity.public
+    # No server runs: the folders of nodes have it all the same.
+    assert "was not told" in refuse(3, "revoke", three.folder, "node1-pdp-1", "--replaced")
+    for machine in three.machines:
+        revoked = three.folder / "nodes" / machine.name / "config/domain/revoked"
+        assert [each.name.partition("-")[0] for each in revoked.iterdir()] == [str(stolen)]
+    assert own != stolen
+    assert str(own) in (three.folder / "members/node1-pdp-1.cap").read_text()
 
 
 def test_what_is_issued_later_is_in_the_folders_of_all_nodes(three, tmp_path):

@@ -178,6 +178,18 @@ async def test_a_member_in_a_network_that_its_domain_joined_is_put_out_there(tmp
     assert "has revoked the key" in refuse(3, "admit", uk, tmp_path / "r", "--out", tmp_path / "again")
 
 
+async def test_a_network_that_cannot_be_told_keeps_nobody_in_another(tmp_path):
+    uk, met = tmp_path / "uk", tmp_path / "met"
+    run("init", uk, "--name", "uk", "--unencrypted", "--url", "tls://127.0.0.1:1")
+    joined(uk, met)
+    async with serving(met) as url:
+        cam = granted(met, "cam")
+        async with Connection(url, credentials=cam) as bus:
+            assert "`uk` was not told" in await asyncio.to_thread(refuse, 3, "revoke", met, "cam")
+            await eventually(lambda: not bus.ready)
+            await is_refused(url, cam)
+
+
 def joined(uk: Path, met: Path) -> None:
     """A domain that has joined another."""
     request, membership = met.parent / "r", met.parent / "m"
