@@ -151,8 +151,8 @@ async def tell(folder: DomainFolder, issuer: Issuer, url: str, notice: Notice) -
             pending[network] = error
     if joined:
         pending.pop(folder.file.name, None)
-    for network, error in pending.items():
-        raise RevocationPending(folder, network, error)
+    for network, problem in pending.items():
+        raise RevocationPending(folder, network, problem)
     return told
 
 
