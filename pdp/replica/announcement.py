@@ -110,7 +110,7 @@ class Announcer:
         introduction = b"" if authority is None else authority.introduction
         if (
             said is None
-            or now - said.at >= SIGN_SECONDS
+            or not 0 <= now - said.at < SIGN_SECONDS  # a clock may be set back
             or (said.ttl, said.introduction) != (self._ttl, introduction)
         ):
             said = self._said[number] = self._sign(self._pages[number], self._ttl, now)

@@ -14,7 +14,7 @@ from authz.authority import MAX_DECIDERS
 SKEW_SECONDS = 60.0
 """How old an announcement may be, clocks included: one that is repeated leads questions astray for no longer."""
 KEPT_SECONDS = 60.0
-"""How long it is remembered that a PDP's clock was wrong, if nothing more is heard of it."""
+"""How long it is remembered how a PDP's clock was, if nothing more is heard of it."""
 
 _log = logging.getLogger("authfabric.pep")
 
@@ -24,20 +24,26 @@ class Clocks:
 
     def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
         self._monotonic = monotonic
-        self._newest: LRUCache[PublicKey, float] = LRUCache(MAX_DECIDERS)
+        self._newest: LRUCache[PublicKey, tuple[float, float]] = LRUCache(MAX_DECIDERS)
+        """The newest time that each PDP has said, and when that was heard."""
         self._wrong: LRUCache[PublicKey, tuple[float, float]] = LRUCache(MAX_DECIDERS)
 
     def hear(self, key: PublicKey, at: float, now: float) -> None:
-        """Take note of when a PDP says that it is. What somebody repeats later says nothing about its clock."""
-        ahead = at - now
+        """Take note of when a PDP says that it is.
+
+        What is older than what it said before may be repeated by somebody, and says nothing about its clock; unless it
+        says nothing newer any more, since its clock was set back.
+        """
+        ahead, heard = at - now, self._monotonic()
+        newest, said = self._newest.get(key, (float("-inf"), heard))
         if abs(ahead) <= SKEW_SECONDS:
-            self._newest[key] = at
+            self._newest[key] = at, heard
             if self._wrong.pop(key, None) is not None:
                 _log.warning("the clock of the PDP `%s` is right again", key)
-        elif at > self._newest.get(key, float("-inf")):
-            self._newest[key] = at
+        elif at > newest or heard > said + KEPT_SECONDS:
+            self._newest[key] = at, heard
             known = key in self.skews
-            self._wrong[key] = (ahead, self._monotonic())
+            self._wrong[key] = ahead, heard
             if not known:
                 _log.error("%s: its announcements are refused", _words(key, ahead))
 

@@ -149,19 +149,21 @@ class Presence:
     def tick(self) -> None:
         """Every second: say that one is there when it is time, and forget those who are not."""
         now, self._haste = self._setting.now(), 0
-        if now - self._beaten >= BEAT_SECONDS * 0.9:
+        if _is_due(self._beaten, BEAT_SECONDS * 0.9, now):
             self._beat()
         self._web.forget(now)
-        self._told = {key: at for key, at in self._told.items() if now - at <= MAX_SKEW}
+        self._told = {key: at for key, at in self._told.items() if abs(now - at) <= MAX_SKEW}
+        for peer in self.peers.values():
+            peer.heard = min(peer.heard, now)
         for name in [name for name, peer in self.peers.items() if now - peer.heard > PEER_TTL]:
             self._forget(name)
         self.met = {name: each for name, each in self.met.items() if each[1] > now - AWAY_SECONDS}
         self.clocks.tick(now)
         if self._trust != self._versions or not self._reviewed <= now < self._due:
             self.review()
-        if now - self._worded >= WORD_SECONDS:
+        if _is_due(self._worded, WORD_SECONDS, now):
             self.say_words()
-        if self._hurried or now - self._said >= HELLO_SECONDS:
+        if self._hurried or _is_due(self._said, HELLO_SECONDS, now):
             self.say_hello()
 
     def review(self) -> None:
@@ -374,3 +376,8 @@ class Presence:
 
     def _say(self, what: str, data: bytes) -> None:
         self._setting.send(subjects.broker_record(self._setting.domain, self._place, what), data)
+
+
+def _is_due(since: float, seconds: float, now: float) -> bool:
+    """Whether so much time has passed, by a clock that may have been set back meanwhile."""
+    return not 0 <= now - since < seconds

@@ -132,3 +132,10 @@ def test_what_is_announced_after_a_withdrawal_is_signed_after_it():
     (withdrawn,) = announcer.withdrawal(1001.0)
     (again,) = announcer.next(1002.0)
     assert (withdrawn.ttl, withdrawn.at, again.at) == (0.0, 1001.0, 1002.0)
+
+
+def test_an_announcement_is_signed_anew_when_the_clock_was_set_back():
+    """PEPs would refuse the old one, and nobody could name the clock."""
+    announcer = Announcer(FEW, warrant(Identity.generate()))
+    announcer.all(10_000.0)
+    assert [page.at for page in announcer.all(6_400.0)] == [6_400.0]

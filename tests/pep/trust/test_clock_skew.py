@@ -115,3 +115,12 @@ def test_a_clock_that_is_set_right_or_of_which_nothing_is_heard_is_forgotten():
     assert clocks.skews == {OTHER.public: 4_000.0}
     now = KEPT_SECONDS + 1
     assert clocks.problem == ""
+
+
+def test_a_clock_that_is_set_back_is_named_when_nothing_newer_is_heard_any_more():
+    now = 0.0
+    clocks = Clocks(lambda: now)
+    clocks.hear(PDP.public, at=5_000.0, now=5_000.0)
+    now = KEPT_SECONDS + 1
+    clocks.hear(PDP.public, at=5_000.0 - HOUR, now=5_000.0 + now)
+    assert clocks.skews == {PDP.public: -HOUR - now}

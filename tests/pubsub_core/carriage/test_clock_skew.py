@@ -80,3 +80,14 @@ def test_strangers_with_wrong_clocks_are_told_of_in_numbers_that_are_bounded_and
     assert "two\nlines" not in clocks.skews
     clocks.tick(101.0 + FORGET_SECONDS)
     assert not clocks.skews
+
+
+def test_brokers_whose_clock_is_set_back_still_see_who_is_there_and_who_is_not():
+    made = net("home", "away")
+    made.now -= 600
+    for _ in range(20):
+        made.pass_()
+    assert (made.knows("home"), made.knows("away")) == ({"away"}, {"home"})
+    for _ in range(20):
+        made.pass_(1.0, "home")
+    assert made.knows("home") == set()
