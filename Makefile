@@ -8,7 +8,7 @@ SECONDS ?= 60
 SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started: each would compile whatever it imports
 
-.PHONY: help demo test lint bytecode cluster bench chaos difftest recycletest mutations fuzz lock clean
+.PHONY: help demo test lint bytecode pytest cluster bench chaos difftest recycletest mutations fuzz lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -45,9 +45,11 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 bytecode: $(VENV)/full  # once, rather than in every process that shares the tests
 	-@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1
 
+pytest: bytecode $(VENV)/browser $(VENV)/prometheus
+	$(BIN)/python -m pytest -n auto --maxprocesses 6
+
 test: $(VENV)/full $(VENV)/browser $(VENV)/prometheus ## everything that must hold before a change lands
-	@$(MAKE) --no-print-directory -j2 lint bytecode
-	$(BIN)/python -m pytest -n auto --maxprocesses 4
+	@$(MAKE) --no-print-directory -j2 lint pytest
 
 cluster: $(VENV)/full ## run the jobs on a Spark cluster whose processes are killed, and restart a server twenty times
 	$(BIN)/python -m pytest -m cluster
