@@ -62,7 +62,8 @@ class Broker:
     ) -> None:
         """`publish` carries parcels to other brokers, if anything does; the rest is for `Presence`."""
         self.setting = setting
-        self.subscriptions = SubscriptionTable(int(setting.now() * 1000))
+        self.routing = Routing(setting.catalogue, setting.vault, setting.now)
+        self.subscriptions = SubscriptionTable(self.routing.values, int(setting.now() * 1000))
         self.sessions: dict[str, Session] = {}
         self.counts = Counts()
         self.presence = Presence(
@@ -76,8 +77,6 @@ class Broker:
             owners,
             network,
         )
-        self.routing = Routing(setting.catalogue, setting.vault, setting.now)
-        self.subscriptions.values_of = self.routing.values
         self.sending = Sending(setting, self.counts, self.presence.carries, publish, self.routing)
         self.receiving = Receiving(setting, self.counts, self.presence.trusts, self._tell_missed)
         self.cursors = Cursors(self.sessions, self.subscriptions, self.receiving, self._stays, self.flush)

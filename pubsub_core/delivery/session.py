@@ -180,13 +180,17 @@ class Setting:
     """Is told of everything that is sent under rules."""
     policies: OwnerPolicies = field(init=False)
     """What owners say about their types."""
-    on_policy: Callable[[str], None] = lambda type_: None
-    """Is told of each type about which its owner says something else."""
+    on_policy: list[Callable[[str], None]] = field(default_factory=list)
+    """Called with each type about which its owner says something else."""
     rules: Rulebook = field(init=False)
 
     def __post_init__(self) -> None:
-        self.policies = OwnerPolicies(self.catalogue, lambda type_: self.on_policy(type_))
+        self.policies = OwnerPolicies(self.catalogue, self._tell_policy)
         self.rules = Rulebook(self.catalogue, self.identity.derive("rules"))
+
+    def _tell_policy(self, type_: str) -> None:
+        for tell in self.on_policy:
+            tell(type_)
 
     def vouch(self, proof: Proof, digests: bytes) -> Proof:
         """A proof of this broker's own, as of now, for what it has changed or had to keep."""

@@ -24,6 +24,7 @@ from pubsub_core.rules import fixed
 MAX_VALUES = 256
 """The most routing values of one type that are asked for: beyond, all of the type is read."""
 Values: TypeAlias = Callable[[str, Predicate], frozenset[object] | None]
+"""The values of a type's routing attribute that a predicate asks for; None if it may be any."""
 
 _type = attrgetter("type")
 
@@ -67,10 +68,9 @@ class Subscription:
 class SubscriptionTable:
     """Subscriptions of clients, and what other brokers want."""
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, values_of: Values, start: int = 0) -> None:
         """`start` is where to begin to count changes: higher than any earlier count that others may remember."""
-        self.values_of: Values = lambda type_, asked: None
-        """The values by which a type is routed that a predicate asks for; None if it may be any."""
+        self._values_of = values_of
         self._asked: dict[str, dict[Subscription, frozenset[object] | None]] = {}
         """For each type, the routing values that each subscription asks for."""
         self._routes: dict[str, frozenset[object] | None] = {}
@@ -95,7 +95,7 @@ class SubscriptionTable:
             terms = tuple(conjuncts(And((asked, enforcement.restriction.pushed))))
             effective = terms[0] if len(terms) == 1 else And(terms)
             self._local.setdefault(type_, Matcher()).add(subscription, effective)
-            self._asked.setdefault(type_, {})[subscription] = self.values_of(type_, effective)
+            self._asked.setdefault(type_, {})[subscription] = self._values_of(type_, effective)
         subscription.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
         for tell in self.on_connect:
             tell(subscription)

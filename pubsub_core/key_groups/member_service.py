@@ -102,7 +102,7 @@ class KeyClient:
         self._managers = managers or Managers(None, identity)
         self.on_change: list[Callable[[], None]] = []
         """Called whenever the ring holds other keys."""
-        self.on_doubt: Callable[[str], None] = lambda type_id: None
+        self.on_doubt: list[Callable[[str], None]] = []
         """Called when a type's manager speaks of groups that are not in its plan as we know it, or gives no keys."""
         self.repaired = 0
         """How often a change was missed and made good."""
@@ -302,7 +302,7 @@ class KeyClient:
         if membership is None:
             introduced = joined.introduction
             if change.group not in introduced.plan.by_id and change.group not in introduced.retired:
-                self.on_doubt(joined.keyed.id)
+                self._doubt(joined.keyed.id)
             return
         if not membership.epoch:
             return  # its welcome is on the way
@@ -340,17 +340,21 @@ class KeyClient:
             await asyncio.sleep(random.uniform(wait / 2, wait))
             wait = min(2 * wait, 10.0)
 
+    def _doubt(self, type_id: str) -> None:
+        for tell in self.on_doubt:
+            tell(type_id)
+
     async def _refused(self, joined: _Joined, error: AdmissionRefused) -> None:
         """Destroy the keys of a type, unless it is only that its groups are other ones now."""
         with contextlib.suppress(BusError, ManagerUntrusted):
             manager, introduction = await self._introduced(joined.keyed)
             if manager == joined.manager and introduction.plan != joined.introduction.plan:
-                self.on_doubt(joined.keyed.id)
+                self._doubt(joined.keyed.id)
                 return
         _log.warning("no keys of `%s` any more: %s", joined.keyed.id, error.problem)
         await self._forget(joined)
         self._changed()
-        self.on_doubt(joined.keyed.id)
+        self._doubt(joined.keyed.id)
 
     async def _forget(self, joined: _Joined) -> None:
         self._joined.pop(joined.keyed.id, None)

@@ -45,7 +45,7 @@ class FluentExchange:
         self._broker = broker
         self._pages = pages
         self._doubts = doubts
-        broker.observer.on_define = self._define
+        broker.observer.on_define.append(self._define)
         pages.tell_marks = self.tell
         self._asked: dict[_Key, asyncio.Task[None]] = {}
         self._greeted = False

@@ -90,8 +90,8 @@ class Observer:
         """By the UUIDs of the types whose events matter."""
         self.common: Mapping[str, Common] = {}
         """The fluents that are shared, by name."""
-        self.on_define: Callable[[], None] = lambda: None
-        """Is called whenever it is said which fluents there are."""
+        self.on_define: list[Callable[[], None]] = []
+        """Called whenever it is said which fluents there are."""
         self.told = False
         """Whether it was said at all."""
 
@@ -118,7 +118,8 @@ class Observer:
         self.common = {each.name: self._common(each) for each in self._rules if each.scope is Scope.SHARED}
         self._context.defined = {each.name: len(each.parameters) for each in self._rules}
         self.told = True
-        self.on_define()
+        for tell in self.on_define:
+            tell()
 
     def doubt(self) -> None:
         """Nobody says which fluents there are now: go on following these, and let nothing depend on them."""

@@ -51,8 +51,8 @@ class Sealing:
         self.vault = EventCipher(KeyRing())
         self.keys = KeyClient(bus, identity, self.vault.ring, managers)
         self.keys.on_change.append(self._on_keys)
-        self.keys.on_doubt = self.doubt
-        self.on_keys: Callable[[], None] = lambda: None
+        self.keys.on_doubt.append(self.doubt)
+        self.on_keys: list[Callable[[], None]] = []
         """Called whenever keys have come, for what was waiting for them."""
         self._due = dict.fromkeys(sealed, 0.0)
         """When to ask about each type again."""
@@ -109,7 +109,8 @@ class Sealing:
             self._groups, self._departures = ring.groups, ring.departures
             self._changed.set()
         else:
-            self.on_keys()
+            for tell in self.on_keys:
+                tell()
 
     async def _follow_groups(self, on_change: Callable[[], Awaitable[None]]) -> None:
         while True:

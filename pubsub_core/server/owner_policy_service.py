@@ -16,7 +16,7 @@ class OwnerPolicyWatch:
         self._evolve = evolve
         self._held: list[Collection[str] | None] = []
         self._news = asyncio.Event()
-        broker.setting.on_policy = self._hold
+        broker.setting.on_policy.append(self._hold)
 
     def _hold(self, type_: str) -> None:
         types = {each.id for each in self._broker.setting.catalogue.family(type_)}

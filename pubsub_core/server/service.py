@@ -79,7 +79,7 @@ class BrokerService:
         )
         self.presence = self.broker.presence
         self.carriage = Carriage(bus, self.broker, place, self.sealing.doubt, self.web.words.pinned)
-        self.sealing.on_keys = self._try_again
+        self.sealing.on_keys.append(self._try_again)
         self.policies = self.broker.setting.policies
         points = OwnerPoints(self.catalogue, self.policies)
         self._rights = rights = Rights(pep, self.catalogue, serving.owners, serving.generic, points)

@@ -150,7 +150,7 @@ async def test_whoever_is_evicted_while_the_plan_changes_has_nothing_of_the_old_
         async with managing(url, keyed.id, plan=whole) as manager, broker(url) as late:
             assert await moved.join(keyed, chain(moved._identity)) == whole
             doubts: list[str] = []
-            late.on_doubt = doubts.append
+            late.on_doubt.append(doubts.append)
             await late.join(keyed, chain(late._identity))
             manager.accept(Notice.event(OWNER, mine, int(time.time())))
             await eventually(lambda: all(newest(each, old) > had for each in (moved, slow)))
