@@ -6,7 +6,7 @@ Where a policy demands it, `kept` says when what was told is kept, and nothing i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from bus.audit import Disclosure
@@ -15,6 +15,8 @@ from pubsub_core.types import Catalogue
 
 Kept: TypeAlias = Callable[[Callable[[bool], None]], None]
 """Calls back when all that was told is kept: with false if something of it is not."""
+_Named: TypeAlias = tuple[bytes, int, float]
+"""An event's publisher, number and time."""
 
 
 class _Kind(NamedTuple):
@@ -38,13 +40,39 @@ class Disclosures:
         self._catalogue = catalogue
         self._tell = tell
         self._kept = kept
-        self._waiting: dict[tuple[object, ...], list[tuple[bytes, int, float]]] = {}
+        self._waiting: dict[tuple[object, ...], list[_Named]] = {}
         """By kind, of which the fields alone are looked up."""
 
     def note(
         self, subject: str, event: Event, shown: Event, rules: tuple[str, ...], replayed: bool = False
     ) -> None:
         """An event is being sent to somebody, as something perhaps else, under these rules."""
+        alike = self._alike(subject, event, shown, rules, replayed)
+        alike.append((event.publisher, event.sequence, event.time))
+
+    def note_all(
+        self,
+        subject: str,
+        events: Sequence[Event],
+        shown: Sequence[Event | None],
+        rules: tuple[str, ...],
+        replayed: bool,
+    ) -> None:
+        """The same for events of one version, in place of each of which one of another is sent, or None."""
+        last, alike = None, list[_Named]()
+        for event, each in zip(events, shown, strict=True):
+            if each is None:
+                continue
+            seen, partial = tuple(each.attributes), None in each.attributes.values()
+            if seen != last or partial:
+                alike = self._alike(subject, event, each, rules, replayed)
+                last = None if partial else seen
+            alike.append((event.publisher, event.sequence, event.time))
+
+    def _alike(
+        self, subject: str, event: Event, shown: Event, rules: tuple[str, ...], replayed: bool
+    ) -> list[_Named]:
+        """Those that are told together with this one."""
         values = shown.attributes
         seen = tuple(values)
         if None in values.values():
@@ -53,7 +81,7 @@ class Disclosures:
         alike = self._waiting.get(kind)
         if alike is None:
             alike = self._waiting[kind] = []
-        alike.append((event.publisher, event.sequence, event.time))
+        return alike
 
     def keep(self, done: Callable[[bool], None]) -> None:
         """Hand on what was gathered, and say when it is kept; false if it is not."""

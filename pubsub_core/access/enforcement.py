@@ -7,7 +7,7 @@ nothing that the restriction hides. Whatever fails while that is found out is no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from authz.predicate import EVENT, TRUE, Predicate, compile_predicate
 from pubsub_core.access.rate_usage import Ledger
 from pubsub_core.access.restriction import Check, Metered, Restriction, widened
 from pubsub_core.events import Event
-from pubsub_core.rules import Judge, Shown
+from pubsub_core.rules import Alike, Judge, Shown
 
 Values: TypeAlias = Mapping[str, object]
 
@@ -144,6 +144,21 @@ class Enforcement:
             shown = self._judged(event, now, visible, past)
         passes = shown is not None and (self._lax or self._passes(event, event.attributes, size, now))
         return shown if passes else None
+
+    def show_all(self, events: Sequence[Event]) -> tuple[Alike, tuple[str, ...]] | None:
+        """The same for events of one version: in place of each one or None, and by which rules.
+
+        None if each has to be looked at by itself. Raises where that would show what cannot be done.
+        """
+        if not self._lax or len(self.judges) > 1:
+            return None
+        holds, visible = self._holds, self.restriction.visible
+        passing: Alike = events
+        if holds is not None:
+            passing = [each if holds(each.attributes) else None for each in events]
+        if self._only is not None:
+            return self._only.show_all(passing, visible)
+        return [each.narrowed(visible) if each is not None else None for each in passing], ()
 
     def transform(self, event: Event, now: float) -> tuple[Event, ...]:
         """What rules make of an event that is published: the very same, or others in its place, or nothing."""

@@ -62,7 +62,8 @@ class Mail:
             message = _Message(taken[0].subscription.tense)
             first = send_window.last + 1
             try:
-                self._fill(message, session, taken, held)
+                if held or not self._fill_at_once(message, session, taken):
+                    self._fill(message, session, taken, held)
             finally:
                 send_window.keep(message.sent)
                 send_window.put_back(taken[message.looked_at :])
@@ -154,6 +155,42 @@ class Mail:
                 items += [(number, each, item.place) for each in shown]
         if tense:
             session.past_sent.update(each.subscription.number for each in sent)
+
+    def _fill_at_once(self, message: _Message, session: Session, taken: Sequence[Item]) -> bool:
+        """Put in all of it, if the same is to be done with each event; otherwise nothing, and false."""
+        subscription, past = taken[0].subscription, bool(message.tense)
+        events = [
+            each.event for each in taken if each.event is not None and each.subscription is subscription
+        ]
+        if len(events) < len(taken) or len({(each.type, each.version) for each in events}) > 1:
+            return False
+        granted = subscription.granted.get(events[0].type)
+        if granted is None or granted.restriction.recorded or (granted.open and not past):
+            return False
+        if subscription.cursor is not None:
+            return False
+        try:
+            found = granted.show_all(events)
+        except Exception:  # one by one, what is wrong shows, and stands in the way of nothing else
+            return False
+        if found is None:
+            return False
+        shown, rules = found
+        if self._setting.disclosures is not None and (past or granted.judges):
+            self._setting.disclosures.note_all(session.holder.credential.name, events, shown, rules, past)
+        for item, event, each in zip(taken, events, shown, strict=True):
+            if each is not None:
+                message.sent.append(item)
+                seen = item.raw if each is event else each
+                message.items.append((subscription.number, seen, item.place))
+        message.looked_at = len(taken)
+        self._counts.withheld += shown.count(None)
+        self._counts.restricted += sum(
+            each is not None and each is not event for each, event in zip(shown, events, strict=True)
+        )
+        if past:
+            session.past_sent[subscription.number] += len(message.sent)
+        return True
 
     def _record(self, session: Session, ahead: Sequence[Item], now: float) -> None:
         """Have the audit stream keep what has to be recorded of what comes next, and send it then."""

@@ -200,10 +200,14 @@ class Merge:
             return []
         if len(self.sources) == 1:
             page = self.sources[0].page
-            return [page.popleft() for _ in range(min(most, len(page)))]
+            if len(page) > most:
+                return [page.popleft() for _ in range(most)]
+            taken = list(page)
+            page.clear()
+            return taken
         heads = [(each.page[0][0].time, number) for number, each in enumerate(self.sources) if each.page]
         heapify(heads)
-        taken: list[tuple[Event, msgspec.Raw]] = []
+        taken = []
         while heads and len(taken) < most:
             _, number = heappop(heads)
             source = self.sources[number]

@@ -291,9 +291,9 @@ class HistoryStore:
             return Counted(*connection.execute(query).one())
 
     def _page(self, type_: str, rows: Sequence[_Row], limit: int, passes: _Test | None) -> Page:
-        bodies, damaged, size, unseal = list[bytes](), list[int](), 0, self._vault.open
+        bodies, damaged, size, unseal, encode = list[bytes](), list[int](), 0, self._vault.open, _encode
         for row, time, publisher, sequence, sealed in rows:
-            body = unseal(sealed, _encode((type_, publisher, time, sequence)))
+            body = unseal(sealed, encode((type_, publisher, time, sequence)))
             if body is None:
                 damaged.append(row)
             elif passes is None or passes(decode(body).attributes):

@@ -213,24 +213,26 @@ class Pages:
 
     def _opened(self, name: str, wanted: PageWanted, found: PageFound) -> Iterable[tuple[Event, msgspec.Raw]]:
         """The events of a page, as far as they can be read here. Raises CannotOpen, InvalidEvent."""
-        vault, own = self._broker.setting.vault, name == self._broker.setting.name
-        peer = self._broker.peers.get(name)
-        sender = peer.key if peer is not None else ""
+        own = name == self._broker.setting.name
         if found.columns:
-            for event, time in zip(vault.open_many(found.columns, sender), found.times, strict=True):
-                event = msgspec.structs.replace(event, time=time)
-                yield event, msgspec.Raw(encode(event))
-            return
-        elif found.events and wanted.type in vault.sealed and not own:
+            return self._unsealed(name, found)
+        if found.events and wanted.type in self._broker.setting.vault.sealed and not own:
             raise CannotOpen
-        else:
-            raws = found.events
-        passes = (
-            compile_predicate(wanted.filter, EVENT) if found.loose and wanted.filter is not None else None
+        opened: Iterable[tuple[Event, msgspec.Raw]] = zip(
+            map(decode, found.events), found.events, strict=True
         )
-        for event, raw in zip(map(decode, raws), raws, strict=True):
-            if event.type == wanted.type and (passes is None or passes(event.attributes)):
-                yield event, raw
+        if found.loose and wanted.filter is not None:
+            passes = compile_predicate(wanted.filter, EVENT)
+            opened = (each for each in opened if passes(each[0].attributes))
+        # A history has each type in a table of its own, and what is in it opens as that type alone.
+        return opened if own else (each for each in opened if each[0].type == wanted.type)
+
+    def _unsealed(self, name: str, found: PageFound) -> Iterator[tuple[Event, msgspec.Raw]]:
+        peer = self._broker.peers.get(name)
+        opened = self._broker.setting.vault.open_many(found.columns, peer.key if peer is not None else "")
+        for event, time in zip(opened, found.times, strict=True):
+            event = msgspec.structs.replace(event, time=time)
+            yield event, msgspec.Raw(encode(event))
 
     def _dated(self, events: Iterable[tuple[Event, msgspec.Raw]]) -> Iterator[tuple[Event, msgspec.Raw]]:
         """Those of another broker's events that can have been published by now, as is asked of present ones."""

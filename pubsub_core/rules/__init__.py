@@ -28,7 +28,7 @@ from pubsub_core.rules.interaction import (
     read_fluents,
     read_interaction,
 )
-from pubsub_core.rules.judge import Judge, Rulebook, Shown
+from pubsub_core.rules.judge import Alike, Judge, Rulebook, Shown
 from pubsub_core.rules.library import LIBRARY, InvalidStep, make_step
 from pubsub_core.rules.observer import Common, Mark, Observer
 from pubsub_core.rules.production import altered
@@ -39,7 +39,7 @@ from pubsub_core.rules.wanted import Wanted
 
 __all__ = [
     "AT_MOST", "HOLDS_AT", "KEPT_SECONDS", "LIBRARY", "MAX_TABLE_BYTES", "PUBLISHED", "REPLAYED", "TABLE",
-    "About", "Arguments", "Bar", "Case", "Change", "Common", "Context", "Counted", "Fluent", "Fluents",
+    "About", "Alike", "Arguments", "Bar", "Case", "Change", "Common", "Context", "Counted", "Fluent", "Fluents",
     "Interaction", "Interval", "InvalidStep", "InvalidTable", "Judge", "Known",
     "Mark", "Observer", "Permit", "Rates", "Replaying", "Row", "Rows", "Rulebook", "Shown", "Step",
     "Table", "Term", "Test", "Unknowable", "Wanted", "altered", "bind_condition", "changed",

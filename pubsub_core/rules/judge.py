@@ -30,6 +30,8 @@ _log = logging.getLogger("authfabric.rules")
 
 MOST_SAID = 100
 Filter: TypeAlias = Callable[[Mapping[str, object]], bool]
+Alike: TypeAlias = Sequence[Event | None]
+"""What comes of events that are judged together: in place of each one, or nothing."""
 _NO_EVENT = Event("", "", b"", 0.0, 0, {})
 MOST_TERMS = 16_384
 
@@ -150,6 +152,30 @@ class Judge:
         for use in uses:
             use()
         return Shown(events, force.ids)
+
+    def show_all(
+        self, events: Sequence[Event | None], visible: frozenset[str] | None = None
+    ) -> tuple[Alike, tuple[str, ...]] | None:
+        """What comes of events of one version, each one or none, and by which rules; None passes as None.
+
+        None if each has to be judged by itself. Raises where that would show what cannot be done, uncounted.
+        """
+        force = self._always
+        if force is None or force.tests or len(force.changes) > 1:
+            return None
+        shown: Alike = events
+        for holds in force.filters:
+            shown = [each if each is not None and holds(each.attributes) else None for each in shown]
+        if visible is not None:
+            shown = [each.narrowed(visible) if each is not None else None for each in shown]
+        if force.changes:
+            shown = self._production.produce_all(shown, force.changes)
+        if self._wanted is not None:
+            shown = self._wanted.sift(shown)
+        passed = len(shown) - shown.count(None)
+        self._book.counts.passed += passed
+        self._book.counts.restricted += len(events) - events.count(None) - passed
+        return shown, force.ids
 
     def _in_force(self, case: Case) -> _Force | None:
         """The rules that apply and are not overridden, after one that permits; None if none does."""

@@ -62,8 +62,29 @@ class Production:
         by_type = sorted(changes, key=lambda each: each.to)  # which keeps the order among those to one type
         return tuple(self._made(event, to, list(some)) for to, some in groupby(by_type, lambda each: each.to))
 
+    def produce_all(self, events: Sequence[Event | None], changes: Sequence[Change]) -> list[Event | None]:
+        """The same for events of one version, by one rule. Raises whatever one of them leads to."""
+        plan = next((self._plan(each.version, changes) for each in events if each is not None), None)
+        if plan is None:
+            return [None] * len(events)
+        type_, version, transform = plan.type, plan.version, plan.transform
+        return [
+            Event(type_, version, each.publisher, each.time, each.sequence, transform(each.attributes, each))
+            if each is not None
+            else None
+            for each in events
+        ]
+
     def _made(self, event: Event, to: str, changes: Sequence[Change]) -> Event:
-        last, version = self._last, event.version
+        plan = self._plan(event.version, changes)
+        try:
+            values = plan.transform(event.attributes, event)
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise Untransformable(to, f"cannot be made of this event: {error}") from None
+        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, values)
+
+    def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
+        last = self._last
         if (
             last is None
             or last.changes is not changes
@@ -72,12 +93,7 @@ class Production:
         ):
             plan = self._find_plan(version, changes)
             last = self._last = _Last(changes, version, self._catalogue.revision, plan)
-        plan = last.plan
-        try:
-            values = plan.transform(event.attributes, event)
-        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-            raise Untransformable(to, f"cannot be made of this event: {error}") from None
-        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, values)
+        return last.plan
 
     def _find_plan(self, version: str, changes: Sequence[Change]) -> _Plan:
         catalogue = self._catalogue

@@ -6,7 +6,7 @@ delivered follows from the event as altered, and from attributes that no rule al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from authz.predicate import EVENT, compile_predicate
@@ -30,10 +30,20 @@ class Wanted:
 
     def holds(self, event: Event) -> bool:
         """Whether the filter lets it through; one about what it does not have does not."""
+        test = self._known(event)
+        return test is not None and test(event.attributes)
+
+    def sift(self, events: Sequence[Event | None]) -> list[Event | None]:
+        """Those of events of one version that it lets through; None in place of the others."""
+        test = next((self._known(each) for each in events if each is not None), None)
+        if test is None:
+            return [None] * len(events)
+        return [each if each is not None and test(each.attributes) else None for each in events]
+
+    def _known(self, event: Event) -> _Test | None:
         if event.version not in self._tests:
             self._tests[event.version] = self._test(event)
-        test = self._tests[event.version]
-        return test is not None and test(event.attributes)
+        return self._tests[event.version]
 
     def _test(self, event: Event) -> _Test | None:
         catalogue = self._catalogue

@@ -11,7 +11,7 @@ from authz.predicate import EVENT, And, compile_predicate
 from authz.predicate.filter import parse_filter
 from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import Restriction
-from pubsub_core.errors import InvalidFilter, InvalidObligation
+from pubsub_core.errors import EventError, InvalidFilter, InvalidObligation
 from pubsub_core.rules.condition import without
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.judge import Judge
@@ -166,3 +166,47 @@ def test_what_turns_on_the_unknown_is_not_delivered(rules, values, world, asked)
     found = delivered(rules, values, world, asked)
     if found:
         assert found == expected(rules, values, world, asked)
+
+
+@st.composite
+def unconditional(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Rules without conditions: what is in force is the same for every event."""
+    filters = draw(st.lists(st.sampled_from(FACTS[:3] + FACTS[5:8]), max_size=2))
+    to = draw(st.sampled_from(sorted(STEPS)))
+    steps = draw(st.lists(st.sampled_from((*STEPS[to], "drop(colour)")), max_size=1))
+    return [
+        ("all", "ALLOW SUBSCRIPTION TO ward.reading"),
+        *((f"f{n}", f"RESTRICT DELIVERY OF ward.reading FILTER {each}") for n, each in enumerate(filters)),
+        *(("t", f"TRANSFORM EVENT ward.reading TO {to} ON notify EXECUTE {each}") for each in steps),
+    ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rules=unconditional(),
+    many=st.lists(EVENTS, max_size=4),
+    hidden=st.sets(st.sampled_from(sorted(NAMES)), max_size=2),
+    only=st.sampled_from(ASKED),
+    asked=st.sampled_from(ASKED),
+)
+def test_what_is_judged_together_is_shown_as_each_would_be_by_itself(rules, many, hidden, only, asked):
+    visible = frozenset(each.id for name, each in NAMES.items() if name not in hidden) if hidden else None
+    restriction = Restriction(visible, filter=bind_filter(parse_filter(only), NAMES), rules=read(*rules))
+    books = book(), book()
+    together, alone = (
+        Enforcement(
+            restriction, judges=(Judge(restriction.rules, each, Wanted(asked, READING.id, CATALOGUE)),)
+        )
+        for each in books
+    )
+    events = [reading(number, **values) for number, values in enumerate(many)]
+    found = [alone.show(each, 10, 100.0) for each in events]
+    try:
+        shown = together.show_all(events)
+    except EventError:
+        assert books[1].counts.failed, "something cannot be done, and is said of each by itself"
+        return
+    assert shown is not None
+    assert list(shown[0]) == [each.events[0] if each else None for each in found]
+    assert all(each is None or each.rules == shown[1] for each in found)
+    assert books[0].counts == books[1].counts
