@@ -8,9 +8,11 @@ on is decided again and again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic, time
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec import json
@@ -22,16 +24,23 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from authfabric.console.event_view import TypeView
+from authfabric.console.granting import Granting
 from authfabric.console.live_service import Live
+from authfabric.console.numbers import Numbers, numbers
+from authfabric.console.oidc import OidcSignIn, SignInRefused
 from authfabric.console.pages import FOLDER, HEADERS, fragment, page
 from authfabric.console.questions import Asked, Questions
 from authfabric.console.releasing import MOST_DIGITS, Releasing
 from authfabric.console.viewers import Deed, Viewer, Viewers
 from authz import AuthFabricError
 from bus.audit import DecisionFilter
-from pep import Enforcer
 
 COOKIE = "authfabric-console"
+MARK = "authfabric-console-sign-in"
+"""The cookie of a browser that was sent to a provider."""
+BACK = "/sign-in/return"
+"""Where a provider sends browsers back to."""
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of a form: policies may be edited in one."""
 MOST_FIELDS = 20
@@ -46,12 +55,28 @@ FIRST_LINES = 100
 """Decisions that a page begins with."""
 STATIC = {"console.css": "text/css", "console.js": "text/javascript"}
 
+_log = logging.getLogger("authfabric.console")
+
 Page = Callable[[HttpRequest, Viewer], Awaitable[Response]]
 
 
-def console(live: Live, pep: Enforcer, viewers: Viewers, releasing: Releasing, hosts: list[str]) -> Starlette:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the console shows, and by what it changes anything."""
+
+    live: Live
+    viewers: Viewers
+    releasing: Releasing
+    questions: Questions
+    granting: Granting
+    types: Callable[[], Awaitable[list[TypeView]]]
+    oidc: OidcSignIn | None = None
+    """How others than holders of tokens sign in."""
+
+
+def console(parts: Parts, hosts: list[str]) -> Starlette:
     """The application. `hosts` are the names under which it may be reached."""
-    handlers = _Handlers(live, viewers, releasing, Questions(pep, live))
+    handlers = _Handlers(parts)
     app = Starlette(
         routes=handlers.routes(),
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
@@ -62,28 +87,36 @@ def console(live: Live, pep: Enforcer, viewers: Viewers, releasing: Releasing, h
 
 
 class _Handlers:
-    def __init__(self, live: Live, viewers: Viewers, releasing: Releasing, questions: Questions) -> None:
-        self._live = live
-        self._viewers = viewers
-        self._releasing = releasing
-        self._questions = questions
+    def __init__(self, parts: Parts) -> None:
+        self._live = parts.live
+        self._viewers = parts.viewers
+        self._releasing = parts.releasing
+        self._questions = parts.questions
+        self._granting = parts.granting
+        self._types = parts.types
+        self._oidc = parts.oidc
 
     def routes(self) -> list[Route]:
         get, both = ["GET"], ["GET", "POST"]
         return [
             Route("/sign-in", self._sign_in, methods=both),
+            Route("/sign-in/provider", self._sign_in_elsewhere, methods=get),
+            Route(BACK, self._come_back, methods=get),
             Route("/static/{name}", _static, methods=get),
             Route("/sign-out", self._guard(self._sign_out, Deed.VIEW), methods=["POST"]),
             Route("/", self._guard(self._overview, Deed.VIEW), methods=get),
             Route("/live", self._guard(self._stream, Deed.VIEW), methods=get),
             Route("/decisions", self._guard(self._decisions, Deed.VIEW), methods=get),
             Route("/why", self._guard(self._why, Deed.ASK), methods=get),
+            Route("/search", self._guard(self._search, Deed.ASK), methods=get),
             Route("/policies", self._guard(self._policies, Deed.VIEW), methods=get),
             Route("/releases", self._guard(self._releases, Deed.VIEW), methods=get),
             Route("/diff", self._guard(self._diff, Deed.VIEW), methods=get),
             Route("/edit", self._guard(self._edit, Deed.RELEASE), methods=both),
             Route("/release", self._guard(self._release, Deed.RELEASE), methods=both),
             Route("/events", self._guard(self._events, Deed.VIEW), methods=get),
+            Route("/trust", self._guard(self._trust, Deed.VIEW), methods=get),
+            Route("/revoke", self._guard(self._revoke, Deed.REVOKE), methods=both),
         ]
 
     def _guard(self, handler: Page, deed: Deed) -> Callable[[HttpRequest], Awaitable[Response]]:
@@ -111,13 +144,41 @@ class _Handlers:
 
     async def _sign_in(self, request: HttpRequest) -> Response:
         if request.method == "GET":
-            return page("sign_in.html", refused=False)
+            return self._sign_in_page()
         session = await self._viewers.sign_in((await _form(request)).get("token", "").strip())
         if session is None:
-            return page("sign_in.html", 401, refused=True)
+            return self._sign_in_page("This token lets nobody in, or whose it is may not look.")
         response = RedirectResponse("/", 303, HEADERS)
-        secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
+        _set_cookie(response, request, COOKIE, session)
+        return response
+
+    def _sign_in_page(self, problem: str = "") -> Response:
+        provider = self._oidc.provider.issuer if self._oidc is not None else ""
+        return page("sign_in.html", 401 if problem else 200, problem=problem, provider=provider)
+
+    async def _sign_in_elsewhere(self, request: HttpRequest) -> Response:
+        """Send the browser to the provider."""
+        if self._oidc is None:
+            raise HTTPException(404, "this console knows no provider: tokens sign in")
+        base = self._oidc.provider.address or str(request.base_url)
+        address, mark = await self._oidc.begin(base.rstrip("/") + BACK)
+        response = RedirectResponse(address, 303, HEADERS)
+        _set_cookie(response, request, MARK, mark, samesite="lax")  # the provider sends the browser back
+        return response
+
+    async def _come_back(self, request: HttpRequest) -> Response:
+        if self._oidc is None:
+            raise HTTPException(404, "this console knows no provider: tokens sign in")
+        try:
+            name, attributes = await self._oidc.finish(request.cookies.get(MARK, ""), request.query_params)
+        except SignInRefused as error:
+            return self._sign_in_page(f"{error}.")
+        session = await self._viewers.sign_in_as(name, attributes)
+        if session is None:
+            return self._sign_in_page(f"{name} may not look here, by the policies in force.")
+        response = page("signed_in.html")  # a redirect would not carry a cookie that other sites cannot send
+        _set_cookie(response, request, COOKIE, session)
+        response.delete_cookie(MARK, path="/")
         return response
 
     async def _sign_out(self, request: HttpRequest, viewer: Viewer) -> Response:
@@ -127,21 +188,10 @@ class _Handlers:
         return response
 
     async def _overview(self, request: HttpRequest, viewer: Viewer) -> Response:
-        return page("overview.html", **await self._common(viewer, "/"), **self._numbers())
+        return page("overview.html", **await self._common(viewer, "/"), numbers=self._numbers())
 
-    def _numbers(self) -> dict[str, Any]:
-        log, now = self._live.log, time()
-        seconds = log.rates(now)
-        most = max((each.allowed + each.denied + each.failed for each in seconds), default=0)
-        recycled = sum(count for how, count in log.how.items() if how != "asked")
-        return {
-            "log": log,
-            "seconds": seconds,
-            "most": most,
-            "rate": sum(each.allowed + each.denied + each.failed for each in seconds[-5:]) / 5,
-            "recycled": recycled / log.heard if log.heard else 0.0,
-            "unaudited": self._live.unaudited,
-        }
+    def _numbers(self) -> Numbers:
+        return numbers(self._live.log, time(), self._live.unaudited)
 
     async def _decisions(self, request: HttpRequest, viewer: Viewer) -> Response:
         wanted = _filter(request)
@@ -161,12 +211,17 @@ class _Handlers:
         answer = await self._questions.answer(asked) if asked.whole else None
         return page("why.html", **await self._common(viewer, "/why"), asked=asked, answer=answer)
 
+    async def _search(self, request: HttpRequest, viewer: Viewer) -> Response:
+        asked, cursor = Asked.of(request.query_params), request.query_params.get("cursor", "")
+        found = await self._questions.search(asked, cursor)
+        return page("search.html", **await self._common(viewer, "/search"), asked=asked, found=found)
+
     async def _policies(self, request: HttpRequest, viewer: Viewer) -> Response:
         shelf = await self._releasing.shelf()
         name = request.query_params.get("file", "")
-        return page(
-            "policies.html", **await self._common(viewer, "/policies"), shelf=shelf, file=shelf.find(name)
-        )
+        common = await self._common(viewer, "/policies")
+        used = self._live.log.policies
+        return page("policies.html", **common, shelf=shelf, file=shelf.find(name), used=used)
 
     async def _releases(self, request: HttpRequest, viewer: Viewer) -> Response:
         common = await self._common(viewer, "/releases")
@@ -199,7 +254,29 @@ class _Handlers:
 
     async def _events(self, request: HttpRequest, viewer: Viewer) -> Response:
         common = await self._common(viewer, "/events")
-        return page("events.html", **common, types=await self._releasing.event_types())
+        shown = list(self._live.log.shown.items())[::-1]
+        return page("events.html", **common, types=await self._types(), shown=shown)
+
+    async def _trust(self, request: HttpRequest, viewer: Viewer) -> Response:
+        trust = await self._granting.trust() if self._granting.known else None
+        common = await self._common(viewer, "/trust")
+        return page("trust.html", **common, trust=trust, able=self._granting.able)
+
+    async def _revoke(self, request: HttpRequest, viewer: Viewer) -> Response:
+        """Take back what a member holds: shown, then confirmed by typing."""
+        common = await self._common(viewer, "/trust")
+        fields = await _form(request) if request.method == "POST" else dict(request.query_params)
+        name = fields.get("name", "")
+        link, phrase = await self._granting.member(name), f"revoke {name}"
+        problem = ""
+        if request.method == "POST":
+            if fields.get("confirm", "").strip() == phrase:
+                told = await self._granting.revoke(name)
+                _log.warning("%s has revoked `%s` in %s", viewer.name, name, ", ".join(told))
+                return RedirectResponse("/trust", 303, HEADERS)
+            problem = f"not done: type exactly `{phrase}` to confirm"
+        shown = {"link": link, "phrase": phrase, "problem": problem, "able": self._granting.able}
+        return page("revoke.html", 409 if problem else 200, **common, **shown)
 
     async def _stream(self, request: HttpRequest, viewer: Viewer) -> Response:
         return StreamingResponse(self._news(request, viewer), 200, HEADERS, "text/event-stream")
@@ -225,7 +302,18 @@ class _Handlers:
             if (view := self._live.watch()) is not shown:
                 shown = view
                 yield _event("fabric", {"html": fragment("fabric.html", view=shown)})
-                yield _event("numbers", {"html": fragment("numbers.html", **self._numbers())})
+                yield _event("numbers", {"html": fragment("numbers.html", numbers=self._numbers())})
+
+
+def _set_cookie(
+    response: Response,
+    request: HttpRequest,
+    name: str,
+    value: str,
+    samesite: Literal["strict", "lax"] = "strict",
+) -> None:
+    secure = request.url.scheme == "https"
+    response.set_cookie(name, value, httponly=True, samesite=samesite, secure=secure, path="/")
 
 
 def _event(name: str, value: object) -> bytes:

@@ -96,6 +96,7 @@ class Live:
             self._looked_at = monotonic()
             view = await look(self.bus, self.domain, self.trusted, self._poll, self._silent)
         self.view = view
+        self.log.count({each.name: each.latencies for each in view.members if each.latencies}, time())
 
     @property
     def _silent(self) -> float:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from authfabric.console.decision_log import Line, Second
+from authfabric.console.capability_graph import LinkState
+from authfabric.console.decision_log import Line
+from authfabric.console.questions import Asked
 from authz import Request
 
 FOLDER = Path(__file__).parent
@@ -77,14 +81,45 @@ def _json(attributes: Any) -> str:
     return msgspec.json.encode(attributes).decode() if attributes else ""
 
 
-def plot_points(seconds: list[Second], name: str, most: int) -> str:
+def plot_points(values: Sequence[float], most: float) -> str:
     """One line of a plot, as an SVG polyline has it."""
-    step = WIDTH / max(1, len(seconds) - 1)
-    height = [HEIGHT - 2 - (HEIGHT - 4) * getattr(each, name) / max(1, most) for each in seconds]
+    step = WIDTH / max(1, len(values) - 1)
+    height = [HEIGHT - 2 - (HEIGHT - 4) * each / (most or 1) for each in values]
     return " ".join(f"{number * step:.1f},{each:.1f}" for number, each in enumerate(height))
 
 
-_templates.filters.update(moment=moment, clock_time=clock_time, size=size, why_link=why_link)
+def why_found(asked: Asked, wanted: str, found: str) -> str:
+    """Where what a search has found is explained."""
+    return "/why?" + urlencode(
+        {name: text for name, text in {**asdict(asked), wanted: found}.items() if text}
+    )
+
+
+def go_on(asked: Asked, cursor: str) -> str:
+    """The next page of a search."""
+    return "/search?" + urlencode({**asdict(asked), "cursor": cursor})
+
+
+def host(address: str) -> str:
+    """Whose an address is."""
+    return urlsplit(address).hostname or address
+
+
+def link_style(state: LinkState) -> str:
+    """The class by which a link of that state is coloured."""
+    return {LinkState.HOLDS: "good", LinkState.SOON: "warn", LinkState.EARLY: "warn"}.get(state, "bad")
+
+
+_templates.filters.update(
+    moment=moment,
+    clock_time=clock_time,
+    size=size,
+    why_link=why_link,
+    why_found=why_found,
+    go_on=go_on,
+    host=host,
+    link_style=link_style,
+)
 _templates.globals.update(plot_points=plot_points, plot_width=WIDTH, plot_height=HEIGHT)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from authz import AuthFabricError, PublicKey
 from authz.release import Released
 from bus.feeds import Feed
 from bus.nats import Connection
-from pdp.bundle import Bundle, File, PolicySet, places_of
+from pdp.bundle import Bundle, File, PolicySet, places_of, read_cases
 from pdp.documents import Finding
-from pdp.lint import check
+from pdp.lint import Report, check, run_cases
+from pdp.lint import read_cases as parse_cases
 from pdp.releases import NoSuchRelease
 
 
@@ -32,6 +34,10 @@ class Shelf:
     bundle: Bundle
     findings: list[Finding] = field(default_factory=list)
     names: tuple[str, ...] = ()
+    tested: Report | None = None
+    """What came of the test cases, if there are any."""
+    untested: str = ""
+    """Why not, if that is so."""
 
     def find(self, path: str) -> File | None:
         """A file by its path, or the first."""
@@ -91,14 +97,27 @@ async def read_release(
     return found, Bundle.unpack(packed, found.release.bundle)
 
 
-async def read_shelf(bus: Connection, domain: str, trusted: Collection[PublicKey], epoch: int = 0) -> Shelf:
-    """A release with what is found in it."""
+async def read_shelf(
+    bus: Connection,
+    domain: str,
+    trusted: Collection[PublicKey],
+    epoch: int = 0,
+    cases: Path | None = None,
+) -> Shelf:
+    """A release with what is found in it, and what comes of test cases, where those are given."""
     released, bundle = await read_release(bus, domain, trusted, epoch)
-    return await asyncio.to_thread(_examined, released, bundle)
+    return await asyncio.to_thread(_examined, released, bundle, cases)
 
 
-def _examined(released: Released | None, bundle: Bundle) -> Shelf:
+def _examined(released: Released | None, bundle: Bundle, cases: Path | None) -> Shelf:
     try:
-        return Shelf(released, bundle, list(check(bundle)), PolicySet.read(bundle).names)
+        policies = PolicySet.read(bundle)
+        found = Shelf(released, bundle, list(check(bundle)), policies.names)
     except AuthFabricError:
         return Shelf(released, bundle)
+    if cases is None:
+        return found
+    try:
+        return replace(found, tested=run_cases(policies, parse_cases(read_cases(cases))))
+    except AuthFabricError as error:
+        return replace(found, untested=str(error))

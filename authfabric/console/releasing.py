@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from time import time
 
 from authfabric.console.live_service import Live
@@ -15,8 +16,6 @@ from pdp.bundle import Bundle, File, PolicySet
 from pdp.documents import Finding
 from pdp.lint import Difference, check
 from pdp.releases import Publisher
-from pubsub_core.stores import TypeStore
-from pubsub_core.types import Catalogue, EventType
 
 MOST_COMPARED = 2000
 """Maximum requests, of those decided last, that are decided by both policies."""
@@ -84,9 +83,11 @@ class Plan:
 class Releasing:
     """The releases of a domain, and a key to sign the next with; None to look only."""
 
-    def __init__(self, live: Live, identity: Identity | None) -> None:
+    def __init__(self, live: Live, identity: Identity | None, cases: Path | None = None) -> None:
+        """`cases` are the test cases of the policies: a file, or the folder of policies."""
         self._live = live
         self._identity = identity
+        self._cases = cases
 
     @property
     def able(self) -> bool:
@@ -95,7 +96,7 @@ class Releasing:
 
     async def shelf(self, epoch: int = 0) -> Shelf:
         """A release with its files, or what is in force."""
-        return await read_shelf(self._live.bus, self._live.domain, self._live.trusted, epoch)
+        return await read_shelf(self._live.bus, self._live.domain, self._live.trusted, epoch, self._cases)
 
     async def compare(self, first: int, second: int) -> Compared:
         """What changes from one release to another."""
@@ -145,16 +146,6 @@ class Releasing:
         live = self._live
         publisher = Publisher(live.bus, live.domain, self._identity, live.trusted, time)
         return (await publisher.push(plan.bundle, said)).released
-
-    async def event_types(self) -> list[EventType]:
-        """The newest version of each event type that the store has; none if there is none."""
-        store = TypeStore(self._live.bus, Catalogue())
-        try:
-            await store.refresh()
-        except AuthFabricError:
-            return []
-        newest = {each.definition.id: each.definition for each in store.catalogue}
-        return sorted(newest.values(), key=lambda each: each.name)
 
     async def _bundle(self, epoch: int) -> tuple[Released | None, Bundle]:
         return await read_release(self._live.bus, self._live.domain, self._live.trusted, epoch)

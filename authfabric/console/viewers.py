@@ -1,4 +1,4 @@
-"""Who may look, and do what: sign-in by token, and every right decided by the fabric itself.
+"""Who may look, and do what: sign-in by token or by a provider's word, and every right decided by the fabric itself.
 
 Invariants: a token is kept as its hash only; a viewer may do what a policy of the domain allows
 (`/authfabric/console`, with the actions below), and only whoever runs the console may do all that its own
@@ -20,7 +20,8 @@ from typing import Protocol
 
 import msgspec
 
-from authz import AuthFabricError, Decision
+from authz import AuthFabricError, Decision, Entity
+from authz.request import Attributes
 
 OBJECT = "/authfabric/console"
 """The object that policies name to let viewers in."""
@@ -39,6 +40,7 @@ class Deed(enum.StrEnum):
     VIEW = "view"
     ASK = "ask"
     RELEASE = "release"
+    REVOKE = "revoke"
 
 
 class InvalidViewers(AuthFabricError):
@@ -64,6 +66,8 @@ class Viewer:
 
     name: str
     operator: bool = False
+    attributes: Attributes = field(default_factory=dict)
+    """What a provider says of them."""
     form_word: str = field(default_factory=lambda: secrets.token_urlsafe(18))
     """What every form must send back: no other site knows it."""
 
@@ -71,7 +75,7 @@ class Viewer:
 class Asks(Protocol):
     """What decides about viewers."""
 
-    async def check(self, subject: str, object: str, action: str) -> Decision: ...
+    async def check(self, subject: Entity, object: str, action: str) -> Decision: ...
 
 
 def token_hash(token: str) -> str:
@@ -118,7 +122,14 @@ class Viewers:
             viewer = Viewer(OPERATOR, operator=True)
         elif given in self._others:
             viewer = Viewer(self._others[given])
-        if viewer is None or not await self.may(viewer, Deed.VIEW):
+        return None if viewer is None else await self._begin(viewer)
+
+    async def sign_in_as(self, name: str, attributes: Attributes) -> str | None:
+        """The same for somebody whom a provider names; None if that is nobody's name, or they may not look."""
+        return None if name in ("", OPERATOR) else await self._begin(Viewer(name, attributes=attributes))
+
+    async def _begin(self, viewer: Viewer) -> str | None:
+        if not await self.may(viewer, Deed.VIEW):
             return None
         session = secrets.token_urlsafe(32)
         self._sessions[token_hash(session)] = (viewer, monotonic() + SESSION_SECONDS)
@@ -138,4 +149,5 @@ class Viewers:
         """Whether the fabric lets a viewer do something now."""
         if viewer.operator:
             return True
-        return (await self._asks.check(viewer.name, OBJECT, deed)).allowed
+        subject = Entity(viewer.name, viewer.attributes)
+        return (await self._asks.check(subject, OBJECT, deed)).allowed

@@ -72,6 +72,8 @@ class MemberView(msgspec.Struct, frozen=True):
     load: dict[str, float] = {}
     lacks: list[str] = []
     """The rights that servers have refused it."""
+    latencies: tuple[int, ...] = ()
+    """How many of its answers took how long, in the buckets of `Latencies`."""
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -206,6 +208,7 @@ def _member(name: str, heard: Heard, hashes: Sequence[str], now: float, silent: 
         trust=[_key(each) for each in details.trust],
         load=details.load,
         lacks=list(details.lacks),
+        latencies=details.latencies,
     )
 
 

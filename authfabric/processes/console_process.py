@@ -6,11 +6,27 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
-from authfabric.console import Live, Releasing, Viewers, console
+from authfabric.console import (
+    Granting,
+    Live,
+    OidcSignIn,
+    Parts,
+    Provider,
+    Questions,
+    Releasing,
+    Viewers,
+    console,
+    read_types,
+)
+from authfabric.processes.domain_process import tell
 from authz import Identity, PublicKey
+from bus.feeds import RevocationFeed
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
+from pdp.access import DomainFolder, Issuer
 from pep import Enforcer
 from pep.gateway import Tls, serving
 
@@ -34,6 +50,20 @@ class ConsoleProcess:
     """Further names under which browsers reach it."""
     tls: Tls | None = None
     domain: str = DEFAULT_DOMAIN
+    cases: Path | None = None
+    """The test cases of the policies: a file, or the folder of policies."""
+    folder: DomainFolder | None = None
+    """The domain whose capabilities are shown."""
+    issuer: Issuer | None = None
+    """Who revokes members of it; None to look only."""
+    capabilities: Path | None = None
+    """A folder of further chains of capabilities."""
+    managers: tuple[Identity, ...] = ()
+    """Managers of key groups, whose groups are shown."""
+    network: bytes = b""
+    """The secret under which brokers keep definitions of types."""
+    provider: Provider | None = None
+    """By whose word others sign in; None for tokens only."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """By which whoever runs it signs in."""
 
@@ -59,7 +89,19 @@ async def serve_console(given: ConsoleProcess) -> AsyncIterator[Served]:
         pep = await stack.enter_async_context(asking)
         viewers = Viewers(pep, given.token, dict(given.viewers))
         hosts = [*LOOPBACK, given.host, *given.names]
-        app = console(live, pep, viewers, Releasing(live, given.identity), hosts)
+        granting = Granting(given.folder, given.issuer, given.capabilities, tell)
+        if given.folder is not None:
+            await stack.enter_async_context(RevocationFeed(bus, granting.revocations.accept))
+        parts = Parts(
+            live,
+            viewers,
+            Releasing(live, given.identity, given.cases),
+            Questions(pep, live),
+            granting,
+            partial(read_types, bus, given.network, given.managers),
+            None if given.provider is None else OidcSignIn(given.provider),
+        )
+        app = console(parts, hosts)
         port = await stack.enter_async_context(serving(app, given.host, given.port, given.tls))
         shown = given.names[0] if given.names else given.host
         address = f"{'https' if given.tls else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{port}/"

@@ -121,6 +121,7 @@ async def serve_pdp(serving: PdpProcess) -> None:
         ) as replica:
             if isinstance(answering, Follower):
                 answering.load = partial(_load, replica)
+                answering.latencies = lambda: tuple(replica.latencies.counts)
             vitals.replica = replica
             collectors.add(ReplicaMetrics(replica))
             _say_ready(serving, replica, port)

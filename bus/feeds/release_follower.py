@@ -92,6 +92,7 @@ class ReleaseFollower(ABC):
         status = MemberStatus(member.name, member.kind, member.domain, 0, lease=total)
         self._reporter = StatusReporter(connection, status, self._details)
         self.load: Callable[[], dict[str, float]] = dict
+        self.latencies: Callable[[], tuple[int, ...]] = tuple
         """What the process counts and measures, for whoever asks how this member is."""
         self._started = time()
         self._since = 0.0
@@ -248,7 +249,9 @@ class ReleaseFollower(ABC):
         trust = tuple(sorted(each.raw for each in self.member.trusted))
         since = 0.0 if self.applied is None else self._since
         lacks = self._connection.unanswered.lacks
-        return MemberDetails(calls, version(), self._started, since, trust, signer, self.load(), lacks)
+        return MemberDetails(
+            calls, version(), self._started, since, trust, signer, self.load(), lacks, self.latencies()
+        )
 
     def _refuse(self, problem: str) -> None:
         """Report that a release is refused, if one is, and count it once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from itertools import accumulate
 
 from prometheus_client.core import HistogramMetricFamily
@@ -17,6 +18,10 @@ class Latencies:
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.total = 0.0
+
+    def absorb(self, counts: Iterable[int]) -> None:
+        """Count what somebody else has counted, bucket by bucket."""
+        self.counts = [own + more for own, more in zip(self.counts, counts, strict=True)]
 
     def add(self, seconds: float, count: int = 1) -> None:
         """Count things that took this long each."""

@@ -171,6 +171,8 @@ class SearchPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     epoch: int = 0
     problem: str = ""
     """Why nothing was searched, if that is so."""
+    depends: tuple[str, ...] = ()
+    """Policies that could apply and look at facts of the context that were not given, by name."""
 
 
 MemberKind: TypeAlias = Literal["pdp", "sdp", "roles", "broker"]
@@ -195,6 +197,8 @@ class MemberDetails(msgspec.Struct, frozen=True, array_like=True):
     """What its process counts and measures, by name."""
     lacks: tuple[str, ...] = ()
     """The rights that servers have refused it, by name."""
+    latencies: tuple[int, ...] = ()
+    """How many of its answers took how long, in the buckets of `bus.runtime.Latencies`; empty if it gives none."""
 
 
 class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):

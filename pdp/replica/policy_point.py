@@ -43,7 +43,13 @@ class PolicyPoint:
         self._enricher = Enricher(policies, providers) if hidden else None
         known = Entities.merge([policies.entities, entities or Entities()])
         self._scoper = Scoper(policies, attributes(hidden))
-        self._searcher = Searcher(self, policies.allowing, known, attributes(hidden))
+        self._searcher = Searcher(
+            self,
+            policies.allowing,
+            known,
+            attributes(hidden),
+            lambda: ((each.id, each.condition) for each in policies.every_policy),
+        )
 
     @property
     def immediate(self) -> bool:

@@ -4,6 +4,9 @@ What is allowed meets the condition of at least one policy that allows. So the c
 without what it demands of the entity sought; those that hold of the rest of the request say, by their guards, which
 entities can come into question. These are decided one by one, in the order of their ids. Invariant: what is found is
 what asking for each known entity would find.
+
+A name that ends with `*`, such as `/finance/*`, stands for every known entity that begins so: what is found is what
+would be found for one of them at least.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, takewhile
 
+from msgspec.structs import replace
+
 from authz import AuthFabricError, Entity, Request
-from authz.predicate import Hidden, Predicate, widen
+from authz.predicate import Hidden, Path, Predicate, compile_predicate, paths, widen
 from authz.predicate.values import LISTS, dig, key
 from bus.wire import SearchPage, SearchQuery
 from pdp.bundle import Entities
@@ -33,6 +38,10 @@ SLICE = 256
 MOST_DECISIONS = 20_000
 """How many decisions one page may cost: then it ends even if it is not full, and its cursor leads on."""
 MOST_FOUND = 500
+MOST_MEANT = 1000
+"""How many known entities a name with `*` may stand for."""
+MOST_DEPENDED = 20
+"""How many policies that depend on the context are named."""
 
 
 class InvalidSearch(AuthFabricError):
@@ -51,6 +60,9 @@ def validate(query: SearchQuery) -> None:
         raise InvalidSearch(f"to search for {query.wanted}s, give {others}, and no {query.wanted}")
     if not 1 <= query.limit <= MOST_FOUND:
         raise InvalidSearch(f"the limit must be between 1 and {MOST_FOUND}, not {query.limit}")
+    for each in (query.subject, query.object, query.action):
+        if each is not None and "*" in each.id[:-1]:
+            raise InvalidSearch(f"`{each.id}` is not understood: `*` may stand at the end of a name only")
     question(query, Entity("any"), Entities()).validate()
     _read_cursor(query.cursor)
 
@@ -74,10 +86,12 @@ class Searcher:
         conditions: Callable[[], Iterable[Predicate]],
         entities: Entities,
         hidden: Hidden,
+        named: Callable[[], Iterable[tuple[str, Predicate]]] = tuple,
     ) -> None:
         """`conditions` are such that whatever is allowed meets one of them; attributes that are `hidden` are
-        looked up only when a request is decided."""
+        looked up only when a request is decided; `named` are all policies, with their conditions."""
         self._decider = decider
+        self._named = named
         self._conditions = conditions
         self._entities = entities
         self._hidden = hidden
@@ -89,31 +103,53 @@ class Searcher:
         if query.wanted not in self._sides:
             self._sides[query.wanted] = await asyncio.to_thread(self._prepare, query.wanted)
         side = self._sides[query.wanted]
-        asked = question(query, Entity("any"), self._entities)
-        candidates = await asyncio.to_thread(side.candidates, asked, _read_cursor(query.cursor), query.under)
+        meant = self._meant(query)
+        candidates, depends = await asyncio.to_thread(self._candidates, side, query, meant)
         found: list[str] = []
-        decided, epoch = 0, 0
-        for start in range(0, len(candidates), SLICE):
-            several = candidates[start : start + SLICE]
-            requests = [question(query, side.population.entities[each], self._entities) for each in several]
-            decisions = await self._decider.decide_many(requests)
-            for name, decision in zip(several, decisions, strict=True):
-                epoch = decision.epoch
-                decided += 1
-                if decision.allowed:
+        decided, epoch, step = 0, 0, max(1, SLICE // len(meant))
+        for start in range(0, len(candidates), step):
+            several = candidates[start : start + step]
+            entities = [side.population.entities[each] for each in several]
+            requests = [question(one, each, self._entities) for each in entities for one in meant]
+            decisions = iter(await self._decider.decide_many(requests))
+            for name in several:
+                own = list(islice(decisions, len(meant)))
+                epoch = own[0].epoch
+                decided += len(own)
+                if any(each.allowed for each in own):
                     found.append(name)
-                if len(found) == query.limit or decided == MOST_DECISIONS:
+                if len(found) == query.limit or decided >= MOST_DECISIONS:
                     more = name != candidates[-1]
-                    return SearchPage(tuple(found), _cursor(name) if more else "", epoch)
-        return SearchPage(tuple(found), "", epoch)
+                    return SearchPage(tuple(found), _cursor(name) if more else "", epoch, depends=depends)
+        return SearchPage(tuple(found), "", epoch, depends=depends)
+
+    def _meant(self, query: SearchQuery) -> list[SearchQuery]:
+        """The query for every known entity that its names with `*` stand for. Raises InvalidSearch."""
+        several = [query]
+        for root in sorted(ROOTS - {query.wanted}):
+            name = getattr(query, root).id
+            if not name.endswith("*"):
+                continue
+            known = _Population(_populations(self._entities)[root]).under(name[:-1])
+            if not 0 < len(known) * len(several) <= MOST_MEANT:
+                told = "no known" if not known else f"more than {MOST_MEANT:,} known"
+                raise InvalidSearch(f"`{name}` stands for {told} {root}s: name one, or begin otherwise")
+            said = getattr(query, root).attributes
+            several = [replace(one, **{root: Entity(each, said)}) for one in several for each in known]
+        return several
+
+    def _candidates(
+        self, side: _Side, query: SearchQuery, meant: Sequence[SearchQuery]
+    ) -> tuple[Sequence[str], tuple[str, ...]]:
+        """Whoever may be found, in order; and the policies that may decide otherwise in another context."""
+        after = _read_cursor(query.cursor)
+        asked = [question(each, Entity("any"), self._entities) for each in meant]
+        several = [side.candidates(each, after, query.under) for each in asked]
+        depends = side.depends(asked, self._named)
+        return several[0] if len(several) == 1 else sorted(set().union(*several)), depends
 
     def _prepare(self, wanted: Wanted) -> _Side:
-        populations = {
-            "subject": self._entities.subjects,
-            "object": self._entities.objects,
-            "action": self._entities.actions,
-        }
-        return _Side(wanted, self._conditions(), populations[wanted], self._hidden)
+        return _Side(wanted, self._conditions(), _populations(self._entities)[wanted], self._hidden)
 
 
 class _Side:
@@ -123,6 +159,9 @@ class _Side:
         self, wanted: Wanted, conditions: Iterable[Predicate], entities: Mapping[str, Entity], hidden: Hidden
     ) -> None:
         self.population = _Population(entities)
+        self._wanted = wanted
+        self._hidden = hidden
+        self._contextual: list[_Contextual] | None = None
         self._index = Index(
             (widen(each, lambda path: path.root == wanted or hidden(path)), _places(each, wanted, hidden))
             for each in conditions
@@ -139,6 +178,44 @@ class _Side:
             return self.population.under(under, after)
         found = {name for each in places for name in self.population.smallest(each)}
         return sorted(name for name in found if name > after and name.startswith(under))
+
+    def depends(
+        self, asked: Sequence[Request], named: Callable[[], Iterable[tuple[str, Predicate]]]
+    ) -> tuple[str, ...]:
+        """The policies that could apply and look at facts of the context that were not given, by name."""
+        if self._contextual is None:
+            self._contextual = list(self._looking(named()))
+        found = (each.name for each in self._contextual if any(map(each.leaves_open, asked)))
+        return tuple(islice(found, MOST_DEPENDED))
+
+    def _looking(self, named: Iterable[tuple[str, Predicate]]) -> Iterator[_Contextual]:
+        unseen = {self._wanted, "context"}
+        for name, condition in named:
+            if facts := frozenset(path for path in paths(condition) if path.root == "context"):
+                rest = widen(condition, lambda path: path.root in unseen or self._hidden(path))
+                yield _Contextual(name, compile_predicate(rest), facts)
+
+
+class _Contextual(typing.NamedTuple):
+    """A policy that looks at the context."""
+
+    name: str
+    applies: Callable[[Request], bool]
+    """Whether it could apply, as far as can be told before the entity sought and the context are known."""
+    facts: frozenset[Path]
+
+    def leaves_open(self, request: Request) -> bool:
+        """Whether it could apply to a request, and looks at facts that this does not give."""
+        try:
+            return self.applies(request) and any(
+                dig(request.context, each.keys) is None for each in self.facts
+            )
+        except Exception:  # what cannot be evaluated may apply
+            return True
+
+
+def _populations(entities: Entities) -> dict[str, Mapping[str, Entity]]:
+    return {"subject": entities.subjects, "object": entities.objects, "action": entities.actions}
 
 
 _Places: typing.TypeAlias = tuple[tuple[Dimension, frozenset[object]], ...]

@@ -68,6 +68,8 @@ async def ask_search(asker: Asker, query: SearchQuery, seconds: float) -> Search
     def counts(decider: Decider) -> bool:
         if query.object is None:
             return decider.covers_all(query.under)
+        if query.object.id.endswith("*"):
+            return decider.covers_all(query.object.id[:-1])
         return decider.covers(query.object.id)
 
     subject = subjects.search(asker.domain)

@@ -7,10 +7,12 @@ from pep.gateway.app import gateway
 from pep.gateway.settings import Caller, GatewaySettings, InvalidSettings, Jwt
 
 if TYPE_CHECKING:
+    from pep.gateway.callers import JwtIssuer
     from pep.gateway.server import CannotListen, Tls, serving
 
 __all__ = [
-    "Caller", "CannotListen", "GatewaySettings", "InvalidSettings", "Jwt", "Tls", "gateway", "serving",
+    "Caller", "CannotListen", "GatewaySettings", "InvalidSettings", "Jwt", "JwtIssuer", "Tls", "gateway",
+    "serving",
 ]  # fmt: skip
 
-__getattr__ = lazily(__name__, {".server": "CannotListen Tls serving"})
+__getattr__ = lazily(__name__, {".callers": "JwtIssuer", ".server": "CannotListen Tls serving"})

@@ -79,7 +79,7 @@ class Callers:
         self._certificates = {
             each.certificate: Identified(each) for each in settings.callers if each.certificate
         }
-        self._issuers = [(each, _Issuer(each.jwt)) for each in settings.callers if each.jwt]
+        self._issuers = [(each, JwtIssuer(each.jwt)) for each in settings.callers if each.jwt]
         self._verified: LRUCache[bytes, _Remembered] = LRUCache(TOKENS_KEPT)
 
     async def identify(self, headers: Iterable[tuple[bytes, bytes]], tls: Mapping[str, Any]) -> Identified:
@@ -117,7 +117,7 @@ class Callers:
         raise Refused(401, "the bearer token is not known, or no longer valid")
 
 
-class _Issuer:
+class JwtIssuer:
     """One issuer of JSON Web Tokens, and its keys."""
 
     def __init__(self, rules: Jwt) -> None:

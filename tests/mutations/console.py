@@ -7,6 +7,8 @@ from tests.mutations.mutation import Mutation, without
 _TESTS = "tests/authfabric/console/test_console.py::"
 _APP = "authfabric/console/app.py"
 _VIEWERS = "authfabric/console/viewers.py"
+_SIGN_IN = "tests/authfabric/console/test_sign_in.py::"
+_OIDC = "authfabric/console/oidc.py"
 
 CONSOLE: list[Mutation] = [
     without(
@@ -30,8 +32,8 @@ CONSOLE: list[Mutation] = [
     without(
         f"{_TESTS}test_a_token_without_the_right_to_view_lets_nobody_in",
         _VIEWERS,
-        "        if viewer is None or not await self.may(viewer, Deed.VIEW):\n",
-        "        if viewer is None:\n",
+        "        if not await self.may(viewer, Deed.VIEW):\n",
+        "        if False:\n",
     ),
     without(
         f"{_TESTS}test_a_form_without_the_viewers_own_word_changes_nothing",
@@ -66,7 +68,7 @@ CONSOLE: list[Mutation] = [
     without(
         f"{_TESTS}test_the_cookie_is_out_of_reach_of_scripts_and_other_sites",
         _APP,
-        'httponly=True, samesite="strict"',
+        "httponly=True, samesite=samesite",
         'httponly=False, samesite="lax"',
     ),
     without(
@@ -74,5 +76,29 @@ CONSOLE: list[Mutation] = [
         _VIEWERS,
         "        self._sessions.pop(token_hash(session), None)\n",
         "        pass\n",
+    ),
+    without(
+        f"{_SIGN_IN}test_a_token_that_is_not_for_this_console_signs_nobody_in",
+        _OIDC,
+        'if claims.get("azp", self.provider.client_id) != self.provider.client_id:',
+        "if False:",
+    ),
+    without(
+        f"{_SIGN_IN}test_a_token_that_answers_another_sign_in_signs_nobody_in",
+        _OIDC,
+        'if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), attempt.nonce.encode()):',
+        "if False:",
+    ),
+    without(
+        f"{_SIGN_IN}test_an_answer_counts_in_the_browser_that_was_sent_there",
+        _OIDC,
+        'if not hmac.compare_digest(given.get("state", "").encode(), attempt.state.encode()):',
+        "if False:",
+    ),
+    without(
+        f"{_SIGN_IN}test_nobody_becomes_the_operator_by_a_name",
+        _VIEWERS,
+        'return None if name in ("", OPERATOR) else await self._begin(Viewer(name, attributes=attributes))',
+        "return await self._begin(Viewer(name, name == OPERATOR, attributes))",
     ),
 ]

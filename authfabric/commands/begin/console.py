@@ -11,10 +11,23 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from authfabric.files import Trust, find_url, own_identity, trusted_keys
-from authfabric.terminal import Exit, Json, Url, address_of, err, fail, print_json, printable, run, say
+from authfabric.files import NetworkKey, Trust, find_url, own_identity, read_network_key, trusted_keys
+from authfabric.terminal import (
+    Exit,
+    Json,
+    Url,
+    address_of,
+    err,
+    fail,
+    passphrase,
+    print_json,
+    printable,
+    run,
+    say,
+)
 from authz import AuthFabricError, Identity
 from authz.extras import needing
+from bus.identity import load_key
 from bus.wire import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
@@ -30,7 +43,7 @@ def token(name: Annotated[str, typer.Argument(help="What to call the viewer.")],
     """Make a token for a viewer, and the lines for the file that lets it in.
 
     The token is shown once and kept nowhere: the file has its SHA-256 only. What the viewer may do, policies say:
-    `view`, `ask` and `release` on the object `/authfabric/console`.
+    `view`, `ask`, `release` and `revoke` on the object `/authfabric/console`.
     """
     from authfabric.console import token_hash
 
@@ -60,6 +73,28 @@ def serve(
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="The server's certificate, for https.")] = None,
     certificate_key: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
+    oidc: Annotated[
+        Path | None,
+        typer.Option(help="Who else may sign in: an OpenID Connect provider and its client, in YAML."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="The domain's folder: shows who holds which capability, and revokes members."),
+    ] = None,
+    capabilities: Annotated[
+        Path | None, typer.Option(help="A folder with further chains of capabilities (`*.cap`) to show.")
+    ] = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option(help="The test cases of the policies: a file, or the folder of policies."),
+    ] = None,
+    managers: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--manager", metavar="KEY", help="The key of a manager of key groups, to show who holds keys."
+        ),
+    ] = None,
+    network_key: NetworkKey = None,
     key: Annotated[
         Path | None, typer.Option(help="The private key to sign releases with. Default: your own.")
     ] = None,
@@ -77,17 +112,41 @@ def serve(
     identity: Identity | None = None
     try:
         with needing("console"):
-            from authfabric.console import read_viewers
+            from authfabric.console import read_provider, read_viewers
             from authfabric.processes import ConsoleProcess as Given
+            from pdp.access import DomainFolder
             from pep.gateway import Tls
         trusted = trusted_keys(trust, where)
         named = read_viewers(viewers) if viewers is not None else {}
         identity = None if read_only else own_identity(key)
+        provider = read_provider(oidc) if oidc is not None else None
+        opened = DomainFolder.open(folder) if folder is not None else None
+        issuer = None if opened is None or read_only else opened.issuer(passphrase.known)
+        holding = tuple(load_key(each, passphrase.known) for each in managers or ())
+        network = read_network_key(network_key)
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
     tls = Tls(certificate, certificate_key) if certificate and certificate_key else None
     names = tuple(host_names or ())
-    run(_serve(Given(where, trusted, identity, named, host, port, names, tls, domain), json))
+    given = Given(
+        where,
+        trusted,
+        identity,
+        named,
+        host,
+        port,
+        names,
+        tls,
+        domain,
+        cases,
+        opened,
+        issuer,
+        capabilities,
+        holding,
+        network,
+        provider,
+    )
+    run(_serve(given, json))
 
 
 async def _serve(given: ConsoleProcess, json: bool) -> None:

@@ -148,7 +148,9 @@ async def _up(
             async with deciding(running.url, names, released, root.public):
                 await asyncio.gather(*(running.add(name, extra=extra) for name in names))
             note_running(running.url, root.public, events)
-            shown = await _console(stack, running, root, port) if console and in_force is not None else ""
+            shown = ""
+            if console and in_force is not None:
+                shown = await _console(stack, running, root, port, policies)
         in_background(stack, partial(running.keep_running, extra, _say))
         try:
             _say_ready(running, in_force, shown, json, events)
@@ -167,7 +169,9 @@ def _say(text: str) -> None:
     err.print(f"{datetime.now():%H:%M:%S} {escape(text)}", highlight=False, soft_wrap=True)
 
 
-async def _console(stack: contextlib.AsyncExitStack, running: Fabric, root: Identity, port: int) -> str:
+async def _console(
+    stack: contextlib.AsyncExitStack, running: Fabric, root: Identity, port: int, policies: Path | None
+) -> str:
     """Serve the console at its usual port, or another if that is taken; the address that signs its owner in."""
     try:
         with needing("console"):
@@ -175,7 +179,16 @@ async def _console(stack: contextlib.AsyncExitStack, running: Fabric, root: Iden
             from pep.gateway import CannotListen
     except ExtraMissing:
         return ""
-    given = ConsoleProcess(running.url, [root.public], root, port=CONSOLE_PORT if port == PORT else 0)
+    local = running.local
+    given = ConsoleProcess(
+        running.url,
+        [root.public],
+        root,
+        port=CONSOLE_PORT if port == PORT else 0,
+        cases=policies,
+        folder=None if local is None else local.folder,
+        issuer=None if local is None else local.issuer,
+    )
     try:
         return (await stack.enter_async_context(serve_console(given))).link
     except CannotListen:

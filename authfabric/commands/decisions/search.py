@@ -17,8 +17,10 @@ from pep.trust import Trust
 
 app = typer.Typer(help="Find who may do what, among known entities.", no_args_is_help=True)
 
-Subject = Annotated[str, typer.Argument(help="Who.")]
-Object = Annotated[str, typer.Argument(help="What it is done to, such as /sales/q1.")]
+Subject = Annotated[str, typer.Argument(help="Who; `team-*` stands for all that begin so.")]
+Object = Annotated[
+    str, typer.Argument(help="What it is done to: /sales/q1, or '/sales/*' for something below.")
+]
 Action = Annotated[str, typer.Argument(help="What is done, such as read.")]
 SubjectAttributes = Annotated[
     list[str] | None,
@@ -122,11 +124,19 @@ async def _search(
                 break
             query = replace(query, cursor=page.cursor)
     if json:
-        print_json({"found": found, "cursor": page.cursor, "epoch": page.epoch})
+        print_json(
+            {"found": found, "cursor": page.cursor, "epoch": page.epoch, "depends_on_context": page.depends}
+        )
     elif not found and not page.cursor:
         err.print(f"no known {query.wanted} would be allowed", highlight=False)
     elif page.cursor:
         err.print(f"there may be more: --cursor {page.cursor}", highlight=False)
+    if page.depends and not json:
+        err.print(
+            f"with other facts in the context ({escape(', '.join(page.depends))}) it may be otherwise: see --context",
+            highlight=False,
+            soft_wrap=True,
+        )
     if not found:
         raise typer.Exit(Exit.DENIED)
 

@@ -15,7 +15,18 @@ from tests.authfabric.console.running import CONSOLE_POLICY, MALLORY, VERA, plac
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-PAGES = ["/", "/decisions", "/why", "/policies", "/releases", "/diff?from=1&to=1", "/edit", "/events"]
+PAGES = [
+    "/",
+    "/decisions",
+    "/why",
+    "/search",
+    "/policies",
+    "/releases",
+    "/diff?from=1&to=1",
+    "/edit",
+    "/events",
+]
+PAGES += ["/trust", "/revoke?name=pdp-1"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -46,6 +57,7 @@ async def test_who_has_not_signed_in_sees_nothing(running):
             assert (answer.status_code, answer.headers["location"], answer.text) == (303, "/sign-in", "")
         assert (await client.get("/live")).status_code == 401
         assert (await client.post("/release", data={"to": "1"})).status_code == 401
+        assert (await client.post("/revoke", data={"name": "pdp-1"})).status_code == 401
         assert (await client.post("/sign-in", data={"token": "guessed"})).status_code == 401
 
 
@@ -89,6 +101,11 @@ async def test_a_viewer_may_do_what_the_policies_say_and_no_more(running):
         refused = await client.post("/release", data={"to": "1", "confirm": "roll back to 1", "word": word})
         assert refused.status_code == 403
         assert "may not release" in refused.text
+        assert "Revoke</a>" not in (await client.get("/trust")).text
+        form = {"name": "pdp-1", "confirm": "revoke pdp-1", "word": word}
+        refused = await client.post("/revoke", data=form)
+        assert refused.status_code == 403
+        assert "may not revoke" in refused.text
 
 
 async def test_a_token_without_the_right_to_view_lets_nobody_in(running):

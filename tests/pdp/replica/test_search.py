@@ -170,3 +170,65 @@ def test_entities_stay_in_the_order_of_their_ids():
     names = [f"/{random.Random(7).random()}" for _ in range(20)]
     text = json.dumps({"objects": names})
     assert list(Entities.parse(text).objects) == sorted(set(names))
+
+
+FINANCE = """
+- uid: clerks-approve
+  effect: allow
+  targets: {resource_id: /finance/*, action_id: approve}
+  rules:
+    subject: {$.role: {condition: Equals, value: clerk}}
+    resource: {$.branch: {condition: Equals, value: north}}
+- uid: not-from-outside
+  effect: deny
+  targets: {action_id: approve}
+  rules:
+    context: {$.inside: {condition: IsIn, values: [false]}}
+- uid: reading-depends-too
+  effect: deny
+  targets: {action_id: read}
+  rules:
+    context: {$.hour: {condition: Gt, value: 20}}
+"""
+
+
+def finance() -> PolicyPoint:
+    subjects = {"ann": Entity("ann", {"role": "clerk"}), "bob": Entity("bob", {"role": "guest"})}
+    objects = {
+        "/finance/1": Entity("/finance/1", {"branch": "south"}),
+        "/finance/2": Entity("/finance/2", {"branch": "north"}),
+        "/hr/1": Entity("/hr/1", {"branch": "north"}),
+    }
+    policies = PolicySet.read(Bundle.of([File("p.yaml", FINANCE)]))
+    return PolicyPoint(policies, entities=Entities(subjects, objects, {}))
+
+
+async def test_a_name_with_a_star_stands_for_all_that_begin_so():
+    query = SearchQuery("subject", None, Entity("/finance/*"), Entity("approve"))
+    assert (await finance().search(query)).found == ("ann",)
+    one = replace(query, object=Entity("/finance/1"))
+    assert (await finance().search(one)).found == ()
+    everybody = SearchQuery("object", Entity("*"), None, Entity("approve"))
+    assert (await finance().search(everybody)).found == ("/finance/2",)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("/finance/*/x", "at the end of a name only"), ("/sales/*", "`/sales/\\*` stands for no known objects")],
+)
+async def test_a_star_that_cannot_be_meant_is_refused(name, told):
+    with pytest.raises(InvalidSearch, match=told):
+        await finance().search(SearchQuery("subject", None, Entity(name), Entity("approve")))
+
+
+async def test_a_star_stands_for_so_many_only(monkeypatch):
+    monkeypatch.setattr(pdp.replica.search, "MOST_MEANT", 1)
+    with pytest.raises(InvalidSearch, match="more than 1 known"):
+        await finance().search(SearchQuery("subject", None, Entity("/finance/*"), Entity("approve")))
+
+
+async def test_policies_that_depend_on_facts_that_were_not_given_are_named():
+    query = SearchQuery("subject", None, Entity("/finance/2"), Entity("approve"))
+    assert (await finance().search(query)).depends == ("not-from-outside",)
+    given = replace(query, context={"inside": True})
+    assert (await finance().search(given)).depends == ()
