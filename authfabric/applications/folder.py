@@ -89,6 +89,29 @@ class ApplicationFolder:
 
     # What is still good
 
+    def former_brokers(self) -> list[str]:
+        """Brokers that were made keys here, and that the application no longer has."""
+        made = sorted(each.stem for each in (self.path / "brokers").glob("*.key"))
+        return [each for each in made if each not in self.application.brokers]
+
+    def vouchers(self, broker: str) -> list[str]:
+        """The owners whose word for a broker is here."""
+        return [each.name.split(".")[1] for each in self._said_for(broker) if each.suffix == ".vouch"]
+
+    def capabilities(self, broker: str) -> list[tuple[str, tuple[Certificate, ...]]]:
+        """What a broker was given, and the name of the owner who gave it."""
+        owners = {self.owner(each.stem).public: each.stem for each in (self.path / "owners").glob("*.key")}
+        chains = [read_file(each, parse_chain) for each in self._said_for(broker) if each.suffix == ".cap"]
+        return [(owners[chain[-1].unverified().issuer], chain) for chain in chains]
+
+    def forget(self, broker: str) -> None:
+        """Delete a broker's key, and what was said for it."""
+        for each in self._said_for(broker):
+            each.unlink()
+
+    def _said_for(self, broker: str) -> list[Path]:
+        return sorted((self.path / "brokers").glob(f"{broker}.*"))
+
     def is_vouched(self, broker: str, owner: str) -> bool:
         """Whether an owner's word for a broker is there, about its present key, and holds for long enough."""
         file = self.vouch_file(broker, owner)

@@ -134,6 +134,17 @@ class Steps:
         for broker in app.brokers.values():
             for spec in app.types.values():
                 yield from self._capability(broker, spec)
+        for former in folder.former_brokers():
+            yield Step(
+                "-", f"the broker {former}: its key, and all trust in it", self._dismissing(former), True
+            )
+
+    def _dismissing(self, broker: str) -> _Do:
+        async def dismissing() -> None:
+            await self._store.dismiss(self._folder, broker)
+            self._folder.forget(broker)
+
+        return dismissing
 
     def _vouching(self, owner: str, brokers: list[str]) -> _Do:
         return _each(lambda broker: self._folder.vouch(broker, owner), brokers)

@@ -14,9 +14,12 @@ from authz.spki.text import parse_notice, unparse_notice
 from bus.errors import NoResponders
 from bus.feeds import Feed, publish_notice
 from bus.nats import Connection, ask_revocation
+from bus.stores import put_record
 from pdp.bundle import Bundle
 from pdp.releases import Publisher
+from pubsub_core.carriage import word_record
 from pubsub_core.stores import TypeStore
+from pubsub_core.trust import ALL, withdraw
 from pubsub_core.types import Catalogue, SignedType
 
 ROLLOUT_SECONDS = 30.0
@@ -70,6 +73,15 @@ class ApplicationStore:
             rollout = await watch.wait(released, ROLLOUT_SECONDS, quiet=True)
         if not rollout.complete:
             raise NotInForce(rollout)
+
+    async def dismiss(self, folder: ApplicationFolder, broker: str) -> None:
+        """Take back everything that owners have said for a broker, and given it."""
+        key = folder.broker(broker).public
+        for owner in folder.vouchers(broker):
+            word = withdraw(key, [ALL], time(), folder.owner(owner))
+            await put_record(self._bus, self._domain, *word_record(word))
+        for owner, chain in folder.capabilities(broker):
+            await self.revoke(folder, owner, chain)
 
     async def revoke(self, folder: ApplicationFolder, owner: str, chain: tuple[Certificate, ...]) -> None:
         """Take a broker's capability back: whoever gave keys for it gives no more."""
