@@ -8,11 +8,10 @@ from spark_eval.analysis.diff_report import Told, diff_report
 from spark_eval.analysis.review import Review, Reviewed, RoleAccess, Separation, read_separations
 from spark_eval.analysis.review_report import review_report
 from spark_eval.analysis.seen_diff import Seen, SeenWork, seen_diff
-from spark_eval.analysis.usage import Usage, usage, usage_report
+from spark_eval.analysis.usage import UNDECIDED, Usage, usage, usage_report
 
 __all__ = [
-    "LESS", "MORE", "Census", "Counts", "Diff", "Example", "Group", "Log", "NoRequests", "Review", "Reviewed",
-    "RoleAccess", "Seen", "SeenWork", "Separation", "Summary", "Told", "Usage", "decide", "diff_report", "prepare",
-    "read_separations", "register_decide", "review_report", "seen_diff", "usage",
-    "usage_report",
+    "LESS", "MORE", "UNDECIDED", "Census", "Counts", "Diff", "Example", "Group", "Log", "NoRequests", "Review",
+    "Reviewed", "RoleAccess", "Seen", "SeenWork", "Separation", "Summary", "Told", "Usage", "decide", "diff_report",
+    "prepare", "read_separations", "register_decide", "review_report", "seen_diff", "usage", "usage_report",
 ]  # fmt: skip

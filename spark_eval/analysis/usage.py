@@ -59,7 +59,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 def usage(decisions: DataFrame, policies: Iterable[str] = ()) -> Usage:
     """What the log says; `policies` are all there are, by name. Everything is counted on Spark."""
-    totals = decisions.agg(*_counts(), f.expr(f"count_if({_UNDECIDED})").alias("undecided")).first()
+    totals = decisions.agg(*_counts(), f.expr(f"count_if({UNDECIDED})").alias("undecided")).first()
     assert totals is not None
     by_subject = decisions.groupBy(f.col("subject").alias("name")).agg(
         *_counts(), f.countDistinct(f.expr(PERMISSION)).alias("others")
@@ -85,7 +85,7 @@ def usage(decisions: DataFrame, policies: Iterable[str] = ()) -> Usage:
     )
 
 
-_UNDECIDED = "effect = 'deny' and reason not in ('policy', 'no-policy')"
+UNDECIDED = "effect = 'deny' and reason not in ('policy', 'no-policy')"
 
 
 def _counts() -> list[Column]:

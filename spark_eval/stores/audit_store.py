@@ -32,7 +32,10 @@ Offset = dict[str, int]
 
 
 class AuditSource(DataSource):
-    """`spark.readStream.format(NAME).option("url", ...).option("domain", ...)`."""
+    """`spark.readStream.format(NAME).option("url", ...).option("domain", ...)`.
+
+    All that is kept is read; with the option `from` as `now`, what comes from then on.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -43,20 +46,23 @@ class AuditSource(DataSource):
 
     def streamReader(self, schema: StructType) -> AuditReader:  # noqa: N802 - Spark's word
         most = int(self.options.get("pages", PAGES_IN_BATCH))
-        return AuditReader(self.options["url"], self.options["domain"], most)
+        late = self.options.get("from") == "now"
+        return AuditReader(self.options["url"], self.options["domain"], most, late)
 
 
 class AuditReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Pages after a number, up to another."""
 
-    def __init__(self, url: str, domain: str, most: int) -> None:
+    def __init__(self, url: str, domain: str, most: int, late: bool = False) -> None:
         self._url = url
         self._domain = domain
         self._most = most
+        self._late = late
         self._target: int | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {"after": self._kept().start - 1}
+        kept = self._kept()
+        return {"after": (kept.stop if self._late else kept.start) - 1}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._most)

@@ -36,7 +36,7 @@ from spark_eval.errors import require_spark
 
 if TYPE_CHECKING:
     from spark_eval.analysis import Review, Usage
-    from spark_eval.jobs import Chains, Done, PrecomputeJob
+    from spark_eval.jobs import Anomaly, Chains, Done, PrecomputeJob
 
 DAY = 86_400.0
 SHOWN = 5
@@ -242,6 +242,60 @@ def usage(
         print_json(found)
     else:
         _show_usage(found, report)
+
+
+@app.command()
+def watch(
+    refused: Annotated[int, typer.Option(min=1, help="Refusals of one subject that stand out.")] = 10,
+    objects: Annotated[int, typer.Option(min=1, help="Different objects asked about that stand out.")] = 100,
+    undecided: Annotated[int, typer.Option(min=1, help="Questions that nobody could decide.")] = 10,
+    seconds: Annotated[int, typer.Option(min=1, help="The length of a window.")] = 60,
+    past: Annotated[bool, typer.Option("--past", help="Count what is in the stream already, too.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Count what is in the stream, and end.")] = False,
+    domain: Domain = DEFAULT_DOMAIN,
+    url: Url = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Count the audit stream while it grows, and tell at once of subjects that stand out, until Ctrl-C.
+
+    With `--once` the exit code is 1 if anybody does.
+    """
+    found = 0
+
+    def tell(anomaly: Anomaly) -> None:
+        nonlocal found
+        found += 1
+        print_json(anomaly, line=True) if json else _say_anomaly(anomaly)
+
+    try:
+        require_spark()
+        from spark_eval.jobs import Bounds, WatchJob, watch_audit
+        from spark_eval.runtime import SparkOptions, lazy_session
+        from spark_eval.stores import look
+
+        server = find_url(url)
+        run(look(server, domain))
+        bounds = Bounds(seconds, refused, objects, undecided)
+        with lazy_session(SparkOptions(master, verbose)) as session:
+            watch_audit(WatchJob(server, domain, bounds, past, once), session(), tell)
+    except AuthFabricError as error:
+        fail(error)
+    if found:
+        raise typer.Exit(Exit.DENIED)
+
+
+def _say_anomaly(found: Anomaly) -> None:
+    words = {
+        "refused": f"was refused {counted(found.count, 'time')}",
+        "objects": f"asked about {counted(found.count, 'object')}",
+        "undecided": f"got no decision {counted(found.count, 'time')}",
+    }
+    say(
+        f"{found.start:%Y-%m-%d %H:%M:%S}Z, {found.seconds} s: {escape(found.subject)} {words[found.kind]},"
+        f" of {counted(found.decisions, 'decision')}"
+    )
 
 
 def _show_usage(found: Usage, report: Path | None) -> None:
