@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import msgspec
@@ -19,6 +20,10 @@ from bus.nats import Connection
 
 BATCH = 64
 SECONDS = 5.0
+ATTEMPTS = 5
+"""How many consumers in a row may be lost, or not be had, without a message read, once some were."""
+PAUSE_SECONDS = 1.0
+"""Time before another is made."""
 _IDLE_NANOSECONDS = 30 * 10**9
 """How long after its last request the server deletes a consumer that was not ended."""
 _NO_STREAM = 10059
@@ -53,7 +58,27 @@ def rights(stream: str, subject: str) -> set[str]:
 async def read_stream(
     connection: Connection, stream: str, subject: str, after: int = 0
 ) -> AsyncGenerator[Message]:
-    """The messages that are kept, oldest first, beginning after a number. Raises StoreUnavailable."""
+    """The messages that are kept, oldest first, beginning after a number. Raises StoreUnavailable.
+
+    A consumer may be lost on the way, with the server that held it. Another one goes on where it was.
+    """
+    read, failures = False, 0
+    while True:
+        try:
+            async with aclosing(_read_on(connection, stream, subject, after)) as messages:
+                async for message in messages:
+                    after, read, failures = message.number, True, 0
+                    yield message
+            return
+        except StoreUnavailable:
+            failures += 1
+            if not read or failures == ATTEMPTS:
+                raise
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _read_on(connection: Connection, stream: str, subject: str, after: int) -> AsyncGenerator[Message]:
+    """The same by one consumer, for as long as it is there."""
     reader = _Reader(connection, stream, secrets.token_hex(16))
     pending = await reader.create(subject, after)
     if not pending:

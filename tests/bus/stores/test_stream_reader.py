@@ -36,6 +36,42 @@ async def test_all_messages_are_read_in_order_and_from_where_one_wants(jetstream
     assert [page async for page in AuditStore(jetstream_bus, "empty").read()] == []
 
 
+async def end_readers(bus: Connection, domain: str) -> None:
+    """Delete whoever reads the audit of a domain, as the loss of a server would."""
+    jetstream = bus.jetstream()
+    for each in await jetstream.consumers_info(AUDIT):
+        if f".{domain}." in str(each.config.filter_subject):
+            await jetstream.delete_consumer(AUDIT, each.name)
+
+
+class TestConsumersThatAreLost:
+    @pytest.fixture
+    async def written(self, jetstream_bus, monkeypatch) -> list[bytes]:
+        monkeypatch.setattr("bus.stores.stream_reader.PAUSE_SECONDS", 0.0)
+        store, records = AuditStore(jetstream_bus, "lost"), [b"%d" % number for number in range(3 * BATCH)]
+        for record in records:
+            await store.append("w", [record], f"lost-{record!r}")
+        return records
+
+    @pytest.mark.parametrize("read", [1, BATCH], ids=["while it sends", "before it is asked again"])
+    async def test_another_goes_on_where_one_was(self, jetstream_bus, written, read):
+        found = []
+        async for page in AuditStore(jetstream_bus, "lost").read():
+            found.append(page.records[0])
+            if len(found) == read:
+                await end_readers(jetstream_bus, "lost")
+        assert found == written
+
+    async def test_when_several_in_a_row_are_of_no_use_it_is_said(self, jetstream_bus, written, monkeypatch):
+        monkeypatch.setattr("bus.stores.stream_reader.ATTEMPTS", 1)
+        pages = AuditStore(jetstream_bus, "lost").read()
+        found = [(await anext(pages)).records[0] for _ in range(BATCH)]
+        assert found == written[:BATCH]
+        await end_readers(jetstream_bus, "lost")
+        with pytest.raises(StoreUnavailable):
+            await anext(pages)
+
+
 async def test_without_a_stream_there_is_nothing(jetstream_bus):
     assert [each async for each in read_stream(jetstream_bus, "nowhere", "af.nowhere.*")] == []
 
