@@ -130,7 +130,8 @@ class NoBroker(EventError):
 
     def __init__(self, broker: str, domain: str) -> None:
         super().__init__(
-            f"no broker `{broker}` is up in the domain `{domain}`: start it, or give both as `broker serve` has them"
+            f"no broker `{broker}` answers in the domain `{domain}`: start it (`authfabric up --events`, or `broker"
+            " serve`), or name both as it has them"
         )
         self.broker = broker
         self.domain = domain

@@ -208,6 +208,7 @@ class ApplicationFolder:
             domain,
             self.owner_keys(),
             types=tuple(client.subscribes),
+            publishes=tuple(client.publishes),
             application=self.application.name,
         )
 

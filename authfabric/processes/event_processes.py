@@ -77,6 +77,11 @@ def hosted_folder() -> Path:
     return own_state_folder() / "applications"
 
 
+def hosted_logs() -> Path:
+    """Where the processes of applications log. Raises FolderRefused."""
+    return own_state_folder() / "logs"
+
+
 def note_hosted(application: HostedApplication) -> None:
     """Have the processes of an application run, in place of those that it had. Raises KeyFileRefused."""
     folder = hosted_folder()
@@ -191,4 +196,4 @@ class EventProcesses:
         own = load_or_make(None, self._fabric.folder / f"{hosted.name}.key")
         access = self._fabric.hand_out(hosted.name, RIGHTS[hosted.kind], own)
         words = [*hosted.words, "--url", self._fabric.url]
-        return await ReplicaProcess.launch(hosted.name, words, access)
+        return await ReplicaProcess.launch(hosted.name, words, access, hosted_logs() / f"{hosted.name}.log")

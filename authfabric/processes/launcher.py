@@ -46,10 +46,12 @@ class ReplicaProcess(ServingProcess):
         return await cls.launch(name, command, credentials)
 
     @classmethod
-    async def launch(cls, name: str, words: Sequence[str], credentials: Path | None = None) -> ReplicaProcess:
+    async def launch(
+        cls, name: str, words: Sequence[str], credentials: Path | None = None, log_file: Path | None = None
+    ) -> ReplicaProcess:
         """Start a command that serves, and wait until it says so."""
         command = [sys.executable, "-m", "authfabric", *words, "--json"]
-        return await cls.run(name, command, environment_of(credentials))
+        return await cls.run(name, command, environment_of(credentials), log_file=log_file)
 
 
 def environment_of(credentials: Path | None) -> dict[str, str]:

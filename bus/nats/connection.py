@@ -340,6 +340,7 @@ class Connection:
             client.opening = False
         if not client.is_connected:  # the library can return unconnected when authentication is slow
             raise NotConnected(self.address, self.last_error or "the server did not accept the connection")
+        self.unanswered.forget()
 
     def _set_ready(self, ready: bool) -> None:
         if ready == self.ready:
@@ -378,6 +379,7 @@ class Connection:
 
     def _on_lost(self, client: GuardedClient) -> None:
         if client is self._client:
+            self.unanswered.forget()
             self._set_ready(False)
 
     async def _on_reconnected(self, client: GuardedClient) -> None:

@@ -56,6 +56,10 @@ class Unanswered:
         """The rights that servers have refused, by name."""
         return tuple(sorted(set(filter(None, self.refused.values()))))
 
+    def forget(self) -> None:
+        """The connection begins anew, perhaps with other rights."""
+        self.refused.clear()
+
     @contextlib.contextmanager
     def waiting(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
         """For the length of the block, the future fails if the server says that nobody may publish there."""

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Self
 
 import msgspec
@@ -87,12 +88,14 @@ class ServingProcess:
         environment: Mapping[str, str] | None = None,
         seconds: float = START_SECONDS,
         line: bytes = b"",
+        log_file: Path | None = None,
     ) -> Self:
         """Start a program, and wait until it says that it serves, unless it says nothing for `seconds`.
 
-        If it is given a line, its standard input stays open until it ends.
+        If it is given a line, its standard input stays open until it ends. What it writes to its standard error can be
+        read in `log_file`; what stood there before is kept beside it.
         """
-        log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; a pipe that nobody reads would fill
+        log = _open_log(log_file)  # the process writes to it; a pipe that nobody reads would fill
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE if line else asyncio.subprocess.DEVNULL,
@@ -165,6 +168,15 @@ class ServingProcess:
 
     def thaw(self) -> None:
         signal_process(self.pid, signal.SIGCONT)
+
+
+def _open_log(path: Path | None) -> IO[bytes]:
+    if path is None:
+        return tempfile.TemporaryFile()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if path.exists():
+        path.replace(path.with_name(f"{path.name}.1"))
+    return open(os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600), "w+b")  # noqa: PTH123
 
 
 async def _read_ready(process: asyncio.subprocess.Process) -> Ready:

@@ -165,7 +165,7 @@ async def _make(connection: Connection, config: api.StreamConfig) -> None:
 
 async def _adapt(connection: Connection, found: api.StreamConfig, wanted: api.StreamConfig) -> None:
     """Have a stream that is there take in what it should, and keep it for so long; its size and copies stay."""
-    if (found.subjects, found.max_age) == (wanted.subjects, wanted.max_age):
+    if (found.subjects, found.max_age or 0) == (wanted.subjects, wanted.max_age or 0):
         return
     found.subjects, found.max_age = wanted.subjects, wanted.max_age
     found.duplicate_window = wanted.duplicate_window

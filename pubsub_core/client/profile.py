@@ -58,6 +58,8 @@ class ProfileFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """Capabilities of type owners, in base64."""
     types: tuple[str, ...] = ()
     """The types that it subscribes to, for commands that ask for all of them."""
+    publishes: tuple[str, ...] = ()
+    """The types that it publishes."""
     application: str = ""
     """The application that it was made for."""
     access: CredentialsFile | None = None
@@ -78,6 +80,7 @@ class Profile:
     types: tuple[str, ...]
     access: Credentials | None
     url: str | None
+    publishes: tuple[str, ...] = ()
 
 
 def profile_folder() -> Path:
@@ -156,6 +159,7 @@ def read_profile(name: str | Path | None = None) -> Profile:
         file.types,
         access.credentials if access is not None else None,
         access.url if access is not None else None,
+        file.publishes,
     )
 
 

@@ -132,6 +132,8 @@ class Outgoing:
         self._changed = asyncio.Event()
         self._problem: EventError | None = None
         """The first thing that the broker has refused and nobody was told of."""
+        self._told = ""
+        """What was last said of such in the log, and nothing was taken since."""
         self.refused = 0
         """Events that the broker has refused so far."""
         self._ended = ""
@@ -270,6 +272,8 @@ class Outgoing:
         if taken.problem:
             self._not_taken(taken)
             return
+        if not taken.refused:
+            self._told = ""
         if self._in_flight.pop(taken.number, None) is not None and taken.refused:
             _, attribute, problem = taken.refused[0]
             error = KeysAwaited if taken.keyless else InvalidEvent
@@ -302,7 +306,10 @@ class Outgoing:
         self.refused += events
         if self._problem is None:
             self._problem = problem
-            _log.warning("%d events were not published: %s", events, problem)
+            if str(problem) != self._told:  # not for every event of which the same is to be said
+                self._told = str(problem)
+                counted = f"{events} events were" if events > 1 else "an event was"
+                _log.warning("%s not published: %s", counted, problem)
 
     def _settled(self) -> None:
         """A bundle is no longer on its way."""

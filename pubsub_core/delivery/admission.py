@@ -38,7 +38,7 @@ MAX_MADE_BYTES = 192 * 1024
 """Maximum bytes of what rules make of an event as it is published: it has to fit a message by itself."""
 KEYLESS = (
     "cannot be published here: this broker holds no key for it; see that the type's key manager runs"
-    " (`authfabric keys serve`), and that the broker's capability grants the attribute (its log says what it lacks)"
+    " (`authfabric keys serve`), and that the broker's capability grants its attributes (its log says what it lacks)"
 )
 MADE_TOO_LARGE = f"is made into one of {{}} bytes by a rule, more than the {MAX_MADE_BYTES} that can be sent"
 EXCLUDED = "may not be published: a restriction excludes it"
@@ -290,7 +290,8 @@ class Intake:
         values = granted.publish(event, size, now)
         lacking = self._setting.vault.lacks(event.type, values, event.time) if values is not None else None
         if lacking is not None or event.sealed is not None:
-            attribute = shape.attributes.get(lacking or "")
+            known = self._setting.vault.missing(event.type) is not None  # or nobody has said what is sealed
+            attribute = shape.attributes.get(lacking or "") if known else None
             name = attribute.name if attribute is not None else "event"
             raise KeysAwaited(name, KEYLESS)
         return values

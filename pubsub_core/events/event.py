@@ -18,7 +18,9 @@ from pubsub_core.keys import Sealed
 from pubsub_core.types import Attribute, AttributeType
 
 MAX_EVENT_BYTES = 64 * 1024
-TOO_LARGE = f"must have at most {MAX_EVENT_BYTES} bytes, not {{}}"
+TOO_LARGE = (
+    f"must have at most {MAX_EVENT_BYTES} bytes, not {{}}: keep the rest elsewhere, and publish where it is"
+)
 """What is said of an event that has more."""
 _INTEGERS = range(-(2**63), 2**63)
 _LEAST, _MOST = -(2.0**63), 2.0**63  # exact, and quick to compare with either kind of number

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from authz import Identity
 from pubsub_core.client import CallRefused, EventClient
-from pubsub_core.errors import CredentialRefused, NoBroker, UnknownType
+from pubsub_core.errors import CredentialRefused, KeysAwaited, NoBroker, UnknownType
 from pubsub_core.server.metrics import BrokerMetrics
 from pubsub_core.trust.credential import Credential, issue
 from tests.pubsub_core.town import NEWS
@@ -27,10 +27,14 @@ def connecting(place, identity: Identity, shown: bytes, broker: str = "north"):
     )
 
 
-def refused(service, reason: str) -> float:
+def metric(service, name: str, **labels: str) -> float:
     registry = CollectorRegistry()
     registry.register(BrokerMetrics(service))
-    return registry.get_sample_value("authfabric_broker_calls_refused_total", {"reason": reason})
+    return registry.get_sample_value(f"authfabric_broker_{name}", labels)
+
+
+def refused(service, reason: str) -> float:
+    return metric(service, "calls_refused_total", reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,21 @@ async def test_what_a_broker_refuses_is_counted_by_why(place):
 
 async def test_a_broker_that_is_not_there_is_named_with_what_to_do(place):
     me = Identity.generate()
-    with pytest.raises(NoBroker, match=r"no broker `south-.*` is up .*: start it"):
+    with pytest.raises(NoBroker, match=r"no broker `south-.*` answers .*: start it"):
         async with connecting(place, me, credential(place, me), "south"):
             pass
+
+
+async def test_without_a_key_manager_the_event_is_refused_the_log_says_it_once_and_the_broker_counts(
+    place, caplog
+):
+    kind = await place.define("News", *NEWS)
+    north = await place.broker("north", sealed={kind.name: b"nobody gives keys for it"})
+    publisher = await (await place.client("ann", "north")).publisher(kind.name)
+    for _ in range(3):
+        await publisher.publish(score=1)
+        with pytest.raises(KeysAwaited, match="see that the type's key manager runs") as caught:
+            await publisher.flush()
+        assert caught.value.attribute == "event"  # nobody has said which attributes are sealed
+    assert caplog.text.count("an event was not published") == 1
+    assert publisher.refused == metric(north, "refused_total") == 3

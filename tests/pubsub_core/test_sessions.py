@@ -48,7 +48,7 @@ async def test_a_client_that_lost_its_connection_goes_on_where_it_was(place, own
 
 
 async def test_whoever_looks_for_a_broker_that_is_not_up_is_told_which(place):
-    with pytest.raises(NoBroker, match=f"no broker `south-{place.domain}` is up in the domain") as refused:
+    with pytest.raises(NoBroker, match=f"no broker `south-{place.domain}` answers in the domain") as refused:
         await place.client("ann", "south")
     assert refused.value.domain == place.domain
 

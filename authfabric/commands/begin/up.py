@@ -19,7 +19,15 @@ from rich.panel import Panel
 
 from authfabric.commands.policies.push import Force, reason_of
 from authfabric.files import DEFAULT_POLICIES, fabric_folder, forget_running, note_running, own_identity
-from authfabric.processes import OPERATOR, EventProcesses, Fabric, all_hosted, fabric, forget_hosted
+from authfabric.processes import (
+    OPERATOR,
+    EventProcesses,
+    Fabric,
+    all_hosted,
+    fabric,
+    forget_hosted,
+    hosted_logs,
+)
 from authfabric.releases import deciding, read_tested
 from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
@@ -260,7 +268,7 @@ def _events() -> str:
     shown = (
         ", ".join(names) if names else f"no application yet: [bold]{program()} event apply FILE[/] makes one"
     )
-    return f"events        {shown}\n"
+    return f"events        {shown}\nlogs of them  {hosted_logs()}\n"
 
 
 def _say_ready(running: Fabric, in_force: InForce | None, console: str, json: bool, events: bool) -> None:

@@ -29,7 +29,7 @@ from pubsub_core.client import (
     read_profile,
     to_cloud_event,
 )
-from pubsub_core.errors import CredentialRefused, KeysAwaited
+from pubsub_core.errors import AmbiguousType, CredentialRefused, KeysAwaited
 
 Result = TypeVar("Result")
 
@@ -298,5 +298,11 @@ async def _explained(work: Coroutine[object, object, Result], profile: str | Non
         plain = str(error).endswith("is not permitted")
         fail(f"{error}: {hint} what was decided" if plain else error, Exit.DENIED)
     except UnknownType as error:
-        near = get_close_matches(error.name, read_profile(profile).types, 1)
-        fail(f"there is no event type `{error.name}` here: did you mean `{near[0]}`?" if near else error)
+        mine = read_profile(profile)
+        near = get_close_matches(error.name, {*mine.types, *mine.publishes}, 1)
+        hint = f"did you mean `{near[0]}`?" if near else "`authfabric type list` shows which there are"
+        fail(
+            error
+            if isinstance(error, AmbiguousType)
+            else f"there is no event type `{error.name}` here: {hint}"
+        )

@@ -227,3 +227,13 @@ async def test_a_member_without_the_right_it_needs_is_named(domain):
         await eventually(lambda: bus.unanswered.lacks)
         seen = await view(other, 1, "default")
     assert "pdp-1 lacks the right `decide`" in found(seen, "rights of members").found
+
+
+async def test_a_right_that_was_lacking_is_forgotten_with_the_connection(domain):
+    async with domain.connect(PEP) as bus:
+        bus.send(subjects.ANNOUNCE, b"I decide")
+        await eventually(lambda: bus.unanswered.lacks)
+        before = bus.reconnects
+        bus._client._abort()
+        await eventually(lambda: bus.ready and bus.reconnects > before)
+        assert not bus.unanswered.lacks

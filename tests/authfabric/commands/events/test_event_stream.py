@@ -64,12 +64,20 @@ async def test_what_is_typed_is_published_and_what_is_refused_says_what_to_do(pl
     assert "what eve may is under `clients.eve`" in refused
     wrong = await run(place, "subscribe", kind.name + "s", "--as", "ann", "-n", "1", code=3)
     assert f"did you mean `{kind.name}`?" in wrong
+    profile(place, "eva", publishes=(kind.name,))
+    wrong = await run(place, "publish", kind.name + "s", "score=1", "--as", "eva", code=3)
+    assert f"did you mean `{kind.name}`?" in wrong
+    wrong = await run(place, "publish", "Other", "score=1", "--as", "eva", code=3)
+    assert "`authfabric type list` shows which there are" in wrong
+    long = await run(place, "publish", kind.name, f"headline={'x' * 70_000}", "--as", "ann", code=3)
+    assert "must have at most 65536 bytes" in long
+    assert "keep the rest elsewhere" in long
     assert "`score` must be a whole number, not `x`" in await run(
         place, "publish", kind.name, "score=x", "--as", "ann", code=3
     )
     bad = '{"score": 1}\n{"scor": 1}\n'
     said = await run(place, "publish", kind.name, "--as", "ann", text=bad, code=3)
     assert "line 2; 1 before it were published" in said
-    assert "the profiles here are `ann`, `eve`" in await run(
+    assert "the profiles here are `ann`, `eva`, `eve`" in await run(
         place, "publish", kind.name, "score=1", "--as", "anna", code=3
     )
