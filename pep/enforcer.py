@@ -269,8 +269,9 @@ class Enforcer:
         """`async for decision in pep.watch(...)`: the decision now, and a new one whenever it changes.
 
         For sessions that must end when a right ends. A release, or a revocation of a PDP, counts when it arrives, an
-        expiry when it comes, and roles and attributes when it is asked again, after `every` seconds. Where no PDP
-        answers, what was decided stands for as long as the lease, and then it is a denial.
+        expiry when it comes, roles and attributes when their service says that they have changed, and whatever else
+        when it is asked again, after `every` seconds. Where no PDP answers, what was decided stands for as long as
+        the lease, and then it is a denial.
         """
         return watch_decision(self, _request(subject, object, action, context), every)
 

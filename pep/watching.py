@@ -1,8 +1,8 @@
 """Watching a decision: a new one whenever it changes, by a release, a role, a revocation, an attribute or the clock.
 
-A release and a revocation are noticed when they arrive, an expiry when it comes, and roles and attributes when it is
-asked again, every few seconds. While no PDP answers, what was decided stands for as long as the lease does; then it is
-a denial.
+A release and a revocation are noticed when they arrive, an expiry when it comes, and roles and attributes when the
+service that PDPs ask for them says that they have changed; whatever else when it is asked again, every few seconds.
+While no PDP answers, what was decided stands for as long as the lease does; then it is a denial.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from authz import Decision, Request
+from bus.services import hearing_of_entities
 
 if TYPE_CHECKING:
     from pep.enforcer import Enforcer
@@ -29,8 +30,12 @@ _SOON = 0.01
 async def watch_decision(pep: Enforcer, request: Request, every: float) -> AsyncGenerator[Decision]:
     """The decision now, and each that differs from the one before. Raises InvalidRequest."""
     changed = asyncio.Event()
-    pep.on_release.append(changed.set)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        pep.on_release.append(changed.set)
+        stack.callback(pep.on_release.remove, changed.set)
+        if pep.on_bus:
+            bus, domain = pep.asker.connection, pep.asker.domain
+            await stack.enter_async_context(hearing_of_entities(bus, domain, request, changed.set))
         last: tuple[object, ...] | None = None
         while True:
             changed.clear()
@@ -42,8 +47,6 @@ async def watch_decision(pep: Enforcer, request: Request, every: float) -> Async
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await changed.wait()
-    finally:
-        pep.on_release.remove(changed.set)
 
 
 def _gist(decision: Decision) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from bus.audit import AuditWriter, Vouched
 from bus.identity import FollowedKeys
 from bus.nats import Connection, connect
 from bus.runtime import Collectors, in_background, serve_vitals
-from bus.services import hearing_changes
+from bus.services import hearing_changes, tell_changed
 from bus.wire import DEFAULT_DOMAIN, Scope, without_secrets
 from pdp.attributes import (
     BusProvider,
@@ -234,7 +234,12 @@ async def _provider(
     remembering = CachingProvider(provider, time, text.timeout, text.lifetime)
     if isinstance(text.origin, ServiceText):
         origin = text.origin
-        hearing = hearing_changes(bus, origin.name, origin.key, remembering.forget, origin.domain or domain)
+
+        def forget(root: str, ids: Sequence[str]) -> None:
+            remembering.forget(root, ids)
+            tell_changed(bus, domain, root, ids)
+
+        hearing = hearing_changes(bus, origin.name, origin.key, forget, origin.domain or domain)
         await stack.enter_async_context(hearing)
     return remembering
 

@@ -64,7 +64,11 @@ def asking(network: str) -> set[str]:
 def hearing(network: str) -> set[str]:
     """What those who ask listen to: who serves what, releases, each other's standing, and what is said to all."""
     records = {f"{subjects.recorded(bucket)}.>" for bucket in (subjects.TYPES, subjects.REVOCATIONS)}
-    said = {f"{subjects.ROOT}.said.{network}.>", f"{subjects.ROOT}.keys.*.changes"}
+    said = {
+        f"{subjects.ROOT}.said.{network}.>",
+        f"{subjects.ROOT}.changed.{network}.*",
+        f"{subjects.ROOT}.keys.*.changes",
+    }
     standing = {f"{subjects.ROOT}.policy.{network}.{word}" for word in ("members", "call")}
     return {subjects.ANNOUNCE, f"{subjects.RELEASED}.{network}", *standing, *records, *said}
 
@@ -76,6 +80,7 @@ def deciding(network: str) -> set[str]:
         f"{subjects.ROOT}.alarms.{network}",
         attributes(network),
         f"{subjects.ROOT}.said.{network}.>",
+        f"{subjects.ROOT}.changed.{network}.*",
     }
 
 

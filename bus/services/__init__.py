@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         serve_attributes,
     )
     from bus.services.copy_keeper_service import CopyKeeper
+    from bus.services.entity_changes import hearing_of_entities, tell_changed
     from bus.services.provisioning import set_up
     from bus.services.responder import Limits, responding, responding_by_subject
     from bus.services.role_client import (
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PER_MESSAGE", "SESSION", "SUBJECT", "CopyKeeper", "EntityAttributes", "Limits", "RoleClient", "RoleRefused",
-    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "look_at_session",
-    "responding", "responding_by_subject", "serve_attributes", "service_name", "set_up",
+    "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "hearing_of_entities",
+    "look_at_session", "responding", "responding_by_subject", "serve_attributes", "service_name", "set_up",
+    "tell_changed",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -38,6 +40,7 @@ __getattr__ = lazily(
         ".attribute_client": "PER_MESSAGE EntityAttributes announce_changes ask_attributes hearing_changes"
         " serve_attributes",
         ".copy_keeper_service": "CopyKeeper",
+        ".entity_changes": "hearing_of_entities tell_changed",
         ".provisioning": "set_up",
         ".responder": "Limits responding responding_by_subject",
         ".role_client": "SESSION SUBJECT RoleClient RoleRefused SessionView look_at_session service_name",

@@ -59,6 +59,7 @@ RENEW = f"{ROOT}.access.renew"
 ANSWERS = "_INBOX.*.*.*"
 """Where those who may answer questions do so. Each question has a word of its own there that nobody can guess."""
 _INBOX_BYTES = 16
+_ENTITY_BYTES = 16
 MANY = "=many"
 WHOLE = "_"
 """The route of events whose type names no routing attribute, and the epoch of its key."""
@@ -188,6 +189,12 @@ def attributes(domain: str, service: str) -> str:
 def attributes_changed(domain: str, service: str) -> str:
     """Where an attribute service says whose attributes have changed."""
     return f"{attributes(domain, service)}.changed"
+
+
+def entity_changed(domain: str, root: str, entity: str) -> str:
+    """Where PDPs say that an entity's attributes have changed. Only who knows its name can tell which it is."""
+    name = hashlib.blake2s(f"{root} {entity}".encode("utf-8", "surrogatepass"), digest_size=_ENTITY_BYTES)
+    return f"{ROOT}.changed.{token(domain)}.{name.hexdigest()}"
 
 
 def roles(domain: str) -> str:

@@ -7,14 +7,17 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 from authfabric.processes.launcher import fabric
 from authz import Entity, Identity, Reason
 from bus import Connection, NoResponders
+from bus.identity import read_credentials
+from bus.services import EntityAttributes, announce_changes, serve_attributes
 from bus.services.attribute_client import ask_attributes
 from pep import Enforcer
-from tests.waiting import once_it_works
+from tests.waiting import PATIENCE, once_it_works
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/attributes.md"
 
@@ -78,3 +81,41 @@ async def test_a_replica_asks_the_service_of_the_page(tmp_path):
                 assert allowed.expires is not None
             unknown = await pep.check("eve", "/articles/7", "publish")
             assert unknown.reason is Reason.ATTRIBUTE_UNAVAILABLE
+
+
+async def test_a_watch_hears_at_once_of_an_attribute_that_its_service_says_has_changed(tmp_path):
+    """So seldom is it asked again, and so long do attributes last, that nothing else can be the reason."""
+    write_files(tmp_path)
+    service, departments = Identity.generate(), {"ann": "editorial"}
+    (tmp_path / "attributes.yaml").write_text(
+        f"- {{service: hr, key: {service.public}, provides: [subject.department], timeout: 5, lifetime: 9000}}\n"
+    )
+
+    async def look_up(root, ids, names):
+        return {
+            each: EntityAttributes({"department": departments[each]}) for each in ids if each in departments
+        }
+
+    async with (
+        fabric(0, policies=tmp_path / "news", secure=True) as running,
+        Connection(
+            running.url,
+            credentials=read_credentials(
+                running.hand_out("hr", "network: *\naction: connect|provide")
+            ).credentials,
+        ) as bus,
+        serve_attributes(bus, "hr", service, look_up),
+    ):
+        for number in (1, 2):
+            await running.add(f"pdp-{number}", extra=["--attributes", str(tmp_path / "attributes.yaml")])
+        asker = read_credentials(running.hand_out("asker", "network: *\naction: connect")).credentials
+        async with (
+            Enforcer.connect(running.url, credentials=asker, trust=[running.root.public]) as pep,
+            aclosing(pep.watch("ann", "/articles/7", "publish", every=1000.0)) as watched,
+        ):
+            assert (await anext(watched)).allowed
+            for department, allowed in (("sales", False), ("editorial", True)):
+                departments["ann"] = department
+                announce_changes(bus, "hr", service, "subject", ["ann"])
+                async with asyncio.timeout(PATIENCE):
+                    assert (await anext(watched)).allowed is allowed
