@@ -70,7 +70,7 @@ async def test_types_are_published_and_events_carried_between_members_only(files
             await publisher.flush()
             seen = [(await anext(events)).attributes["plate"] for _ in range(200)]
         assert seen == [str(number) for number in range(200)]
-        assert "not permitted" not in met.processes["met"].log  # it asks for nothing that is not a broker's to ask
+        assert "not permitted" not in met.processes["met"].log  # it asks for a broker's things only
         monkeypatch.delenv(VARIABLE)
         credential = issue(Credential(str(met.key.public), "met", "met", time() + 1000), met.key)
         with pytest.raises(NotConnected, match="AUTHFABRIC_CREDENTIALS"):
