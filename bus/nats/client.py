@@ -69,10 +69,16 @@ class Transport(TcpTransport):
         self._io_writer._protocol._over_ssl = True  # type: ignore[union-attr]
 
     async def wait_closed(self) -> None:
-        """Return when the socket is closed. One whose handshake failed, or was cut off, may never say so."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await super().wait_closed()  # type: ignore[no-untyped-call]
+        """Return when the socket is closed. One whose handshake failed, or was cut off, may never say so.
+
+        Several may wait for it. One that is cancelled would cancel what all of them wait for; so each has a task.
+        """
+        closing = asyncio.ensure_future(super().wait_closed())  # type: ignore[no-untyped-call]
+        await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+        if not closing.done():
+            closing.cancel()
+        elif not closing.cancelled():
+            closing.result()
 
 
 class Interest(Subscription):

@@ -383,7 +383,7 @@ class Connection:
             self._set_ready(False)
 
     async def _on_reconnected(self, client: GuardedClient) -> None:
-        if client is self._client:
+        if client is self._client and not client.opening:  # else `_open` says so when all is listened to
             self.reconnects += 1
             self._set_ready(client.is_connected)
 

@@ -33,6 +33,9 @@ UNDECIDED_SECONDS = 1.0
 ADMISSION_SECONDS = 30.0
 """How long whoever starts waits for an access control service that is starting, or busy."""
 
+RETRY_SECONDS = 0.05
+"""Pause between two attempts to connect again."""
+
 DEFAULT_PORT = 4222
 """Where servers listen of which a URL names no port."""
 
@@ -45,7 +48,7 @@ Avoid: TypeAlias = Callable[[str], bool]
 """Whether a server, given as host and port, is tried only after the others."""
 
 _SURVIVE_FROZEN_NODES: dict[str, Any] = {
-    "reconnect_time_wait": 0.05,
+    "reconnect_time_wait": RETRY_SECONDS,
     "max_reconnect_attempts": -1,
     "ping_interval": 1,
     "max_outstanding_pings": 2,
@@ -72,7 +75,7 @@ class Call:
 
         If a server is there and nobody decides, that is waited for longer. Raises NotConnected if it was in vain.
         """
-        trying = asyncio.create_task(self._try_servers(client, avoid))
+        trying, begun = asyncio.create_task(self._try_servers(client, avoid)), monotonic()
         try:
             await asyncio.wait([trying], timeout=seconds)
             if not trying.done() and client.undecided and (more := self.admission_seconds - seconds) > 0:
@@ -81,6 +84,9 @@ class Call:
             if not trying.done():  # and what is heard of a link that ends now is not why
                 raise NotConnected(without_secrets(self.url), UNDECIDED) if client.undecided else TimeoutError
             trying.result()
+            # A server that is busy, or goes down, may have hung up already: the library tries again by itself.
+            while not (client.is_connected or client.is_closed) and monotonic() < begun + seconds:  # noqa: ASYNC110
+                await asyncio.sleep(RETRY_SECONDS)
         finally:
             await end_task(trying)
             if not trying.cancelled():
