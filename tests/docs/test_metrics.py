@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +18,7 @@ KINDS = {
 }
 
 
+@cache
 def metrics() -> dict[str, str]:
     """Every metric that the code makes, and of which kind it is."""
     found: dict[str, str] = {}
