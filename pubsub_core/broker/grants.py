@@ -91,6 +91,8 @@ class Claims:
     ) -> None:
         """`on_change` is told the types of which other events are wanted, or published, from now on."""
         self._broker = broker
+        self._catalogue, self._vault = broker.setting.catalogue, broker.setting.vault
+        self._now = broker.setting.now
         self._rights = rights
         self._generic = generic
         self._on_change = on_change
@@ -119,7 +121,7 @@ class Claims:
             concerned = {each for each in concerned if not self._family(each).isdisjoint(types)}
         sessions = tuple(self._broker.sessions.values())
         await self._ask((claim for each in sessions for claim in self._of(each, concerned)), keep=same)
-        catalogue = self._broker.setting.catalogue
+        catalogue = self._catalogue
         self._on_change({each.definition.id for each in catalogue} if types is None else set(types))
 
     @property
@@ -156,7 +158,7 @@ class Claims:
 
     async def review(self) -> None:
         """Ask again about what was not answered, and about what was granted for a time that is over."""
-        now = self._broker.setting.now()
+        now = self._now()
         due = [claim for at, claim in self._due.values() if at <= now]
         if due:
             await self._ask(due, keep=True)
@@ -166,7 +168,7 @@ class Claims:
         """Ask about these, some at a time, and put in force what is granted; others have their turns meanwhile."""
         epoch, turns, claims = self.epoch, Turns(), iter(claims)
         while some := list(islice(claims, BATCH)):
-            grants = await self._rights.grants([each.ask for each in some], self._broker.setting.now(), epoch)
+            grants = await self._rights.grants([each.ask for each in some], self._now(), epoch)
             for claim, granted in zip(some, grants, strict=True):
                 if not claim.stands or claim.session.token not in self._broker.sessions:
                     self._due.pop(claim.key, None)
@@ -179,7 +181,7 @@ class Claims:
 
     def _family(self, type_: str) -> set[str]:
         """A type and those that extend it, by UUID."""
-        catalogue = self._broker.setting.catalogue
+        catalogue = self._catalogue
         return {each.id for each in catalogue.family(type_)} if catalogue.knows(type_) else {type_}
 
     def _of(self, session: Session, types: Collection[str]) -> Iterator[Claim]:
@@ -201,7 +203,7 @@ class Claims:
         """What is granted now, by policies no older than those that everything else will be granted by."""
         while True:
             edition = self.edition
-            (granted,) = await self._rights.grants([claim.ask], self._broker.setting.now(), self.newest)
+            (granted,) = await self._rights.grants([claim.ask], self._now(), self.newest)
             if self.edition == edition:
                 return granted
 
@@ -216,7 +218,7 @@ class Claims:
 
     def settle(self, claim: Claim, granted: Granted, keep: bool = False) -> None:
         """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
-        now, key = self._broker.setting.now(), claim.key
+        now, key = self._now(), claim.key
         self._due.pop(key, None)
         if not granted.answered:
             self._due[key] = now + RETRY_SECONDS, claim
@@ -245,7 +247,7 @@ class Claims:
             if not all(self._can_judge(id_, each) for each in left.every_rule):
                 continue
             for each in left.every_rule:
-                asked = without(asked, altered(each.changes, self._broker.setting.catalogue, id_))
+                asked = without(asked, altered(each.changes, self._catalogue, id_))
             parts[id_] = self._enforcement(subscription.granted.get(id_), left, claim), asked
         if isinstance(subscription, Playback):
             subscription.permit(parts, granted.answered)
@@ -254,23 +256,21 @@ class Claims:
 
     def _can_judge(self, id_: str, rules: Interaction) -> bool:
         """Whether this broker can read everything that rules speak of: otherwise it cannot go by them."""
-        setting = self._broker.setting
-        if id_ not in setting.vault.sealed:
+        if id_ not in self._vault.sealed:
             return True
-        needed = rules.needs(setting.catalogue.names(rules.version))
-        able = setting.vault.readable(id_, needed) >= needed
+        needed = rules.needs(self._catalogue.names(rules.version))
+        able = self._vault.readable(id_, needed) >= needed
         if not able:
-            name = setting.catalogue.newest(id_).name
+            name = self._catalogue.newest(id_).name
             _log.warning("`%s` is not granted: rules speak of what this broker has no keys for", name)
         return able
 
     def unreadable(self, type_: str) -> str:
         """Why this broker can read nothing of a sealed type, if it is to have no keys; empty if it can."""
-        setting = self._broker.setting
-        if not setting.catalogue.knows(type_):
+        if not self._catalogue.knows(type_):
             return ""
-        attributes = setting.catalogue.attributes(setting.catalogue.newest(type_).version)
-        problem = setting.vault.refusal(type_, attributes)
+        attributes = self._catalogue.attributes(self._catalogue.newest(type_).version)
+        problem = self._vault.refusal(type_, attributes)
         return f"its broker cannot read it: {problem}" if problem else ""
 
     def end_unreadable(self) -> None:
@@ -278,15 +278,15 @@ class Claims:
         for session in list(self._broker.sessions.values()):
             for each in session.subscriptions.values():
                 if problem := self.unreadable(each.type):
-                    name = self._broker.setting.catalogue.newest(each.type).name
+                    name = self._catalogue.newest(each.type).name
                     self._broker.close(session, f"`{name}` is no longer delivered here, since {problem}")
                     break
 
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
-        catalogue = self._broker.setting.catalogue
+        catalogue = self._catalogue
         names = catalogue.names(catalogue.newest(subscription.type).version)
         ids = [each.id for each in names.values()]
-        readable = self._broker.setting.vault.readable(subscription.type, ids)
+        readable = self._vault.readable(subscription.type, ids)
         if left.visible is not None:
             readable &= left.visible
         return bind_filter(subscription.predicate, names, readable=readable)
@@ -298,7 +298,7 @@ class Claims:
         client, subscription = str(claim.session.key), claim.subscription
         wanted: Wanted | None = None
         if subscription is not None and left.every_rule:
-            wanted = Wanted(subscription.filter, subscription.type, self._broker.setting.catalogue)
+            wanted = Wanted(subscription.filter, subscription.type, self._catalogue)
         book, last = self._broker.setting.rules, len(left.every_rule) - 1
         judges = (
             Judge(each, book, wanted if place == last else None) for place, each in enumerate(left.every_rule)

@@ -89,6 +89,8 @@ class Calls:
     ) -> None:
         """`on_change` is told the types of which other events are wanted, or published, from now on."""
         self._broker = broker
+        self._setting = broker.setting
+        self._catalogue = broker.setting.catalogue
         self._rights = rights
         self._claims = claims
         self._types = types
@@ -111,8 +113,8 @@ class Calls:
 
     async def _answer(self, payload: bytes, channel: Channel | None) -> Answer:
         opened = CALL.read(payload)
-        signed, now = opened.value, self._broker.setting.now()
-        elsewhere = signed.broker != self._broker.setting.name or signed.channel != _binding(channel)
+        signed, now = opened.value, self._setting.now()
+        elsewhere = signed.broker != self._setting.name or signed.channel != _binding(channel)
         if elsewhere or not self._nonces.use(signed.nonce, signed.time, now):
             raise InvalidSignature
         if isinstance(signed.call, Connect):
@@ -136,7 +138,7 @@ class Calls:
             case Unadvertise(name):
                 return self._unadvertise(session, name)
             case Describe(version):
-                return self._about(session, self._broker.setting.catalogue.version(version))
+                return self._about(session, self._catalogue.version(version))
             case Inspect(name):
                 return await self._inspect(session, name)
             case Survey(name, filter_):
@@ -158,30 +160,31 @@ class Calls:
     async def _connect(
         self, call: Connect, signer: PublicKey, nonce: bytes, channel: Channel | None
     ) -> Answer:
-        setting = self._broker.setting
-        credential, key = setting.credentials.open(call.credential, setting.now())
+        credential, key = self._setting.credentials.open(call.credential, self._setting.now())
         if key != signer:
             raise CredentialRefused(f"of `{credential.name}` is for another key than the caller's")
-        if not subjects.is_mailbox(call.inbox, setting.domain):
-            raise Refused("connect", setting.name, f"`{call.inbox}` is no place for a client's mail here")
+        if not subjects.is_mailbox(call.inbox, self._setting.domain):
+            raise Refused(
+                "connect", self._setting.name, f"`{call.inbox}` is no place for a client's mail here"
+            )
         session = self._broker.sessions.get(call.resume)
         if session is not None and session.key == signer:
-            session.inbox, session.heard, session.channel = call.inbox, setting.now(), channel
+            session.inbox, session.heard, session.channel = call.inbox, self._setting.now(), channel
             self._broker.resend(session, call.received)
             return self._welcome(session.token, nonce)
         holder = Holder(credential, call.chains)
-        here = Entity(f"/brokers/{setting.name}")
+        here = Entity(f"/brokers/{self._setting.name}")
         decision = await self._rights.allows(holder, here, "connect", self._claims.epoch)
         if not decision.allowed:
-            raise Refused("connect", setting.name, decision.detail)
-        session = Session(self._token(), key, holder, call.credential, call.inbox, setting.now())
+            raise Refused("connect", self._setting.name, decision.detail)
+        session = Session(self._token(), key, holder, call.credential, call.inbox, self._setting.now())
         session.channel = channel
         self._broker.sessions[session.token] = session
         return self._welcome(session.token, nonce)
 
     def _welcome(self, token: str, nonce: bytes) -> Answer:
         """The broker proves its own key too."""
-        identity = self._broker.setting.identity
+        identity = self._setting.identity
         proof = identity.sign(WELCOME + nonce)
         return Answer(session=token, broker=str(identity.public), proof=proof)
 
@@ -193,7 +196,7 @@ class Calls:
             raise
 
     async def _connect_through(self, session: Session, call: Subscribe) -> Answer:
-        definition = self._broker.setting.catalogue.named(call.type)
+        definition = self._catalogue.named(call.type)
         self._check_readable("subscribe", definition)
         await asyncio.to_thread(parse_filter, call.filter)
         if call.number in session.subscriptions:
@@ -233,7 +236,7 @@ class Calls:
         self, session: Session, definition: EventType, call: Subscribe
     ) -> tuple[Cursor | None, int]:
         """Where a subscription that outlasts its broker goes on; none for others. Also the number it begins after."""
-        family = self._broker.setting.catalogue.family(definition.id)
+        family = self._catalogue.family(definition.id)
         kept = all(each.carriage.storage == subjects.FILE for each in family)  # positions are in that stream
         if call.durable and not kept:
             raise DurableRefused(call.durable, "needs a type whose events are kept on `file`")
@@ -254,7 +257,7 @@ class Calls:
         """
         granted, edition = await self._claims.granted(claim), self._claims.edition
         if granted.restrictions:
-            names = self._broker.setting.catalogue.names(definition.version)
+            names = self._catalogue.names(definition.version)
             await asyncio.to_thread(check_filter, subscription.filter, names)
             if self._claims.edition != edition:
                 granted = await self._claims.granted(claim)
@@ -267,7 +270,7 @@ class Calls:
             raise Refused(action, definition.name, problem)
 
     async def _replay(self, session: Session, call: Replay) -> Answer:
-        definition = self._broker.setting.catalogue.named(call.type)
+        definition = self._catalogue.named(call.type)
         self._check_readable("replay", definition)
         query = Query(call.start, call.end, call.during, call.not_during)
         playback = Playback(session.token, call.number, definition.id, call.filter, query=query)
@@ -282,7 +285,7 @@ class Calls:
         claim = Claim(session, replay_ask(session.holder, playback), playback)
         granted = await self._allowed("replay", definition, claim, playback)
         for fluent in filter(None, (playback.query.during, playback.query.not_during)):
-            followed(self._broker.setting.rules.context, fluent)
+            followed(self._setting.rules.context, fluent)
         admit(self._broker.sessions.values(), session, playback, definition.name)  # others came meanwhile
         self._claims.begin(claim, granted)
         session.playbacks[playback.key] = playback
@@ -298,7 +301,7 @@ class Calls:
         return Answer()
 
     async def _advertise(self, session: Session, name: str) -> Answer:
-        definition = self._broker.setting.catalogue.named(name)
+        definition = self._catalogue.named(name)
         claim = Claim(session, Ask(session.holder, Right.PUBLISH, definition.id), None)
         granted = await self._claims.granted(claim)
         if not granted.restrictions:
@@ -309,29 +312,29 @@ class Calls:
         return self._about(session, definition, interested=wanted)
 
     def _unadvertise(self, session: Session, name: str) -> Answer:
-        id_ = self._broker.setting.catalogue.named(name).id
+        id_ = self._catalogue.named(name).id
         session.advertised.discard(id_)
         session.adverts.pop(id_, None)
         return Answer()
 
     async def _inspect(self, session: Session, name: str) -> Answer:
-        definition = self._broker.setting.catalogue.named(name)
+        definition = self._catalogue.named(name)
         await self._require(session, definition.name, "inspect")
         claims = [
             *(each.granted for each in session.subscriptions.values() if each.type == definition.id),
             *(granted for id_, granted in session.adverts.items() if id_ == definition.id),
         ]
         lines = [
-            describe(self._broker.setting.catalogue, id_, each.restriction)
+            describe(self._catalogue, id_, each.restriction)
             for granted in claims
             for id_, each in granted.items()
         ]
         return self._about(session, definition, restrictions=tuple(lines))
 
     async def _survey(self, session: Session, name: str, filter_: str) -> Answer:
-        definition = self._broker.setting.catalogue.named(name)
+        definition = self._catalogue.named(name)
         await self._require(session, definition.name, "inspect")
-        names = self._broker.setting.catalogue.names(definition.version)
+        names = self._catalogue.names(definition.version)
         await asyncio.to_thread(check_filter, filter_, names)
         subscription = Subscription(session.token, 0, definition.id, filter_)
         ask = Ask(session.holder, Right.SUBSCRIBE, definition.id, subscription.fixed)
@@ -347,7 +350,7 @@ class Calls:
         return Answer(vouches=self._vouches(session, signed.definition))
 
     async def _remove_type(self, session: Session, name: str, word: bytes) -> Answer:
-        definition = self._broker.setting.catalogue.named(name)
+        definition = self._catalogue.named(name)
         await self._require(session, name, "remove")
         if self._types is None or str(session.key) != definition.owner:
             raise Refused("remove", name, "only its owner can take it out")
@@ -356,7 +359,7 @@ class Calls:
         return about
 
     async def _require(self, session: Session, name: str, action: str) -> None:
-        catalogue = self._broker.setting.catalogue
+        catalogue = self._catalogue
         try:
             thing = type_object(catalogue, catalogue.named(name))
         except UnknownType:
@@ -374,7 +377,7 @@ class Calls:
         extent: Extent | None = None,
     ) -> Answer:
         """The answer to a call about a type, by which the client sees that this broker may carry it."""
-        signed = self._broker.setting.catalogue.signed(definition.version)
+        signed = self._catalogue.signed(definition.version)
         return Answer(
             definitions=tuple(each.encode() for each in signed),
             restrictions=restrictions,
@@ -384,8 +387,7 @@ class Calls:
         )
 
     def _vouches(self, session: Session, definition: EventType) -> tuple[bytes, ...]:
-        setting = self._broker.setting
-        own, now = str(setting.identity.public), setting.now()
+        own, now = str(self._setting.identity.public), self._setting.now()
         starts = dict.fromkeys((definition.owner, str(signer_of(session.credential))))
         return tuple(word for start in starts for word in self._web.chain(start, own, definition.id, now))
 

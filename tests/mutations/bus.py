@@ -345,7 +345,7 @@ SUBJECTS = [
     without(
         "tests/pubsub_core/test_sessions.py::test_a_client_that_wants_its_mail_elsewhere_is_refused",
         "pubsub_core/server/rpc_handlers.py",
-        "if not subjects.is_mailbox(call.inbox, setting.domain):",
+        "if not subjects.is_mailbox(call.inbox, self._setting.domain):",
         "if False:",
     ),
     without(
