@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -92,21 +93,15 @@ def run_matrix(
 
 
 def routes_of(app: Any, **parameters: object) -> list[Route]:
-    """The routes of a FastAPI, Starlette or Flask application, with their parameters filled in; HEAD and OPTIONS are
-    left out. Raises KeyError for a parameter that is not given."""
+    """The routes of a FastAPI, Starlette or Flask application, or of a list of Django's `urlpatterns`.
+
+    Their parameters are filled in, and routes that they include are there too; HEAD and OPTIONS are left out. Raises
+    KeyError for a parameter that is not given, ValueError for a path that is a regular expression.
+    """
     if hasattr(app, "url_map"):
-        found = [
-            (method, "/".join(_flask(part) for part in rule.rule.split("/")))
-            for rule in app.url_map.iter_rules()
-            if rule.endpoint != "static"
-            for method in sorted(rule.methods or ())
-        ]
+        found = _flask(app)
     else:
-        found = [
-            (method, each.path)
-            for each in app.routes
-            for method in sorted(getattr(each, "methods", None) or ())
-        ]
+        found = _django(app, "/") if isinstance(app, list) else _starlette(app.routes, "")
     known = {name: str(value) for name, value in parameters.items()}
     return [
         Route(method, path.replace(":path}", "}").format(**known))
@@ -115,5 +110,42 @@ def routes_of(app: Any, **parameters: object) -> list[Route]:
     ]
 
 
-def _flask(part: str) -> str:
-    return "{" + part[1:-1].rpartition(":")[2] + "}" if part.startswith("<") else part
+def _starlette(routes: Iterable[Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for each in routes:
+        if (methods := getattr(each, "methods", None)) is not None:
+            yield from ((method, prefix + each.path) for method in sorted(methods))
+        else:
+            yield from _starlette(getattr(each, "routes", None) or (), prefix + each.path)
+
+
+def _flask(app: Any) -> Iterator[tuple[str, str]]:
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint != "static":
+            yield from ((method, _in_braces(rule.rule)) for method in sorted(rule.methods or ()))
+
+
+def _django(patterns: Iterable[Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for each in patterns:
+        path = prefix + str(each.pattern)
+        if not hasattr(each.pattern, "_route"):
+            raise ValueError(f"`{path}` is a regular expression: call it by a Route of your own")
+        if hasattr(each, "url_patterns"):
+            yield from _django(each.url_patterns, path)
+        else:
+            yield from ((method.upper(), _in_braces(path)) for method in _methods(each.callback))
+
+
+def _methods(view: Any) -> list[str]:
+    """What a view of Django or of the REST framework answers; a function takes any method, and is called by one."""
+    if actions := getattr(view, "actions", None):
+        return list(actions)
+    kind = getattr(view, "view_class", getattr(view, "cls", None))
+    return ["get"] if kind is None else [name for name in kind.http_method_names if hasattr(kind, name)]
+
+
+_PARAMETER = re.compile(r"<(?:[^<>:]+:)?([^<>:]+)>")
+
+
+def _in_braces(path: str) -> str:
+    """`/notes/<int:id>`, of Flask and Django, as `/notes/{id}`."""
+    return _PARAMETER.sub(r"{\1}", path)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+import json
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import typer
 
@@ -69,6 +73,15 @@ def init(
 
 
 def _distribution() -> str:
-    """What pip installs this from: the clone that it runs from, or the name."""
+    """What pip installs this from: the clone that it runs from, or was installed from, or the name."""
     clone = Path(__file__).parents[3]
-    return str(clone) if (clone / "pyproject.toml").exists() else "authfabric"
+    if (clone / "pyproject.toml").exists():
+        return str(clone)
+    return installed_from(metadata.distribution("authfabric").read_text("direct_url.json")) or "authfabric"
+
+
+def installed_from(direct_url: str | None) -> str | None:
+    """The folder in what pip notes of an installation (PEP 610); None if it was none, or is gone."""
+    address = urlsplit(json.loads(direct_url)["url"] if direct_url else "")
+    folder = Path(url2pathname(address.path))
+    return str(folder) if address.scheme == "file" and folder.is_dir() else None

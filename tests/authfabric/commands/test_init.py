@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from authfabric.commands.begin.init import Framework, init
+from authfabric.commands.begin.init import Framework, init, installed_from
 from authfabric.files import DEFAULT_POLICIES
 from authz.errors import InvalidSyntax
 from pdp.abac import policy_schema, read_policies
@@ -54,6 +54,16 @@ def test_a_misspelt_attribute_is_found_in_what_init_writes(tmp_path: Path):
     file.write_text(file.read_text().replace("$.owner", "$.onwer"))
     done = authfabric("policy", "check", str(tmp_path / "policies"))
     assert (done.returncode, "did you mean `owner`?" in done.stdout) == (1, True)
+
+
+def test_the_line_for_pip_names_the_clone_that_was_installed(tmp_path: Path):
+    clone = tmp_path / "a clone"
+    noted = json.dumps({"dir_info": {}, "url": clone.as_uri()})
+    assert installed_from(noted) is None  # it is gone
+    clone.mkdir()
+    assert installed_from(noted) == str(clone)
+    assert installed_from('{"url": "https://example.org/authfabric.tar.gz"}') is None
+    assert installed_from(None) is None
 
 
 def test_policy_watch_says_an_error_once(tmp_path: Path):

@@ -151,3 +151,31 @@ def test_the_routes_of_a_flask_application_are_found():
     assert list(map(str, routes_of(app, id=3))) == ["GET /notes/3", "PUT /notes/3"]
     with pytest.raises(KeyError):
         routes_of(app)
+
+
+def test_the_routes_of_django_are_found():
+    pytest.importorskip("django")
+    from django.urls import include, path, re_path
+    from django.views import View
+
+    class Note(View):
+        def get(self, request, id): ...
+
+        def delete(self, request, id): ...
+
+    patterns = [path("health", len), path("api/", include([path("notes/<int:id>", Note.as_view())]))]
+    assert list(map(str, routes_of(patterns, id=3))) == [
+        "GET /health",
+        "GET /api/notes/3",
+        "DELETE /api/notes/3",
+    ]
+    with pytest.raises(ValueError, match="regular expression"):
+        routes_of([*patterns, re_path("^x$", len)], id=3)
+
+
+def test_the_routes_of_what_is_mounted_are_found():
+    fastapi = pytest.importorskip("fastapi")
+    inner, app = fastapi.FastAPI(openapi_url=None), fastapi.FastAPI(openapi_url=None)
+    inner.get("/notes/{id}")(lambda id: id)
+    app.mount("/api", inner)
+    assert list(map(str, routes_of(app, id=3))) == ["GET /api/notes/3"]
