@@ -9,6 +9,8 @@ _UNIT = """\
 Description=authfabric {what}
 After=network-online.target{after}
 Wants=network-online.target
+# However often it ends: what it waits for may take long to come.
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec

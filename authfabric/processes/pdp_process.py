@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from authfabric.files import DecisionRight
 from authfabric.processes.memory import collect_garbage_rarely
-from authfabric.terminal import err, print_json
+from authfabric.terminal import HealthAddress, err, print_json
 from authz.authority import Statement
 from bus.audit import AuditWriter, Vouched
 from bus.identity import FollowedKeys
@@ -79,7 +79,7 @@ class PdpProcess:
     """By what right it answers; without one its answers are not authenticated."""
     audit: bool | None = None
     """Whether what it decides is signed and audited; None: if there is an audit stream."""
-    health: tuple[str, int] = ("127.0.0.1", 0)
+    health: HealthAddress = field(default_factory=lambda: HealthAddress("127.0.0.1", 0))
     """Where health and metrics are served."""
     max_queue: int = 8192
     json: bool = False
@@ -92,8 +92,8 @@ async def serve_pdp(serving: PdpProcess) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
         vitals, collectors = ReplicaVitals(), Collectors()
-        host, wanted = serving.health
-        health = serve_vitals(vitals, [collectors], wanted, host)
+        asked = serving.health
+        health = serve_vitals(vitals, [collectors], asked.port, asked.host, asked.tls)
         port = stack.enter_context(
             health
         )  # from the first moment, also while there is no server or no release
@@ -246,7 +246,7 @@ async def _provider(
 
 def _say_ready(serving: PdpProcess, replica: Replica, port: int) -> None:
     scopes = [str(scope) for scope in replica.scopes]
-    health, url = f"http://{serving.health[0]}:{port}", without_secrets(serving.url)
+    health, url = serving.health.at(port), without_secrets(serving.url)
     if serving.json:
         print_json({"ready": True, "url": url, "serves": scopes, "health": health})
     else:

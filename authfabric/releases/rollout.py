@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 from rich.console import RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -188,7 +189,8 @@ class _Lines:
     def __call__(self, released: Released, standings: Standings) -> None:
         for name, standing in standings.standings.items():
             if self._said.get(name) is not standing:
-                err.print(f"{name}: {standing}", highlight=False)
+                why = standings.members[name].problem if standing is Standing.REFUSED else ""
+                err.print(f"{name}: {standing}{f': {escape(why)}' if why else ''}", highlight=False)
         self._said = standings.standings
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from authfabric.terminal.output import Exit, fail
+
+if TYPE_CHECKING:
+    from bus.runtime import HealthTls
 
 HealthPort = Annotated[
     int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
@@ -23,6 +26,10 @@ HealthListen = Annotated[
         help="Where to serve /healthz, /readyz and /metrics, instead of on this machine alone.",
     ),
 ]
+HealthCertificate = Annotated[
+    Path | None, typer.Option("--listen-certificate", help="The certificate to serve them with, by https.")
+]
+HealthKey = Annotated[Path | None, typer.Option("--listen-key", help="The key of that certificate.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 SignerKey = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 
@@ -51,6 +58,30 @@ def address_of(option: str, text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8181` means
 
 
-def health_address(listen: str | None, port: int) -> tuple[str, int]:
-    """Where health and metrics are served, by `--listen` and `--health-port`."""
-    return (HEALTH_HOST, port) if listen is None else address_of("--listen", listen)
+class HealthAddress(NamedTuple):
+    """Where health and metrics are served, and with which certificate, if over https."""
+
+    host: str
+    port: int
+    tls: HealthTls | None = None
+
+    def at(self, port: int) -> str:
+        """The address, once it is known which port it is."""
+        return f"{'http' if self.tls is None else 'https'}://{self.host}:{port}"
+
+
+def health_address(
+    listen: str | None, port: int, certificate: Path | None, key: Path | None
+) -> HealthAddress:
+    """What `--listen` or `--health-port`, `--listen-certificate` and `--listen-key` say."""
+    if (certificate is None) != (key is None):
+        fail("https needs `--listen-certificate` and `--listen-key` together", Exit.USAGE)
+    for each in filter(None, (certificate, key)):
+        if not each.is_file():
+            fail(f"`{each}` is not there: health cannot be served over https", Exit.USAGE)
+    where = (HEALTH_HOST, port) if listen is None else address_of("--listen", listen)
+    if certificate is None or key is None:
+        return HealthAddress(*where)
+    from bus.runtime import HealthTls
+
+    return HealthAddress(*where, HealthTls(certificate, key))

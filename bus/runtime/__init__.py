@@ -8,7 +8,7 @@ from bus.runtime.process import ProcessFailed, ServingProcess, end_with_parent, 
 from bus.runtime.tasks import all_or_none, end_task, in_background, result_within
 
 if TYPE_CHECKING:
-    from bus.runtime.health_server import Collectors, serve_vitals
+    from bus.runtime.health_server import Collectors, HealthTls, serve_vitals
     from bus.runtime.latency import Latencies
     from bus.runtime.logs import (
         FORMAT_VARIABLE,
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from bus.runtime.tracing import TRACES, OpenSpan, Traces
 
 __all__ = [
-    "FORMAT_VARIABLE", "LEVEL_VARIABLE", "TRACES", "Collectors", "Latencies", "LogFormat", "LogLevel", "LogLine",
-    "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns", "all_or_none", "configure_logs", "end_task",
-    "end_with_parent", "in_background", "log_settings", "result_within", "run_fast", "serve_vitals", "signal_process",
+    "FORMAT_VARIABLE", "LEVEL_VARIABLE", "TRACES", "Collectors", "HealthTls", "Latencies", "LogFormat", "LogLevel",
+    "LogLine", "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns", "all_or_none", "configure_logs",
+    "end_task", "end_with_parent", "in_background", "log_settings", "result_within", "run_fast", "serve_vitals",
+    "signal_process",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
-        ".health_server": "Collectors serve_vitals",
+        ".health_server": "Collectors HealthTls serve_vitals",
         ".latency": "Latencies",
         ".logs": "FORMAT_VARIABLE LEVEL_VARIABLE LogFormat LogLevel LogLine configure_logs log_settings",
         ".tracing": "TRACES OpenSpan Traces",

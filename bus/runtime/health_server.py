@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -106,16 +109,56 @@ class _WorkMetrics(Collector):
         yield failures
 
 
+class HealthTls(NamedTuple):
+    """The certificate with which health is served over https, and its key; both are read anew when they change."""
+
+    certificate: Path
+    key: Path
+
+
+class _TlsServer(ThreadingHTTPServer):
+    """Serves over https. Whoever connects shakes hands in a thread of their own."""
+
+    def __init__(self, tls: HealthTls, *args: Any) -> None:
+        self._tls = tls
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._read = 0.0
+        self._follow()
+        super().__init__(*args)
+
+    def _follow(self) -> None:
+        changed = max(each.stat().st_mtime for each in self._tls)
+        if changed != self._read:
+            self._context.load_cert_chain(*self._tls)
+            self._read = changed
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        with contextlib.suppress(OSError):  # while they are being replaced, those of before go on to count
+            self._follow()
+        wrapped = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return wrapped, address
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Strangers who do not shake hands do not write the log."""
+
+
 @contextlib.contextmanager
 def serve_vitals(
-    vitals: Vitals, collectors: Iterable[Collector], port: int, host: str = "127.0.0.1"
+    vitals: Vitals,
+    collectors: Iterable[Collector],
+    port: int,
+    host: str = "127.0.0.1",
+    tls: HealthTls | None = None,
 ) -> Iterator[int]:
     """Serve /healthz, /readyz and /metrics; yields the port, which may have been chosen by the system (0)."""
     registry = CollectorRegistry()
     for each in (_WorkMetrics(), *collectors):
         registry.register(each)
+    handler = partial(_Handler, vitals, registry)
     try:
-        server = ThreadingHTTPServer((host, port), partial(_Handler, vitals, registry))
+        address = host, port
+        server = ThreadingHTTPServer(address, handler) if tls is None else _TlsServer(tls, address, handler)
     except (OSError, OverflowError) as error:
         raise HealthPortTaken(host, port, str(error)) from None
     thread = threading.Thread(

@@ -10,7 +10,7 @@ from time import monotonic
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bus.runtime import serve_vitals
+from bus.runtime import HealthTls, serve_vitals
 from pdp.replica.service import PROBE_SECONDS, Replica
 
 STALE_SECONDS = 3 * PROBE_SECONDS
@@ -76,10 +76,14 @@ class ReplicaVitals:
 
 
 def serve_health(
-    replica: Replica, port: int, host: str = "127.0.0.1", more: Iterable[Collector] = ()
+    replica: Replica,
+    port: int,
+    host: str = "127.0.0.1",
+    more: Iterable[Collector] = (),
+    tls: HealthTls | None = None,
 ) -> AbstractContextManager[int]:
     """Serve a replica's /healthz, /readyz and /metrics; gives the port, which the system may have chosen (0).
 
     `more` are counted besides the replica's own counters.
     """
-    return serve_vitals(ReplicaVitals(replica), (ReplicaMetrics(replica), *more), port, host)
+    return serve_vitals(ReplicaVitals(replica), (ReplicaMetrics(replica), *more), port, host, tls)

@@ -27,6 +27,8 @@ from pep.trust.clock_skew import SKEW_SECONDS, Clocks
 if TYPE_CHECKING:
     from pep.trust.revocation_watch import RevocationWatch
 
+UNCHECKED_SECONDS = 3.0
+"""How long it may take to read what was revoked before it is said that it is not known."""
 ALARM_SECONDS = 10.0
 """How long after a line in the log about refused answers there is none."""
 ASK_SECONDS = 0.05
@@ -74,7 +76,8 @@ class Authenticity:
         self.refused_announcements = 0
         """How many announcements were not by whom they introduced, or too old."""
         self._announced: LRUCache[tuple[bytes, bytes], _Verified] = LRUCache(MAX_VERIFIED, _size)
-        self._unchecked: LRUCache[bytes, None] = LRUCache(MAX_DECIDERS)
+        self._unchecked: LRUCache[bytes, float] = LRUCache(MAX_DECIDERS)
+        """Who cannot be believed before it is known what was revoked, and since when."""
         self._asked_at = self._said_at = float("-inf")
 
     @property
@@ -91,7 +94,10 @@ class Authenticity:
         sender, tag, answer = parts
         decider = self.deciders.get(sender, time())
         if decider is None:
-            self.refuse(Refusal.UNCHECKED if sender in self._unchecked else Refusal.UNKNOWN)
+            if self._is_being_checked(sender):
+                self.refused[Refusal.UNCHECKED] += 1
+            else:
+                self.refuse(Refusal.UNCHECKED if sender in self._unchecked else Refusal.UNKNOWN)
             self._find_out()
             return None
         if not decider.mac.holds(tag, subject, question, answer):
@@ -116,8 +122,10 @@ class Authenticity:
             self._unchecked.pop(decider.key.raw, None)
             return decider
         except RevocationUnknown as error:
-            self._unchecked[Introduction.read(introduction).key] = None
-            self._say(f"a PDP is not believed: {error}")
+            key = Introduction.read(introduction).key
+            self._unchecked.setdefault(key, monotonic())
+            if not self._is_being_checked(key):
+                self._say(f"a PDP is not believed: {error}")
             return None
         except AuthFabricError as error:
             self.refused_introductions += 1
@@ -174,6 +182,11 @@ class Authenticity:
         """Count an answer that does not count, and say so now and then."""
         self.refused[refusal] += 1
         self._say(f"answers are refused: {self} so far")
+
+    def _is_being_checked(self, key: bytes) -> bool:
+        """Whether it was only just begun to read what was revoked: nothing is wrong then."""
+        since = self._unchecked.get(key)
+        return since is not None and monotonic() < since + UNCHECKED_SECONDS
 
     def _say(self, problem: str) -> None:
         now = monotonic()

@@ -19,6 +19,7 @@ from authfabric.overview import NONE_HEARD, Finding
 from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, PublicKey, Reason
 from bus.errors import ReplyTimeout
+from bus.identity import VARIABLE as CREDENTIALS_VARIABLE
 from bus.identity import find_credentials, find_running
 from bus.nats import Connection, connect
 from bus.server import find_binary
@@ -72,6 +73,8 @@ def _which_url(given: str | None) -> Finding:
         return Finding("server to use", True, f"{find_url()} (from {URL_VARIABLE})")
     if running is not None:
         return Finding("server to use", True, f"{running.url} (`authfabric up`, pid {running.pid})")
+    if os.environ.get(CREDENTIALS_VARIABLE):
+        return Finding("server to use", True, f"{find_url()} (from {CREDENTIALS_VARIABLE})")
     return Finding("server to use", True, f"{find_url()} (the usual port: no `authfabric up` runs here)")
 
 

@@ -12,7 +12,17 @@ import typer
 
 from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, find_url, followed_keys
 from authfabric.processes import PdpProcess, serve_pdp
-from authfabric.terminal import Exit, HealthListen, HealthPort, Url, fail, health_address, run
+from authfabric.terminal import (
+    Exit,
+    HealthCertificate,
+    HealthKey,
+    HealthListen,
+    HealthPort,
+    Url,
+    fail,
+    health_address,
+    run,
+)
 from authz import AuthFabricError
 from bus.feeds import DEFAULT_LEASE
 from bus.runtime import TRACES
@@ -100,6 +110,8 @@ def serve(
     ] = "",
     health_port: HealthPort = 0,
     listen: HealthListen = None,
+    listen_certificate: HealthCertificate = None,
+    listen_key: HealthKey = None,
     max_queue: Annotated[
         int,
         typer.Option(min=1, help="Questions taken and not yet answered; beyond, they are refused as busy."),
@@ -138,7 +150,7 @@ def serve(
         domain=domain,
         held=held,
         audit=audit,
-        health=health_address(listen, health_port),
+        health=health_address(listen, health_port, listen_certificate, listen_key),
         max_queue=max_queue,
         json=json,
     )

@@ -13,6 +13,9 @@ import typer
 from authfabric.files import Chain, DecisionRight, Key, Trust, find_authority, find_url, trusted_keys
 from authfabric.terminal import (
     Exit,
+    HealthAddress,
+    HealthCertificate,
+    HealthKey,
     HealthListen,
     HealthPort,
     Url,
@@ -77,6 +80,8 @@ def serve(
     url: Url = None,
     health_port: HealthPort = 0,
     listen: HealthListen = None,
+    listen_certificate: HealthCertificate = None,
+    listen_key: HealthKey = None,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Answer from caches, and ask the PDPs for what is not there, until SIGTERM or Ctrl-C.
@@ -102,7 +107,8 @@ def serve(
         where, domain=domain, deadline=deadline, trust=keys, lease=rules, name="sdp", learn=learn or ()
     )
     TRACES.start("authfabric-sdp")
-    run(_serve(asking, scope, held, where, health_address(listen, health_port), json))
+    health = health_address(listen, health_port, listen_certificate, listen_key)
+    run(_serve(asking, scope, held, where, health, json))
 
 
 async def _serve(
@@ -110,7 +116,7 @@ async def _serve(
     scope: Scope,
     held: DecisionRight | None,
     url: str,
-    health: tuple[str, int],
+    health: HealthAddress,
     json: bool,
 ) -> None:
     stop = asyncio.Event()
@@ -126,9 +132,9 @@ async def _serve(
     ):
         if held is not None:
             in_background(stack, held.keep_renewed)
-        host, wanted = health
-        port = stack.enter_context(serve_health(replica, wanted, host, [EnforcerMetrics(pep)]))
-        _say_ready(without_secrets(url), scope, f"http://{host}:{port}", json)
+        served = serve_health(replica, health.port, health.host, [EnforcerMetrics(pep)], health.tls)
+        port = stack.enter_context(served)
+        _say_ready(without_secrets(url), scope, health.at(port), json)
         await stop.wait()
     err.print(f"ended: {replica.answered} questions answered", highlight=False)
 

@@ -58,6 +58,9 @@ from authfabric.files import (
 from authfabric.processes import collect_garbage_rarely, keep_freed_memory
 from authfabric.terminal import (
     Exit,
+    HealthAddress,
+    HealthCertificate,
+    HealthKey,
     HealthListen,
     HealthPort,
     Json,
@@ -128,6 +131,8 @@ def serve(
     keep: KeepFile = None,
     health_port: HealthPort = 0,
     listen: HealthListen = None,
+    listen_certificate: HealthCertificate = None,
+    listen_key: HealthKey = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -167,7 +172,8 @@ def serve(
             group=group,
             reread=reread,
         )
-    run(_serve(serving, health_address(listen, health_port), json))
+    health = health_address(listen, health_port, listen_certificate, listen_key)
+    run(_serve(serving, health, json))
 
 
 @app.command()
@@ -244,16 +250,16 @@ async def _tell(url: str, domain: str, word: bytes) -> None:
         await put_record(bus, domain, *word_record(word))
 
 
-async def _serve(serving: Serving, health: tuple[str, int], json: bool) -> None:
+async def _serve(serving: Serving, health: HealthAddress, json: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     keep_freed_memory()
     async with serve_broker(serving) as service:
         collect_garbage_rarely()
-        host, wanted = health
-        with serve_vitals(BrokerVitals(service), [BrokerMetrics(service)], wanted, host) as port:
-            _say_ready(serving, service, f"http://{host}:{port}", json)
+        metrics = BrokerMetrics(service)
+        with serve_vitals(BrokerVitals(service), [metrics], health.port, health.host, health.tls) as port:
+            _say_ready(serving, service, health.at(port), json)
             await stop.wait()
     counts = service.broker.counts
     err.print(

@@ -9,22 +9,19 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import time
 from urllib.parse import parse_qs, urlencode
 
 import jwt
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pep.gateway import Tls, serving
+from tests.self_signed import self_signed
 
 CLIENT, SECRET = "authfabric-console", "the console's secret"
 
@@ -116,37 +113,10 @@ class OidcProvider:
 async def oidc_provider(folder: Path, users: dict[str, dict[str, object]]) -> AsyncIterator[OidcProvider]:
     """A provider that runs; its certificate is its own authority."""
     provider = OidcProvider(folder, users=users)
-    key = _certify(folder)
+    key = self_signed(folder, "provider")
     async with serving(provider.app(), "127.0.0.1", 0, Tls(provider.certificate, key)) as port:
         provider.issuer = f"https://127.0.0.1:{port}"
         yield provider
-
-
-def _certify(folder: Path) -> Path:
-    import ipaddress
-
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "provider")])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "provider.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "provider.key").write_bytes(private)
-    return folder / "provider.key"
 
 
 def trusting(provider: OidcProvider) -> ssl.SSLContext:

@@ -18,6 +18,7 @@ from bus.wire.subjects import ANNOUNCE, REVOCATIONS, written
 from pdp.replica.answer_authority import AnswerAuthority
 from pep import Enforcer
 from pep.metrics import EnforcerMetrics
+from pep.trust import authenticity
 from pep.trust.authenticity import Refusal
 from pep.trust.revocation_watch import MAX_FOLLOWED
 from tests.deciders import Readers
@@ -98,7 +99,8 @@ authorization {{ users: [
 """
 
 
-async def test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_why(caplog):
+async def test_a_pep_that_cannot_read_revocations_believes_nobody_new_and_says_why(caplog, monkeypatch):
+    monkeypatch.setattr(authenticity, "UNCHECKED_SECONDS", 0.0)
     async with NatsServer(jetstream=True, extra=NO_REVOCATIONS) as server:
         everything, nothing = (server.url.replace("//", f"//{name}:p@") for name in ("all", "pep"))
         async with (
