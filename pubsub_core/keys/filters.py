@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from authz.errors import UNREADABLE
-from authz.predicate import TRUE, And, Predicate, conjuncts, covers, paths
+from authz.predicate import TRUE, And, Predicate, conjuncts, paths
 from pubsub_core.keys.errors import CannotOpen
 from pubsub_core.keys.opening import open_one
 from pubsub_core.keys.plan import Plan
@@ -82,11 +82,6 @@ def open_filter(sealed: SealedFilter, plan: Plan, ring: KeyRing, sender: str = "
             hidden.add(term.groups)
     hidden.update(term.groups for term in sealed.terms[MAX_TERMS:])
     return View(_all(known), frozenset(hidden))
-
-
-def view_covers(wide: View, narrow: View) -> bool:
-    """Whether one filter lets through all that another does, as far as this broker can know."""
-    return not wide.hidden and covers(wide.known, narrow.known)
 
 
 def _seal(term: Predicate, groups: tuple[str, ...], sealer: Sealer, binding: Binding) -> Sealed:

@@ -26,15 +26,11 @@ class OwnerPolicyWatch:
         self._news.set()
 
     async def follow(self) -> None:
-        """Ask anew, for ever."""
+        """Ask anew, for ever. What could not be asked about stays held, and is asked about again."""
         while True:
+            while self._held:
+                await self._evolve(self._held[0])
+                self._broker.release(self._held.pop(0))
             await self._news.wait()
             self._news.clear()
-            held, self._held = self._held, []
-            try:
-                self._broker.presence.say_types_elsewhere()
-                for types in held:
-                    await self._evolve(types)
-            finally:
-                for types in held:
-                    self._broker.release(types)
+            self._broker.presence.say_types_elsewhere()

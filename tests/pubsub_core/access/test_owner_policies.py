@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from time import time
 from uuid import uuid4
@@ -120,6 +121,35 @@ async def test_what_an_owner_says_anew_reaches_every_broker_and_what_clients_hav
     assert await take(subscriber, 1) == [{"score": 8}], "the owner's rules and the host's restriction"
     await say(place, kind)
     await eventually(lambda: not restricted())
+
+
+async def test_what_could_not_be_asked_anew_is_held_and_asked_again(place, monkeypatch):
+    kind = await place.define("News", *NEWS)
+    service = await place.broker("near")
+    client = await place.client("ann", "near")
+    subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
+    evolve, failed = service.claims.evolve, asyncio.Event()
+
+    async def fail(*about, **more) -> None:
+        assert service.broker.holds({kind.id})
+        monkeypatch.setattr(service.claims, "evolve", evolve)
+        failed.set()
+        raise RuntimeError("it was not asked")
+
+    monkeypatch.setattr(service.claims, "evolve", fail)
+    high = (
+        f"high: RESTRICT DELIVERY OF {kind.name} FILTER score > 5\nall: ALLOW SUBSCRIPTION TO {kind.name}\n"
+    )
+    await say(
+        place,
+        kind,
+        owner_rules=high,
+        owner_yaml=rule("open", action_id="advertise") + rule("publish", action_id="publish"),
+    )
+    await failed.wait()
+    for score in (2, 7):
+        await publisher.publish(headline="b", place="Soho", score=score)
+    assert [each["score"] for each in await take(subscriber, 1)] == [7]
 
 
 def subscription(service):

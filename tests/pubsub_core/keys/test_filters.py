@@ -17,10 +17,9 @@ from authz.predicate import (
     Predicate,
     Relate,
     compile_predicate,
-    covers,
 )
 from pubsub_core.keys import Binding, DataKey, KeyMissing, KeyRing, Plan, Sealer
-from pubsub_core.keys.filters import SealedFilter, View, open_filter, seal_filter, view_covers
+from pubsub_core.keys.filters import SealedFilter, View, open_filter, seal_filter
 
 A, B, C, CLEAR = (f"{n:032x}" for n in range(1, 5))
 PLAN = Plan.each([A, B, C])
@@ -73,43 +72,6 @@ def test_whoever_holds_all_keys_reads_the_filter(predicate, event):
 def test_whoever_lacks_keys_lets_through_everything_that_is_wanted(predicate, held, event):
     if compile_predicate(predicate, EVENT)(event):
         assert compile_predicate(view(predicate, held).known, EVENT)(event)
-
-
-@given(FILTERS, FILTERS, HELD)
-def test_what_is_found_to_be_covered_is_covered(wide, narrow, held):
-    if view_covers(view(wide, held), view(narrow, held)):
-        assert covers(wide, narrow)
-
-
-@given(FILTERS, FILTERS, HELD, HELD)
-def test_whoever_holds_more_keys_finds_at_least_as_much_coverage(wide, narrow, held, more):
-    if view_covers(view(wide, held), view(narrow, held)):
-        assert view_covers(view(wide, held | more), view(narrow, held | more))
-
-
-@given(FILTERS, FILTERS)
-def test_with_all_keys_coverage_is_what_it_is_in_clear(wide, narrow):
-    held = [A, B, C]
-    assert view_covers(view(wide, held), view(narrow, held)) == covers(wide, narrow)
-
-
-@given(FILTERS, FILTERS, HELD, st.integers(4, 9))
-def test_coverage_is_the_same_whatever_a_hidden_term_says(wide, narrow, held, other):
-    """Whoever lacks a key learns nothing from its own decisions that it does not see anyway."""
-    lacking = sorted({A, B, C} - held)
-    if not lacking:
-        return
-    path = Path("event", (lacking[0],))
-    one, another = Equal(path, 1), Order(path, "<", other)
-    for hidden_in_narrow in (True, False):
-        answers = {
-            view_covers(
-                view(wide if hidden_in_narrow else And((wide, term)), held),
-                view(And((narrow, term)) if hidden_in_narrow else narrow, held),
-            )
-            for term in (one, another)
-        }
-        assert len(answers) == 1
 
 
 @given(st.integers(0, 2**60), st.integers(0, 2**60))
