@@ -203,7 +203,11 @@ def _plot_series(
         series.append(_with_interval(label, x, group, Mark.POINTS, colour))
         if label in measured:
             series.append(_with_interval(f"{label}, live", x, measured[label], Mark.SQUARES, colour))
-    drawn = "Lines are the formula, points the simulation" + (", squares live." if live else ".")
+    drawn = (
+        "Lines are the formula, points the simulation"
+        + (", squares live" if live else "")
+        + ", side by side."
+    )
     caption = (
         f"Decrease of failed requests against point to point; {_constants(sweep)}."
         f" {drawn} {_intervals(points, live)}"

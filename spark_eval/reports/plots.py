@@ -11,7 +11,7 @@ import html
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -35,6 +35,8 @@ HIDDEN = "_nolegend_"
 _SIZE = (7.2, 3.6)
 ROW, MARK = 79, 6
 """Characters in a row of a legend, and those that the mark before each name takes."""
+ASIDE = 0.012
+"""By which share of the axis points at the same place are moved apart."""
 LABEL = 48
 """Characters of a bar's name that are shown."""
 _DECLARATIONS = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
@@ -86,7 +88,7 @@ def draw(chart: Chart) -> str:
     with mpl.rc_context(fname=_STYLE):
         figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
-        for number, series in enumerate(chart.series):
+        for number, series in enumerate(_side_by_side(chart)):
             _draw_series(axes, series, SERIES[((series.colour or number + 1) - 1) % len(SERIES)])
         _draw_axes(axes, chart)
         return _svg(figure, f"{chart.y} over {chart.x}")
@@ -110,6 +112,26 @@ def bars(
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(abs(value), place)))
         _legend(axes, 2)
         return _svg(figure, x)
+
+
+def _side_by_side(chart: Chart) -> Sequence[Series]:
+    """Points that several series have at the same place, moved apart so that none hides another."""
+    measured = [each for each in chart.series if each.mark in (Mark.POINTS, Mark.SQUARES)]
+    places = [value for each in chart.series for value in each.x]
+    if len(measured) < 2 or len(set(places)) < 2:
+        return chart.series
+    least, most = min(places), max(places)
+
+    def moved(value: float, number: int) -> float:
+        share = ASIDE * (number - (len(measured) - 1) / 2)
+        return value * (most / least) ** share if chart.log_x else value + (most - least) * share
+
+    return [
+        replace(each, x=[moved(value, measured.index(each)) for value in each.x])
+        if each in measured
+        else each
+        for each in chart.series
+    ]
 
 
 def _draw_series(axes: Axes, series: Series, colour: str) -> None:

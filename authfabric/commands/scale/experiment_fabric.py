@@ -1,5 +1,4 @@
-"""The fabric as it is shipped, for experiments: `pdp serve` processes that follow a release, on a server of their"
-" own."""
+"""The fabric as it is shipped, for experiments: `pdp serve` processes that follow a release, on a server."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ from spark_eval.measurement import ShippedFabric
 
 @contextlib.asynccontextmanager
 async def shipped_fabric(policies: Path, pdps: int, *, secure: bool = False) -> AsyncIterator[ShippedFabric]:
-    """Run it for the length of a block. A secure one lets nobody connect without credentials, and encrypts every"
-    " link."""
+    """Run it for the length of a block. A secure one lets nobody in without credentials, and encrypts every link."""
     with tempfile.TemporaryDirectory(prefix="authfabric-") as name:
         folder = Path(name)
         async with fabric(

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import pytest
+
 from spark_eval.reports.plots import LABEL, Chart, Mark, Series, bars, draw
 
 CHART = Chart(
@@ -57,3 +59,22 @@ def test_what_is_counted_is_counted_in_whole_numbers():
     said = words(bars(["one"], [0], [1], "decisions", ("lost", "gained")))
     assert {"0", "1"} <= set(said)
     assert not any("." in each for each in said)
+
+
+def places(svg):
+    """Where marks of each colour stand, from the left."""
+    found = {}
+    for element in ElementTree.fromstring(svg).iter():
+        if element.tag.endswith("use") and "var(--series" in element.get("style", ""):
+            colour = element.get("style").split("var(--series-")[1][0]
+            found.setdefault(colour, []).append(float(element.get("x")))
+    return found
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_points_at_one_place_stand_side_by_side(log_x):
+    both = [Series(name, [2, 8], [0.5, 1.0], mark=Mark.POINTS) for name in ("flood", "hedge")]
+    found = places(draw(Chart("PDPs", "fewer", both, log_x=log_x, ticks=[2, 8])))
+    assert not set(found["1"]) & set(found["2"])
+    alone = places(draw(Chart("PDPs", "fewer", both[:1], log_x=log_x, ticks=[2, 8])))
+    assert set(alone) == {"1"}
