@@ -1,13 +1,9 @@
 """Event applications: one file made into keys, definitions, policies, profiles and the processes that serve them."""
 
 from authfabric.applications.definitions import definitions
-from authfabric.applications.document import (
-    Application,
-    InvalidApplication,
-    application_schema,
-    read_application,
-)
+from authfabric.applications.document import Application, InvalidApplication, read_application
 from authfabric.applications.folder import ApplicationFolder, usual_folder
+from authfabric.applications.form import application_schema
 from authfabric.applications.hosting import hosted_application
 from authfabric.applications.readiness import NotReady, until_ready
 from authfabric.applications.steps import Step, Steps

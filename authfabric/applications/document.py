@@ -7,99 +7,27 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 import yaml
 
+from authfabric.applications.form import (
+    FIELDS,
+    NAME,
+    ROUTED,
+    ApplicationText,
+    Attribute,
+    BrokerText,
+    ClientText,
+    SubscriptionText,
+    TypeText,
+)
 from authfabric.files import FileRefused, read_file
 from authz import AuthFabricError
 from authz.predicate import paths
 from authz.predicate.filter import parse_filter
-from bus.wire import DEFAULT_DOMAIN
 from pubsub_core.types import ROUTABLE, AttributeType
-
-ROUTED = "routed"
-SENSITIVITIES = ("clear", "sealed", ROUTED)
-"""Readable by whoever carries an event, or by those alone who hold the key; and by the last events are routed too."""
-_TYPES = "|".join(AttributeType)
-_NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
-
-Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
-Attribute = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=rf"^({_TYPES})(, *({'|'.join(SENSITIVITIES)}))?$",
-        description="The attribute's type, and how sensitive it is: `string`, `string, sealed` or `string, routed`.",
-    ),
-]
-Keep = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(for ever|nothing|[1-9][0-9]{0,8}[smhd])$",
-        description="How long past events are kept: `for ever`, `nothing`, or a length such as 90d.",
-    ),
-]
-
-
-class TypeText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A type of event."""
-
-    attributes: dict[str, Attribute]
-    owner: Name = ""
-    """Whose key signs it. Default: the application's owner."""
-    keep: Keep = "for ever"
-    together: list[list[str]] = []
-    """Sealed attributes that share a key, since the same may read them."""
-
-
-class BrokerText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A broker, which hosts clients."""
-
-    history: str = ""
-    """Where events are kept that its clients publish: `default` for a file, or a database's URL. None by default."""
-    reads: dict[str, Literal["all"] | list[str]] = {}
-    """Sealed attributes whose keys it gets besides those that its clients need."""
-
-
-class SubscriptionText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client may receive of a type."""
-
-    sees: Literal["all"] | list[str] = "all"
-    where: str = ""
-    """A filter that every event must pass; `$name` stands for an attribute of the client."""
-    replay: bool = True
-    """Whether it may have past events too."""
-
-
-class ClientText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A client: what it publishes, and what it sees."""
-
-    broker: str | list[str] = ""
-    """The broker that hosts it, or several: then it goes on at another when one is lost. Default: the only one."""
-    publishes: list[str] = []
-    subscribes: dict[str, Literal["all"] | list[str] | SubscriptionText] = {}
-    """By type: `all`, the attributes that it sees, or these and a condition."""
-    roles: list[str] = []
-    """Its roles, for which rules ask."""
-    attributes: dict[str, Any] = {}
-    """What policies, rules and filters know of it."""
-
-
-class ApplicationText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event application."""
-
-    types: dict[str, TypeText]
-    clients: dict[Name, ClientText]
-    application: Name = ""
-    """Its name. Default: the file's."""
-    owner: Name = "owner"
-    """The owner of its types, unless they name another; it also issues the clients' credentials."""
-    brokers: dict[Name, BrokerText] = {}
-    """Default: one, with the application's name."""
-    rules: str | list[str] = ""
-    """Rules of interaction control: the text itself, or the names of files beside this one."""
-    domain: str = DEFAULT_DOMAIN
 
 
 class InvalidApplication(AuthFabricError):
@@ -197,16 +125,6 @@ class Application:
         return tuple(dict.fromkeys([self.owner, *(each.owner for each in self.types.values())]))
 
 
-def application_schema() -> dict[str, Any]:
-    """The JSON Schema of application files, for editors."""
-    schema = msgspec.json.schema(ApplicationText)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "An event application of authfabric",
-        **schema,
-    }
-
-
 def read_application(path: Path) -> Application:
     """The application that a file describes. Raises FileRefused, InvalidApplication."""
     text = read_file(path, lambda text, source: text)
@@ -255,17 +173,8 @@ def _plainly(problem: str) -> str:
         return "must be a word of letters, digits, `_` and `-`"
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
     if unknown:
-        return f"there is no `{unknown[1]}` here{_near(unknown[1], _FIELDS)}"
+        return f"there is no `{unknown[1]}` here{_near(unknown[1], FIELDS)}"
     return problem[0].lower() + problem[1:]
-
-
-_FIELDS = sorted(
-    {
-        each
-        for kind in (ApplicationText, TypeText, BrokerText, ClientText, SubscriptionText)
-        for each in kind.__struct_fields__
-    }
-)
 
 
 def _near(word: str, known: Collection[str]) -> str:
@@ -283,7 +192,7 @@ class _Checker:
 
     def application(self) -> Application:
         text = self._text
-        if not re.fullmatch(_NAME, self._name):
+        if not re.fullmatch(NAME, self._name):
             raise self._wrong("application", f"`{self._name}` must be a word of letters, digits, `_` and `-`")
         if not text.types or not text.clients:
             raise self._wrong("types" if not text.types else "clients", "must name at least one")

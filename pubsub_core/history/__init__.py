@@ -6,8 +6,8 @@ from authz.lazy import lazily
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.errors import INSTALL, HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.fluent_periods import followed, periods, read_fluent
-from pubsub_core.history.interface import Keeper
 from pubsub_core.history.page_messages import (
+    Keeper,
     MarksFound,
     MarksWanted,
     PageFound,

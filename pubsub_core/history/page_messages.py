@@ -7,11 +7,14 @@ only the two brokers know; of a type that travels sealed, the events are sealed 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import msgspec
 
 from authz.predicate import Predicate
 from bus.wire import Unpack
-from pubsub_core.history.position import Position
+from pubsub_core.history.position import Position, Span
 from pubsub_core.keys import SealedFilter
 
 
@@ -104,3 +107,20 @@ class PastBox(msgspec.Struct, frozen=True):
 
 unpack_past = Unpack(Past)
 unpack_past_box = Unpack(PastBox)
+
+
+class Keeper(Protocol):
+    """Answers from a history: what the rest of a broker needs of it. There may be none, for want of its packages."""
+
+    async def page(
+        self,
+        wanted: PageWanted,
+        filter: Predicate,  # noqa: A002 - the domain's own word
+        spans: Sequence[Span],
+        near: bool,
+    ) -> PageFound:
+        """The page that is asked for, by this filter and of these times. Raises HistoryUnavailable.
+
+        One that stays `near`, with the broker itself, may be larger, and hold what the filter does not let through.
+        """
+        ...
