@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Collection
 from time import monotonic
 
@@ -45,6 +46,8 @@ MAX_TTL = 150.0
 
 PROBE_SECONDS = 0.25
 """Time between two questions who is there, while no replica is heard."""
+
+_log = logging.getLogger("authfabric.pep")
 
 
 class Asker:
@@ -97,6 +100,7 @@ class Asker:
         self._inbox = ""
         self._stopped = False
         self._probing: asyncio.TimerHandle | None = None
+        self._alone = False
 
     async def start(self) -> None:
         """Listen to announcements, and ask the replicas for theirs."""
@@ -236,6 +240,7 @@ class Asker:
             self.relocation.missed()
             if self.circuit.is_open(monotonic()):
                 self._probe()
+                self._tell(alone=True)
                 return Reason.NO_PDP
         return None if self.open < MAX_OPEN else Reason.BUSY
 
@@ -282,6 +287,13 @@ class Asker:
         """A question was given up: from now on replicas are asked in the background whether they are there."""
         self.circuit.failed()
         self._probe()
+
+    def _tell(self, alone: bool) -> None:
+        """Log when no PDP is there, and when one is again."""
+        if alone is not self._alone:
+            self._alone = alone
+            said = "no PDP is heard of: requests are denied" if alone else "PDPs are heard of again"
+            _log.warning("asking in `%s`: %s", self.domain, said)
 
     def _probe(self) -> None:
         """Ask who is there every so often while the last question has failed; users' questions are not used for it."""
@@ -330,6 +342,7 @@ class Asker:
         self._announced_at[announcer] = max(announcement.at, self._announced_at.get(announcer, 0.0))
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)
         self.circuit.heard(now, ttl)
+        self._tell(alone=False)
         self.scopes.announce(scopes, now, ttl, announcer)
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:

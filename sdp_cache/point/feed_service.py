@@ -61,6 +61,8 @@ class FeedFollower(ReleaseFollower):
         """Called when another release was applied."""
         self.ready = asyncio.Event()
         """Whether the newest release is known."""
+        self._troubled = False
+        """Whether a problem was the last thing to be logged."""
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Nothing: connecting does not wait for the store."""
@@ -77,11 +79,14 @@ class FeedFollower(ReleaseFollower):
         if self.contradiction and self.applied is not None:
             self._restart(self.applied)
         if self.problem != said:
+            over, self._troubled = self._troubled, bool(self.problem)
             _log.log(
-                logging.WARNING if self.problem else logging.INFO,
+                logging.WARNING
+                if self.problem or over
+                else logging.INFO,  # who was told of trouble hears of its end
                 "recycling of decisions in `%s`: %s",
                 self.member.domain,
-                self.problem or f"at {self.applied}",
+                self.problem or f"{'again ' if over else ''}at {self.applied}",
             )
         return done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from authz import Decision, Reason, Request
@@ -84,7 +85,7 @@ async def test_a_replica_that_gets_its_lease_back_is_waited_for(server):
         assert (await asked).allowed
 
 
-async def test_a_fabric_without_replicas_is_asked_once_and_found_when_it_is_there(server):
+async def test_a_fabric_without_replicas_is_asked_once_and_found_when_it_is_there(server, caplog):
     async with recorder(server.url) as wire, asking(wire.url, deadline=30.0) as pep:
         denied = [await pep.check("alice", "/x", "read") for _ in range(1000)]
         assert {decision.reason for decision in denied} == {Reason.NO_PDP}
@@ -94,6 +95,11 @@ async def test_a_fabric_without_replicas_is_asked_once_and_found_when_it_is_ther
             await eventually(lambda: len(pep.asker.scopes))
             assert await pep.check("alice", "/x", "read") == Decision(True, policies=("readers",))
         assert not pep.asker.circuit.failing
+    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert [each for each in said if "heard of" in each] == [
+        "asking in `default`: no PDP is heard of: requests are denied",
+        "asking in `default`: PDPs are heard of again",
+    ]
 
 
 async def test_while_nobody_is_there_the_probes_are_not_the_questions_of_users(server):
