@@ -223,6 +223,11 @@ class EventCipher:
         """How a type is sealed; if it is not, a plan without key groups."""
         return self._plans.get(type_, NOTHING)
 
+    def equal(self, type_: str, groups: Collection[str]) -> bool:
+        """Whether whoever holds the keys of these groups can read whatever we seal of a type, as we can."""
+        plan = self._plans.get(type_)
+        return plan is not None and all(each in groups and self.ring.holds(each) for each in plan.by_id)
+
     def seal_box(self, type_: str, at: float, sender: bytes, messages: Sequence[bytes]) -> bytes:
         """Messages of a type that travels at a steady pace, or none, in one box. Raises KeyMissing."""
         plan = self._plans.get(type_)

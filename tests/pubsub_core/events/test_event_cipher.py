@@ -156,6 +156,13 @@ def test_a_type_whose_plan_is_not_known_yet_cannot_be_sealed_or_read():
     assert waiting.open_filters(TYPE, (), b"p" * 32) == (TRUE,)
 
 
+def test_equals_are_those_who_hold_every_key_of_the_plan():
+    sender = vault(PLANS["each"])
+    assert sender.equal(TYPE, {A, B, C})
+    assert not sender.equal(TYPE, {A, B})
+    assert not vault(PLANS["each"], A, B).equal(TYPE, {A, B, C})
+
+
 def test_filters_of_another_broker_than_the_one_that_sends_them_are_not_heeded():
     sender, receiver = vault(PLANS["each"]), vault(PLANS["each"])
     wanted = Equal(Path("event", (A,)), 1)
