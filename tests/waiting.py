@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = float(os.environ.get("AUTHFABRIC_TEST_PATIENCE", "60"))
-"""So many seconds whatever must happen may take, on a machine that may be slow; only what is broken takes them."""
+"""Maximum seconds that anything may take on a slow machine; only what is broken takes them."""
 
 
 async def eventually(happened: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -35,6 +35,14 @@ async def once_it_works(
                 if monotonic() >= until:  # `asyncio.wait_for` may have swallowed that the time is over
                     raise
                 await asyncio.sleep(0.02)
+
+
+async def printed_document(process: asyncio.subprocess.Process) -> None:
+    """Return when a process has printed its JSON document, as commands do that serve; fail if it ends instead."""
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        while (line := await process.stdout.readline()) != b"}\n":
+            assert line, f"it has ended with {await process.wait()}"
 
 
 def is_stopped(pid: int) -> bool:

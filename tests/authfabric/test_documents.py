@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents import run_examples
+from tests.waiting import printed_document
 
 CONCEPTS = Path(__file__).parents[2] / "docs/concepts"
 
@@ -23,9 +24,8 @@ async def up(*options: str) -> AsyncIterator[None]:
         sys.executable, "-m", "authfabric", "up", "--port", "-1", "--json", *options,
         stdout=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
+    await printed_document(process)
     try:
-        while await asyncio.wait_for(process.stdout.readline(), 60.0) != b"}\n":
-            pass
         yield
     finally:
         process.send_signal(signal.SIGTERM)

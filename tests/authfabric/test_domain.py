@@ -25,7 +25,7 @@ from bus.identity.credentials_store import read_credentials
 from bus.identity.keystore import PASSPHRASE_FILE_VARIABLE, PASSPHRASE_VARIABLE
 from pdp.access.domain_store import DomainFolder
 from tests.authfabric.pushing import authfabric
-from tests.waiting import eventually
+from tests.waiting import eventually, printed_document
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/domains.md"
 
@@ -220,9 +220,7 @@ async def test_serve_decides_until_it_is_told_to_end_and_revoke_puts_out(uk, tmp
             sys.executable, "-m", "authfabric", "domain", "serve", str(uk), "--json",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        assert serving.stdout
-        while await asyncio.wait_for(serving.stdout.readline(), 60.0) != b"}\n":
-            pass
+        await printed_document(serving)
         found = read_credentials(tmp_path / "shop.json")
         async with Connection(found.url, credentials=found.credentials) as shop:
             await asyncio.to_thread(run, "revoke", uk, "shop")

@@ -15,6 +15,7 @@ from authfabric.cli import app
 from authfabric.files.keys import roles_key_file
 from authz import Identity
 from bus.identity.keystore import create_key
+from tests.waiting import printed_document
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/concepts/role-sessions.md").read_text()
@@ -42,8 +43,7 @@ async def start(folder: Path, environment: dict[str, str], *words: str) -> async
         sys.executable, "-m", "authfabric", *words, "--json",
         cwd=folder, env=os.environ | environment, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    while await asyncio.wait_for(process.stdout.readline(), 60.0) not in (b"}\n", b""):
-        pass
+    await printed_document(process)
     return process
 
 

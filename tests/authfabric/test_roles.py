@@ -23,7 +23,7 @@ from bus.wire.address import URL_VARIABLE
 from pdp.bundle.bundle_store import read_folder
 from pdp.releases.publisher_service import Publisher
 from pep import Enforcer
-from tests.waiting import eventually
+from tests.waiting import eventually, printed_document
 
 LEASE = 2.0
 OWNER, SERVICE, ANN, HR = (Identity.generate() for _ in range(4))
@@ -60,8 +60,7 @@ async def role_service(url: str, folder: Path, name: str) -> AsyncIterator[async
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        while await asyncio.wait_for(process.stdout.readline(), 60.0) not in (b"}\n", b""):
-            pass
+        await printed_document(process)
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
