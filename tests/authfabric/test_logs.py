@@ -52,7 +52,9 @@ def secrets_below(folder: Path) -> dict[str, str]:
 
 async def start_all(met: Domain, owner: Identity) -> None:
     await met.release(POLICIES)
-    await asyncio.gather(met.start_roles(Identity.generate()), met.start_pdp(), met.start_broker([met], owner))
+    await asyncio.gather(
+        met.start_roles(Identity.generate()), met.start_pdp(), met.start_broker([met], owner)
+    )
     words = ["gateway", "serve", "--anonymous", "--listen", "127.0.0.1:0", "--domain", met.name]
     words += ["--url", met.url, "--trust", str(met.key.public)]
     met.processes["gateway"] = await ReplicaProcess.launch("gateway", words, met.access("gateway"))
