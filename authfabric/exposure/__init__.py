@@ -6,9 +6,11 @@ from authfabric.exposure.counting import Counts, Tally, View, count
 from authfabric.exposure.evidence import Client, Evidence, Keys, Period, Question
 from authfabric.exposure.gathering import Gathered, Sources, gather
 from authfabric.exposure.report import BrokerExposure, ClientExposure, Exposure, find_exposure
+from authfabric.exposure.shares import Place, ShareTask, count_on_spark, split
 from authfabric.exposure.trail import Trail
 
 __all__ = [
     "BrokerExposure", "Chance", "Chances", "Client", "ClientExposure", "Counts", "Evidence", "Exposure", "Form",
-    "Gathered", "Keys", "Period", "Question", "Sources", "Tally", "Trail", "View", "count", "find_exposure", "gather",
+    "Gathered", "Keys", "Period", "Place", "Question", "ShareTask", "Sources", "Tally", "Trail", "View", "count",
+    "count_on_spark", "find_exposure", "gather", "split",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ once for all clients. Invariant: both ways count the same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -69,6 +69,10 @@ class Counts:
     """Events that do not open."""
 
 
+Read: TypeAlias = Callable[[Sequence[str]], Awaitable[Counts]]
+"""Counts for clients, by name, by reading events."""
+
+
 async def count(
     store: HistoryStore,
     question: Question,
@@ -76,8 +80,12 @@ async def count(
     chances: Chances,
     disclosed: Disclosed | None = None,
     sql: bool = True,
+    read: Read | None = None,
 ) -> Counts:
-    """Count for all clients, by name. With `disclosed`, events are read even if the database could count them."""
+    """Count for all clients, by name. With `disclosed`, events are read even if the database could count them.
+
+    With `read`, that reads events, for whomever the database does not know enough of.
+    """
     tallies: dict[str, Tally] = {}
     known: dict[object, Tally | None] = {}
     for name, view in views.items():
@@ -94,14 +102,62 @@ async def count(
     whole = store.count(Counting(question.type, question.attribute, question.within)) if sql else None
     if not left and whole is not None:
         return Counts(tallies, whole.events)
-    reading = _Reading(question, left, disclosed)
+    if read is not None:
+        rest = await read(tuple(left))
+    else:
+        rest = await count_by_reading(store, question, left, chances, question.within, disclosed)
+    return Counts({**tallies, **rest.tallies}, rest.events, rest.opened, rest.damaged)
+
+
+async def count_by_reading(
+    store: HistoryStore,
+    question: Question,
+    views: Mapping[str, View],
+    chances: Chances,
+    part: Span,
+    disclosed: Disclosed | None = None,
+) -> Counts:
+    """Count event by event what was published in a part of the time in question."""
+    reading = _Reading(question, views, disclosed)
     opened = damaged = 0
-    for page in _pages(store, question):
+    for page in _pages(store, question, part):
         events = [(decode(body), len(body)) for body in page.bodies]
         await chances.ask(reading.chances, [event for event, _ in events])
         reading.take(events)
         opened, damaged = opened + len(events), damaged + len(page.damaged)
-    return Counts(tallies | reading.tallies(), reading.events, opened, damaged)
+    return Counts(reading.tallies(), reading.events, opened, damaged)
+
+
+def joined(parts: Sequence[Counts]) -> Counts:
+    """What was counted of several parts of the time, together."""
+    tallies: dict[str, Tally] = {}
+    for part in parts:
+        for name, tally in part.tallies.items():
+            tallies[name] = _added(tallies[name], tally) if name in tallies else tally
+    return Counts(
+        tallies,
+        sum(each.events for each in parts),
+        sum(each.opened for each in parts),
+        sum(each.damaged for each in parts),
+    )
+
+
+def _added(one: Tally, other: Tally) -> Tally:
+    def total(a: int | None, b: int | None) -> int | None:
+        return None if a is None or b is None else a + b
+
+    times = [at for each in (one, other) for at in (each.first, each.last) if at is not None]
+    return Tally(
+        one.full + other.full,
+        one.altered + other.altered,
+        one.unknown + other.unknown,
+        one.live + other.live,
+        min(times, default=None),
+        max(times, default=None),
+        total(one.prevented, other.prevented),
+        total(one.blurred, other.blurred),
+        total(one.disclosed_prevented, other.disclosed_prevented),
+    )
 
 
 def _nothing(view: View) -> Tally:
@@ -109,8 +165,8 @@ def _nothing(view: View) -> Tally:
     return Tally(prevented=none, blurred=none)
 
 
-def _pages(store: HistoryStore, question: Question) -> Iterator[Page]:
-    reading = Reading(question.type, (question.within,))
+def _pages(store: HistoryStore, question: Question, part: Span) -> Iterator[Page]:
+    reading = Reading(question.type, (part,))
     page = store.read(reading)
     yield page
     while page.after is not None:

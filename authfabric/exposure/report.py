@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from authfabric.exposure.chances import Chances
-from authfabric.exposure.counting import Tally, View, count
-from authfabric.exposure.evidence import Client, Period
+from authfabric.exposure.counting import Read, Tally, count
+from authfabric.exposure.evidence import Client
 from authfabric.exposure.gathering import Gathered
+from authfabric.exposure.views import find_views
 from pdp.bundle import Bundle
-from pubsub_core.history import HistoryStore, Span
+from pubsub_core.history import HistoryStore
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -64,24 +64,22 @@ class Exposure(msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
-async def find_exposure(store: HistoryStore, found: Gathered, proposed: Bundle | None = None) -> Exposure:
-    """Who could have read it, who did, and of what the proposed policies would have left nothing."""
+async def find_exposure(
+    store: HistoryStore, found: Gathered, proposed: Bundle | None = None, read: Read | None = None
+) -> Exposure:
+    """Who could have read it, who did, and of what the proposed policies would have left nothing.
+
+    With `read`, that reads events where the database cannot count; then it is not told of what somebody was shown how
+    much proposed policies would have prevented.
+    """
     question, evidence, trail = found.question, found.evidence, found.trail
-    others = [] if proposed is None else [Period(Span(), proposed)]
+    shown = trail.shown()
+    async with find_views(question, evidence, proposed) as (views, chances):
+        disclosed = trail.was_shown if shown and read is None else None
+        counts = await count(store, question, views, chances, disclosed, read=read)
     by_name: dict[str, list[Client]] = {}
     for each in evidence.clients:
         by_name.setdefault(each.credential.name, []).append(each)
-    bundles = [each.bundle for each in (*evidence.periods, *others)]
-    shown = trail.shown()
-    async with Chances.of(question, evidence, bundles) as chances:
-
-        async def view(clients: Sequence[Client]) -> View:
-            then = [chance for each in clients for chance in await chances.find(each, evidence.periods)]
-            after = [chance for each in clients for chance in await chances.find(each, others)]
-            return View(tuple(then), None if proposed is None else tuple(after))
-
-        views = {name: await view(clients) for name, clients in by_name.items()}
-        counts = await count(store, question, views, chances, trail.was_shown if shown else None)
     remarks = list(found.remarks)
     if counts.damaged:
         remarks.append(f"{counts.damaged:,} events do not open, and are not counted: see `history verify`")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated
@@ -20,19 +25,23 @@ from authfabric.files import (
     NetworkKey,
     Trust,
     find_url,
+    history_setting,
     read_network_key,
     trusted_keys,
 )
 from authfabric.terminal import Exit, Json, Url, counted, fail, print_json, printable, run, say, say_table
+from authz.extras import needing
 from bus.identity import data_folder
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
 from pubsub_core.history import Span
 
 if TYPE_CHECKING:
-    from authfabric.exposure import ClientExposure, Exposure, Sources
+    from authfabric.exposure import ClientExposure, Counts, Exposure, Gathered, Sources
     from pdp.bundle import Bundle
     from pubsub_core.history import HistoryStore
+
+    _Reading = Callable[[Gathered, Sequence[str]], Awaitable[Counts]]
 
 APPLICATIONS = "applications"
 
@@ -62,6 +71,12 @@ def exposure(
     history: Database = DEFAULT,
     history_key: HistoryKey = None,
     broker: Annotated[str, typer.Option("--broker", help="The broker's name. Default: the host's.")] = "",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="Have a Spark read a large history: `local[*]`, `spark://…`."
+        ),
+    ] = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -81,29 +96,62 @@ def exposure(
     with open_history(history, history_key, broker) as store:
         bundle = None if proposed is None else PolicySources(where, domain, trust).find(str(proposed)).bundle
         sources = Sources(domain, trusted_keys(trust, where), read_network_key(network_key), tuple(folders))
-        found = run(_find(where, sources, store, type_, attribute, within, broker, bundle))
+        asked = _Asked(where, sources, type_, attribute, within, broker, bundle)
+        with _reading(asked, store, history, history_key, master) as reading:
+            found = run(_find(asked, store, reading))
     if json:
         print_json(found)
     else:
         _show(found)
 
 
-async def _find(
-    url: str,
-    sources: Sources,
-    store: HistoryStore,
-    type_: str,
-    attribute: str,
-    within: Span,
-    broker: str,
-    proposed: Bundle | None,
-) -> Exposure:
+@dataclass(frozen=True)
+class _Asked:
+    url: str
+    sources: Sources
+    type: str
+    attribute: str
+    within: Span
+    broker: str
+    proposed: Bundle | None
+
+
+async def _find(asked: _Asked, store: HistoryStore, reading: _Reading | None) -> Exposure:
     from authfabric.exposure import find_exposure, gather
 
-    async with connect(url, name="history", connect_seconds=CONNECT_SECONDS) as bus:
-        found = await gather(bus, sources, store, type_, attribute, within, time(), broker)
+    async with connect(asked.url, name="history", connect_seconds=CONNECT_SECONDS) as bus:
+        found = await gather(
+            bus, asked.sources, store, asked.type, asked.attribute, asked.within, time(), asked.broker
+        )
     with found.trail:
-        return await find_exposure(store, found, proposed)
+        read = None if reading is None else partial(reading, found)
+        return await find_exposure(store, found, asked.proposed, read)
+
+
+@contextlib.contextmanager
+def _reading(
+    asked: _Asked, store: HistoryStore, history: str | None, key: Path | None, master: str | None
+) -> Iterator[_Reading | None]:
+    """What has Spark read events, if that is wanted; a session is begun when there is something to read."""
+    if master is None:
+        yield None
+        return
+    from authfabric.exposure import Place, ShareTask, count_on_spark, split
+
+    with needing("spark"):
+        from spark_eval.runtime import SparkOptions, lazy_session
+    setting = history_setting(history, key, None, asked.broker or socket.gethostname(), create=False)
+    assert setting is not None
+    place = Place(setting.url, setting.secret)
+    with lazy_session(SparkOptions(master)) as session:
+
+        async def read(found: Gathered, names: Sequence[str]) -> Counts:
+            question = found.question
+            parts = split(question, store)
+            task = ShareTask(place, question, found.evidence, asked.proposed, tuple(names), parts)
+            return count_on_spark(session, task)
+
+        yield read
 
 
 def _time(option: str, text: str) -> float:

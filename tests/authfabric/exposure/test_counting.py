@@ -10,7 +10,21 @@ from uuid import uuid4
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from authfabric.exposure import Chances, Client, Evidence, Keys, Period, Question, View, count
+from authfabric.exposure import (
+    Chances,
+    Client,
+    Counts,
+    Evidence,
+    Keys,
+    Period,
+    Place,
+    Question,
+    ShareTask,
+    View,
+    count,
+    split,
+)
+from authfabric.exposure.counting import joined
 from authz import Identity
 from pdp.bundle import Bundle, File
 from pubsub_core.events import Event, encode
@@ -19,6 +33,9 @@ from pubsub_core.rules import Mark
 from pubsub_core.trust import Credential
 from pubsub_core.types import AttributeType, Catalogue, EventType, SignedType
 from tests.authfabric.exposure.brute import read_by_brute_force, tally
+from tests.pubsub_core.history.databases import postgresql, url
+
+__all__ = ["postgresql", "url"]
 
 OWNER = Identity.generate()
 KIND = EventType.new(
@@ -182,3 +199,42 @@ def test_a_broker_replays_its_own_history_also_when_it_has_lost_the_keys_of_the_
         return found.tallies["ann"].full
 
     assert (could_read("east"), could_read("west")) == (1, 0)
+
+
+async def in_parts(url, parts: int) -> tuple[Counts, ShareTask]:
+    """What is counted of some sightings, and the task that counts them in parts of the time."""
+    whole = await counted(url, ALL, WARDS, SEEN, None, {})
+    with HistoryStore(url, VAULT) as store:
+        spans = split(ALL, store, parts)
+    assert len(spans) == parts
+    return whole, ShareTask(Place(url, b"k" * 32), ALL, WARDS, None, ("ann", "bob"), spans)
+
+
+POLICIES = Bundle.of(
+    [
+        File(
+            "p.yaml",
+            ALLOW
+            % {"n": 0, "actions": "[subscribe, replay]", "brokers": "/brokers/east", "duties": DUTIES[4]},
+        )
+    ]
+)
+WARDS = Evidence(
+    CATALOGUE,
+    [
+        Client(Credential("key", name, "default", 100.0, {"ward": ward}))
+        for name, ward in (("ann", "1"), ("bob", "2"))
+    ],
+    [Period(Span(0.0), POLICIES)],
+)
+SEEN = [
+    Event(KIND.id, KIND.version, b"p", float(at), at, {WARD: "1" if at % 3 else "2", PATIENT: f"p{at}"})
+    for at in range(12)
+]
+ALL = Question(KIND.id, PATIENT, Span(0.0, 20.0), 20.0)
+
+
+async def test_parts_counted_by_themselves_come_to_the_whole_in_postgresql_too(url):
+    whole, task = await in_parts(url, 4)
+    assert joined([await task.count(part) for part in task.parts]) == whole
+    assert (whole.tallies["ann"].full, whole.tallies["bob"].full, whole.events) == (8, 4, 12)
