@@ -135,7 +135,7 @@ class JwtIssuer:
         try:
             header = jwt.get_unverified_header(token)
             key = await self._key(header.get("kid"))
-            if key is None or header["alg"] not in ALGORITHMS:
+            if key is None or header.get("alg") not in ALGORITHMS:
                 return None
             claims: dict[str, Any] = jwt.decode(
                 token,
