@@ -68,12 +68,23 @@ class Transport(TcpTransport):
         # The library forgets to say so, and asyncio would warn whenever a server hangs up.
         self._io_writer._protocol._over_ssl = True  # type: ignore[union-attr]
 
+    def write(self, payload: bytes) -> None:
+        try:
+            super().write(payload)  # type: ignore[no-untyped-call]
+        except (
+            RuntimeError
+        ) as error:  # uvloop's word for a socket that closed a moment ago ends the library's attempts
+            raise ConnectionResetError(str(error)) from None
+
     async def wait_closed(self) -> None:
         """Return when the socket is closed. One whose handshake failed, or was cut off, may never say so.
 
         Several may wait for it. One that is cancelled would cancel what all of them wait for; so each has a task.
         """
         closing = asyncio.ensure_future(super().wait_closed())  # type: ignore[no-untyped-call]
+        closing.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # if nobody waits any more
         await asyncio.wait([closing], timeout=CLOSE_SECONDS)
         if not closing.done():
             closing.cancel()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlparse
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bus import Connection, NatsServer
+from bus.nats.client import Transport
 from tests.attacker import Attacker
 from tests.recorder import recorder
 from tests.waiting import eventually
@@ -187,3 +190,21 @@ async def test_many_subscriptions_are_written_together(bus):
     for number in range(500):
         bus.send(f"many.{number}", b"")
     await eventually(lambda: heard == [f"many.{number}" for number in range(500)])
+
+
+def test_writing_to_a_socket_that_closed_a_moment_ago_is_a_lost_connection_with_uvloop_too():
+    """It would be a RuntimeError, on which the library ends its attempts to connect again."""
+
+    async def write() -> None:
+        async with await asyncio.start_server(
+            lambda reader, writer: writer.close(), "127.0.0.1"
+        ) as listening:
+            host, port = listening.sockets[0].getsockname()
+            transport = Transport()
+            await transport.connect(urlparse(f"nats://{host}:{port}"), 1024, 5)
+            transport._io_writer.transport.abort()
+            await transport.wait_closed()
+            transport.write(b"PING\r\n")
+
+    with pytest.raises(ConnectionResetError):
+        uvloop.run(write())
