@@ -71,9 +71,7 @@ class Transport(TcpTransport):
     def write(self, payload: bytes) -> None:
         try:
             super().write(payload)  # type: ignore[no-untyped-call]
-        except (
-            RuntimeError
-        ) as error:  # uvloop's word for a socket that closed a moment ago ends the library's attempts
+        except RuntimeError as error:  # uvloop's word for a closed socket would end the library's attempts
             raise ConnectionResetError(str(error)) from None
 
     async def wait_closed(self) -> None:
