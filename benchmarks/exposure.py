@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from uuid import uuid4
 
-from authfabric.exposure import Chances, Client, Counts, Evidence, Period, Question, View, count
+from authfabric.exposure import AccessFinder, Client, Counts, Evidence, Period, Question, View, count
 from authz import Identity
 from benchmarks.harness import at_least, main
 from benchmarks.processes.history_publisher import ATTRIBUTES, fill, values
@@ -109,7 +109,7 @@ async def _count(
     ]
     named = next(each.id for each in kind.attributes if each.name == attribute)
     question = Question(kind.id, named, Span(numbers.start, numbers.stop), float(STORED))
-    async with Chances.of(question, Evidence(catalogue, clients, periods), bundles) as chances:
+    async with AccessFinder.of(question, Evidence(catalogue, clients, periods), bundles) as chances:
         views = {each.credential.name: View(await chances.find(each, periods)) for each in clients}
         return await count(store, question, views, chances)
 

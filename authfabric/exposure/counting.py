@@ -1,6 +1,6 @@
 """How many events each client could have read: counted by the database where it knows enough, or event by event.
 
-A database counts by the times and the filters of chances, without opening an event, if it has the attribute that is
+A database counts by the times and the filters of accesses, without opening an event, if it has the attribute that is
 asked about and those that filters speak of in columns of their own. Everything else is read page by page, each event
 once for all clients. Invariant: both ways count the same.
 """
@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from authfabric.exposure.chance import Chance, Form
-from authfabric.exposure.chances import Chances
+from authfabric.exposure.access_finder import AccessFinder
 from authfabric.exposure.evidence import Question
+from authfabric.exposure.possible_access import Form, PossibleAccess
 from authz.predicate import Predicate
 from pubsub_core.events import Event, decode
 from pubsub_core.history import Clause, Counting, HistoryStore, Page, Reading, Span
@@ -46,10 +46,10 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The chances of a client: those that it had, and those that it would have had under the proposed policies."""
+    """The accesses of a client: those that it had, and those that it would have had under the proposed policies."""
 
-    then: tuple[Chance, ...]
-    proposed: tuple[Chance, ...] | None = None
+    then: tuple[PossibleAccess, ...]
+    proposed: tuple[PossibleAccess, ...] | None = None
 
 
 Disclosed: TypeAlias = Callable[[str, Event], bool]
@@ -77,7 +77,7 @@ async def count(
     store: HistoryStore,
     question: Question,
     views: Mapping[str, View],
-    chances: Chances,
+    accesses: AccessFinder,
     disclosed: Disclosed | None = None,
     sql: bool = True,
     read: Read | None = None,
@@ -105,7 +105,7 @@ async def count(
     if read is not None:
         rest = await read(tuple(left))
     else:
-        rest = await count_by_reading(store, question, left, chances, question.within, disclosed)
+        rest = await count_by_reading(store, question, left, accesses, question.within, disclosed)
     return Counts({**tallies, **rest.tallies}, rest.events, rest.opened, rest.damaged)
 
 
@@ -113,7 +113,7 @@ async def count_by_reading(
     store: HistoryStore,
     question: Question,
     views: Mapping[str, View],
-    chances: Chances,
+    accesses: AccessFinder,
     part: Span,
     disclosed: Disclosed | None = None,
 ) -> Counts:
@@ -122,7 +122,7 @@ async def count_by_reading(
     opened = damaged = 0
     for page in _pages(store, question, part):
         events = [(decode(body), len(body)) for body in page.bodies]
-        await chances.ask(reading.chances, [event for event, _ in events])
+        await accesses.ask(reading.accesses, [event for event, _ in events])
         reading.take(events)
         opened, damaged = opened + len(events), damaged + len(page.damaged)
     return Counts(reading.tallies(), reading.events, opened, damaged)
@@ -178,7 +178,7 @@ def _pages(store: HistoryStore, question: Question, part: Span) -> Iterator[Page
 
 
 def _by_database(store: HistoryStore, question: Question, view: View) -> Tally | None:
-    """What the database counts; None if it does not know enough, or chances are more than filters."""
+    """What the database counts; None if it does not know enough, or accesses are more than filters."""
     then, proposed = _clauses(view.then), _clauses(view.proposed or ())
     if then is None or proposed is None:
         return None
@@ -202,10 +202,10 @@ class _Clauses:
     past: tuple[Clause, ...]
 
 
-def _clauses(chances: Sequence[Chance]) -> _Clauses | None:
-    """Chances that are nothing but filters and times, as few as say the same; None if one is more."""
+def _clauses(accesses: Sequence[PossibleAccess]) -> _Clauses | None:
+    """Accesses that are nothing but filters and times, as few as say the same; None if one is more."""
     live, past = defaultdict[Predicate, list[Span]](list), dict[Predicate, float]()
-    for each in chances:
+    for each in accesses:
         filter_ = each.plain
         if filter_ is None:
             return None
@@ -253,7 +253,7 @@ class _Running:
     prevented: int = 0
     blurred: int = 0
     disclosed_prevented: int = 0
-    _cheapest_first: list[Chance] = field(init=False)
+    _cheapest_first: list[PossibleAccess] = field(init=False)
     """What needs least to be looked at, and tells most, comes first."""
 
     def __post_init__(self) -> None:
@@ -287,8 +287,8 @@ class _Running:
         shown = disclosed is not None and disclosed(self.name, event)
         if then < Form.ALTERED and not shown:
             return
-        chances = self.view.proposed or ()
-        found = max((each.form(event, size, attribute) for each in chances), default=Form.HIDDEN)
+        accesses = self.view.proposed or ()
+        found = max((each.form(event, size, attribute) for each in accesses), default=Form.HIDDEN)
         if then >= Form.ALTERED:
             self.prevented += found is Form.HIDDEN
             self.blurred += found is Form.ALTERED and then is Form.FULL
@@ -317,13 +317,13 @@ class _Reading:
     views: Mapping[str, View]
     disclosed: Disclosed | None
     events: int = 0
-    chances: list[Chance] = field(init=False)
+    accesses: list[PossibleAccess] = field(init=False)
     _running: list[_Running] = field(init=False)
 
     def __post_init__(self) -> None:
         self._running = [_Running(name, view) for name, view in self.views.items()]
         views = self.views.values()
-        self.chances = [each for view in views for each in (*view.then, *(view.proposed or ()))]
+        self.accesses = [each for view in views for each in (*view.then, *(view.proposed or ()))]
 
     def take(self, events: Sequence[tuple[Event, int]]) -> None:
         attribute = self.question.attribute

@@ -74,9 +74,9 @@ async def find_exposure(
     """
     question, evidence, trail = found.question, found.evidence, found.trail
     shown = trail.shown()
-    async with find_views(question, evidence, proposed) as (views, chances):
+    async with find_views(question, evidence, proposed) as (views, accesses):
         disclosed = trail.was_shown if shown and read is None else None
-        counts = await count(store, question, views, chances, disclosed, read=read)
+        counts = await count(store, question, views, accesses, disclosed, read=read)
     by_name: dict[str, list[Client]] = {}
     for each in evidence.clients:
         by_name.setdefault(each.credential.name, []).append(each)

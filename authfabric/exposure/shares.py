@@ -64,9 +64,9 @@ class ShareTask:
         with self.place.open() as store:
             async with find_views(self.question, self.evidence, self.proposed, self.names) as (
                 views,
-                chances,
+                accesses,
             ):
-                return await count_by_reading(store, self.question, views, chances, part)
+                return await count_by_reading(store, self.question, views, accesses, part)
 
 
 def split(question: Question, store: HistoryStore, parts: int = PARTS) -> tuple[Span, ...]:

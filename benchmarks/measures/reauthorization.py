@@ -55,7 +55,7 @@ async def reauthorization(domain: Domain, other: EventType, writer: tuple[str, s
         for number in range(PUSHES):
             await asyncio.sleep(1.0)
             steady.append(await longest())
-            times.append(await evolve(domain, OPEN + LIMITED % (11 + number), brokers=3))
+            times.append(await reauthorize(domain, OPEN + LIMITED % (11 + number), brokers=3))
             pauses.append(await longest())
         child.stdin.close()
         await child.wait()
@@ -78,7 +78,7 @@ async def _subscribe(client: EventClient, kind: str, number: int) -> None:
         )
 
 
-async def evolve(domain: Domain, policies: str, brokers: int) -> float:
+async def reauthorize(domain: Domain, policies: str, brokers: int) -> float:
     """Seconds from the beginning of a push until all `brokers` enforce it."""
     async with Connection(domain.url) as bus:
         reached: dict[str, int] = {}

@@ -30,7 +30,7 @@ from nats.aio.transport import TcpTransport
 from nats.errors import ConnectionClosedError, NoServersError
 from nats.protocol import command, parser
 
-from bus.nats.unanswered import Unanswered
+from bus.nats.permission_refusals import Unanswered
 
 Handler = Callable[[str, str, bytes, bytes], None]
 """Called with subject, reply subject, payload and raw headers. It must be quick and must not block."""

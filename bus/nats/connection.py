@@ -29,9 +29,9 @@ from bus.nats.dialing import (
     words,
 )
 from bus.nats.handover import LEAVE_SECONDS, MEET_SECONDS, Handover
+from bus.nats.permission_refusals import Unanswered
 from bus.nats.renewal import renewing
 from bus.nats.subscription import ReplyHandler, Subscription
-from bus.nats.unanswered import Unanswered
 from bus.runtime import end_task
 from bus.wire import servers, subjects, without_secrets
 

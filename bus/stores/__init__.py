@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from bus.stores.content_collection import collect_content
     from bus.stores.parcel_consumer import Consumer
     from bus.stores.parcel_delivery import Arrived
+    from bus.stores.parcel_publisher import ParcelPublisher, acknowledged_number
     from bus.stores.parcel_reader import ParcelReader, PartDiscarded
     from bus.stores.parcel_stream import (
         STORAGE,
         InvalidStorage,
-        ParcelPublisher,
         StorageClass,
-        acknowledged_number,
         open_carriage,
         purge_records,
         put_record,
@@ -87,8 +86,9 @@ __getattr__ = lazily(
         ".parcel_consumer": "Consumer",
         ".parcel_delivery": "Arrived",
         ".parcel_reader": "ParcelReader PartDiscarded",
-        ".parcel_stream": "STORAGE InvalidStorage ParcelPublisher StorageClass acknowledged_number"
-        " open_carriage purge_records put_record read_records",
+        ".parcel_publisher": "ParcelPublisher acknowledged_number",
+        ".parcel_stream": "STORAGE InvalidStorage StorageClass open_carriage purge_records put_record"
+        " read_records",
         ".record_store": "Record RecordChanged RecordStore writer",
         ".release_store": "DIFFERENT_CONFIGURATION HISTORY SECONDS ReleaseStore Stored chunk_hashes"
         " open_bucket release_entries within",

@@ -17,7 +17,7 @@ from bus.errors import BusError
 from bus.nats import Connection
 from bus.stores.consumer_keeper import ConsumerKeeper
 from bus.stores.parcel_delivery import Arrived, read_delivery
-from bus.stores.parcel_stream import acknowledged_number
+from bus.stores.parcel_publisher import acknowledged_number
 from bus.stores.release_store import within
 from bus.wire import subjects
 

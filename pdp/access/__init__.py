@@ -1,6 +1,6 @@
 """The access control service of a domain: who may connect, what they may say and hear there, and for how long."""
 
-from pdp.access.carriage import CarriageRights
+from pdp.access.carried_types import CarriageRights
 from pdp.access.census import Census, Share
 from pdp.access.control import AccessControl, AccessRules, Admitted, NotAdmitted
 from pdp.access.domain import JOIN_REQUEST, Domain, Issuer, JoinRequest, Membership

@@ -29,7 +29,7 @@ from bus.server import ACCOUNT, Arrival, Carried, Connected, ServiceKeys, System
 from bus.services import CopyKeeper, Limits, responding_by_subject, set_up
 from bus.stores import STORAGE, StorageClass, open_carriage
 from bus.wire import pack, subjects
-from pdp.access.carriage import CarriageRights
+from pdp.access.carried_types import CarriageRights
 from pdp.access.census import Census
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
 from pdp.access.notice_store import NoticeStore

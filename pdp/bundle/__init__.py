@@ -9,8 +9,8 @@ from pdp.bundle.bundle_store import (
     read_folder,
     write_whole,
 )
-from pdp.bundle.cells import CSV_KINDS, ID, InvalidRow, csv_column, csv_reader, read_json_line, shown
 from pdp.bundle.entities import Entities, keys_of
+from pdp.bundle.entity_rows import CSV_KINDS, ID, InvalidRow, csv_column, csv_reader, read_json_line, shown
 from pdp.bundle.manifest import Root, attribute_path
 from pdp.bundle.packed_store import PackedStore
 from pdp.bundle.policy_set import InvalidPolicies, PolicySet, places_of

@@ -8,7 +8,6 @@ was published and did not come is told of: numbers on a subject follow each othe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -17,8 +16,9 @@ import msgspec
 from authz import PublicKey
 from authz.errors import UNREADABLE, AuthFabricError, InvalidSignature
 from bus.wire import subjects
-from pubsub_core.carriage.late import PATIENCE as LATE_SECONDS
-from pubsub_core.carriage.late import Late, Sealed
+from pubsub_core.carriage.awaiting_keys import PATIENCE as LATE_SECONDS
+from pubsub_core.carriage.awaiting_keys import Late, Sealed
+from pubsub_core.carriage.gap_detection import GapDetection
 from pubsub_core.carriage.newcomers import Newcomers
 from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel
 from pubsub_core.delivery import Counts, Setting
@@ -47,19 +47,8 @@ NO_KEYS = "the broker did not get the keys within {:g} s"
 TOO_MANY = "too many events waited for keys"
 LOST = "{} parcels of a broker were discarded before they were read here"
 STALE = f"events were stored more than {WINDOW:g} s after they were signed"
-MAX_SENDERS = 16_384
-"""The most senders and subjects whose numbers are remembered."""
 
 _decode_contents = msgspec.msgpack.Decoder(Contents).decode
-
-
-@dataclass(slots=True)
-class _Count:
-    """The last number of a sender on a subject."""
-
-    boot: int
-    number: int
-    time: float
 
 
 class Receiving:
@@ -78,7 +67,7 @@ class Receiving:
         self._trusts = trusts
         self._missed = missed
         self._nonces = Nonces()
-        self._last: dict[tuple[str, str], _Count] = {}
+        self._gaps = GapDetection()
         self._late = Late[Read]()
         self._awaited: set[str] = set()
         self.newcomers: Newcomers | None = None
@@ -118,28 +107,19 @@ class Receiving:
             yield from self._opened_in_turn(number, sender, type_, parcel, len(data))
 
     def _is_new(self, sender: str, type_: str, parcel: Parcel) -> bool:
-        """Whether a parcel follows those before it; tells if some between them are missing."""
-        key, number = (sender, parcel.subject), parcel.number
-        last = self._last.get(key)
-        if last is not None:
-            same = parcel.boot == last.boot
-            if number <= last.number if same else parcel.time <= last.time:
-                self._counts.replayed += 1
-                return False
-            lost = number - last.number - 1 if same else 0
-            if lost:
-                self._counts.lost += lost
-                self._miss((type_,), GapReason.CARRIAGE, LOST.format(lost), last.time)
-        self._last[key] = _Count(parcel.boot, number, parcel.time)
-        if len(self._last) > MAX_SENDERS:
-            del self._last[next(iter(self._last))]
+        """Whether a parcel is no repetition; tells if some before it are missing."""
+        gap = self._gaps.gap_before(sender, parcel)
+        if gap is None:
+            self._counts.replayed += 1
+            return False
+        if gap.lost:
+            self._counts.lost += gap.lost
+            self._miss((type_,), GapReason.CARRIAGE, LOST.format(gap.lost), gap.since)
         return True
 
     def forget(self, wanted: Collection[str]) -> None:
         """What nobody here wants any more may be left out from now on."""
-        self._last = {
-            key: each for key, each in self._last.items() if subjects.parcel_place(key[1]).type in wanted
-        }
+        self._gaps.forget(wanted)
 
     def late(self) -> Iterator[Read]:
         """What can be delivered now of what was waiting for keys."""

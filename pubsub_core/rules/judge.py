@@ -23,7 +23,7 @@ from pubsub_core.rules.condition import event_part, is_about_event
 from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
 from pubsub_core.rules.interaction import Bar, Change, Interaction, Permit
 from pubsub_core.rules.production import Production
-from pubsub_core.rules.wanted import Wanted
+from pubsub_core.rules.subscriber_filter import SubscriberFilter
 from pubsub_core.types import Catalogue
 
 _log = logging.getLogger("authfabric.rules")
@@ -80,7 +80,9 @@ class Rulebook:
 class Judge:
     """The rules about one client and one type, ready to be applied."""
 
-    def __init__(self, interaction: Interaction, book: Rulebook, wanted: Wanted | None = None) -> None:
+    def __init__(
+        self, interaction: Interaction, book: Rulebook, wanted: SubscriberFilter | None = None
+    ) -> None:
         """`wanted` is what the client asked for, of what it gets to see."""
         self._interaction = interaction
         self._known = interaction.known

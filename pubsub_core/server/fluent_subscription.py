@@ -27,7 +27,7 @@ class Observation:
         self._answered = -1
         """Those whose fluents are followed."""
 
-    async def evolve(self, epoch: int) -> None:
+    async def reauthorize(self, epoch: int) -> None:
         """Follow the fluents of these policies, or newer ones; while nobody says, what depends on fluents waits."""
         broker, setting = self._broker, self._broker.setting
         here = Entity(setting.name, {"domain": setting.domain, "kind": "broker"})
@@ -61,6 +61,6 @@ class Observation:
     async def review(self) -> None:
         """Ask again what nobody answered, and forget what is long past."""
         if self._due:
-            await self.evolve(self._epoch)
+            await self.reauthorize(self._epoch)
         setting = self._broker.setting
         setting.rules.context.fluents.forget(self._broker.observer.since(setting.now()))

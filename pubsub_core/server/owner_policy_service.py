@@ -11,9 +11,11 @@ from pubsub_core.broker import Broker
 class OwnerPolicyWatch:
     """Has what concerns a type held, and asked anew, whenever its owner says something else."""
 
-    def __init__(self, broker: Broker, evolve: Callable[[Collection[str] | None], Awaitable[None]]) -> None:
+    def __init__(
+        self, broker: Broker, reauthorize: Callable[[Collection[str] | None], Awaitable[None]]
+    ) -> None:
         self._broker = broker
-        self._evolve = evolve
+        self._reauthorize = reauthorize
         self._held: list[Collection[str] | None] = []
         self._news = asyncio.Event()
         broker.setting.on_policy.append(self._hold)
@@ -29,7 +31,7 @@ class OwnerPolicyWatch:
         """Ask anew, for ever. What could not be asked about stays held, and is asked about again."""
         while True:
             while self._held:
-                await self._evolve(self._held[0])
+                await self._reauthorize(self._held[0])
                 self._broker.release(self._held.pop(0))
             await self._news.wait()
             self._news.clear()

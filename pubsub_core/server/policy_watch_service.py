@@ -30,7 +30,7 @@ _log = logging.getLogger("authfabric.events")
 
 
 class PolicyWatch(ReleaseFollower):
-    """`async with PolicyWatch(bus, broker, trusted, lease, evolve, touched)`: calls `evolve` with each newer epoch."""
+    """Follows releases, and calls `reauthorize` with each newer epoch. Use it as an async context manager."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class PolicyWatch(ReleaseFollower):
         broker: Broker,
         trusted: Collection[PublicKey],
         lease: float,
-        evolve: Callable[[int, bool, Types], Awaitable[None]],
+        reauthorize: Callable[[int, bool, Types], Awaitable[None]],
         touched: Callable[[Sequence[PolicyChange]], Types],
     ) -> None:
         """`touched` says of which types changes may leave other rights; None if anything may be different."""
@@ -48,7 +48,7 @@ class PolicyWatch(ReleaseFollower):
             connection, Member(name, "broker", setting.domain, trusted, lease, overtime=OVERTIME)
         )
         self._broker = broker
-        self._evolve = evolve
+        self._reauthorize = reauthorize
         self._touched = touched
         self._announced: list[Types] = []
         """What is held for each release that was announced, and is not in force yet."""
@@ -92,7 +92,7 @@ class PolicyWatch(ReleaseFollower):
     async def apply(self, entry: Entry, released: Released, at: float) -> None:
         between = [] if self.applied is None else await self.feed.between(self.applied, released)
         types = self._touched([each.change for each in between]) if between else None
-        await self._evolve(released.epoch, True, types)
+        await self._reauthorize(released.epoch, True, types)
 
     def _watch_lease(self) -> None:
         """Whoever is cut off from the policy feed may go by policies that are no more."""

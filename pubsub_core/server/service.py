@@ -119,7 +119,7 @@ class BrokerService:
         self._door = Door(bus, self.broker, self._calls, self._pages, self.durables, serving.group)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
-        self._owner_policies = OwnerPolicyWatch(self.broker, self._evolve_types)
+        self._owner_policies = OwnerPolicyWatch(self.broker, self._reauthorize_types)
         asking = pep.asker.connection
         ways = [(asking, home), (home, asking), *([(bus, bus)] if bus is not home else [])]
         self.probes = Probes(ways)
@@ -170,7 +170,7 @@ class BrokerService:
                 self.broker,
                 self._serving.policies,
                 self._serving.lease,
-                self.evolve,
+                self.reauthorize,
                 self._touched,
             )
             await stack.enter_async_context(watch)
@@ -261,7 +261,7 @@ class BrokerService:
     async def _on_keys(self) -> None:
         """What we can read is something else: then so is what we can ask of others, and they of us."""
         self.presence.hurry()
-        await self.evolve(self.claims.epoch)
+        await self.reauthorize(self.claims.epoch)
         self.claims.end_unreadable()
 
     async def _tick(self) -> None:
@@ -280,7 +280,7 @@ class BrokerService:
             if self.presence.told.found or self._types_changed():
                 self.presence.told.found = False
                 self.policies.look_again()
-                await self.evolve(self.claims.epoch)
+                await self.reauthorize(self.claims.epoch)
             await self.claims.review()
             await self.observation.review()
             self._exchange.tick()
@@ -320,12 +320,12 @@ class BrokerService:
             held, self._revoked = self._revoked, 0
             try:
                 if self.catalogue.review(time()) or self._rights.verifier is not None:
-                    await self.evolve(self.claims.epoch, keep=False)
+                    await self.reauthorize(self.claims.epoch, keep=False)
             finally:
                 for _ in range(held):
                     self.broker.release()
 
-    async def evolve(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
+    async def reauthorize(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
         """Go by these policies from now on: nothing is delivered until everything has been asked anew.
 
         With `types`, that is so of these alone: the policies say of all else what they have said before.
@@ -335,16 +335,16 @@ class BrokerService:
             async with self._evolving:
                 epoch = max(epoch, self.claims.epoch)
                 if types is None:
-                    await self.observation.evolve(epoch)
+                    await self.observation.reauthorize(epoch)
                 else:
                     self.observation.keep(epoch)
-                await self.claims.evolve(epoch, keep, types)
+                await self.claims.reauthorize(epoch, keep, types)
         finally:
             self.broker.release(types)
 
-    async def _evolve_types(self, types: Collection[str] | None) -> None:
+    async def _reauthorize_types(self, types: Collection[str] | None) -> None:
         """Ask anew about these types alone, whoever has granted what before."""
-        await self.evolve(self.claims.epoch, keep=False, types=types)
+        await self.reauthorize(self.claims.epoch, keep=False, types=types)
 
     def _touched(self, changes: Sequence[PolicyChange]) -> Collection[str] | None:
         """The types on which changes of policies may leave other rights; None if anything may be different."""
@@ -356,7 +356,7 @@ class BrokerService:
         """There are other definitions of types."""
         self.policies.look_again()
         self.presence.say_types_elsewhere()
-        await self.evolve(self.claims.epoch)
+        await self.reauthorize(self.claims.epoch)
 
     def _read_types_anew(self) -> None:
         self.types.read_anew()

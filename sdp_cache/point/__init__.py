@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from sdp_cache.point.feed_service import FeedFollower, Following
     from sdp_cache.point.learning import Learner
     from sdp_cache.point.learning_service import Learning
-    from sdp_cache.point.recycler import Recycler
-    from sdp_cache.point.recycling import Recycling
+    from sdp_cache.point.recycler import Recycler, Recycling
     from sdp_cache.point.secondary_point import SecondaryPoint
 
 __all__ = ["FeedFollower", "Following", "Learner", "Learning", "Recycler", "Recycling", "SecondaryPoint"]
@@ -20,8 +19,7 @@ __getattr__ = lazily(
         ".feed_service": "FeedFollower Following",
         ".learning": "Learner",
         ".learning_service": "Learning",
-        ".recycler": "Recycler",
-        ".recycling": "Recycling",
+        ".recycler": "Recycler Recycling",
         ".secondary_point": "SecondaryPoint",
     },
 )

@@ -1,6 +1,5 @@
 """Decisions in bulk: bitmap evaluation of a plan over a population, tile by tile on Spark."""
 
-from spark_eval.evaluation.board import Board, Turned, Words, allowing, bits_of, equivalent, members, turn
 from spark_eval.evaluation.decisions import (
     BLOCK,
     BUCKET,
@@ -12,7 +11,17 @@ from spark_eval.evaluation.decisions import (
     workers_of,
 )
 from spark_eval.evaluation.joint import Joint
-from spark_eval.evaluation.snapshots import Names, precomputation
+from spark_eval.evaluation.mask_algebra import (
+    Board,
+    Turned,
+    Words,
+    allowing,
+    bits_of,
+    equivalent,
+    members,
+    turn,
+)
+from spark_eval.evaluation.precomputed import Names, precomputation
 from spark_eval.evaluation.tallies import HERE, count_tiles
 
 __all__ = [

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_eval.columns import Codes
-from spark_eval.evaluation.board import Board, Rulings, Turned, Words
+from spark_eval.evaluation.mask_algebra import Board, Rulings, Turned, Words
 from spark_eval.plans import Plan, Side
 from spark_eval.runtime import map_rows
 from spark_eval.schemas import COUNTS, DECISIONS

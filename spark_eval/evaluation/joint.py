@@ -10,7 +10,7 @@ import numpy as np
 from authz.decision import Effect
 from authz.predicate import FALSE, Overlaps
 from pdp.oasis import ROLES
-from spark_eval.evaluation.board import Turned
+from spark_eval.evaluation.mask_algebra import Turned
 from spark_eval.plans import Bit, Clause, Keys, Masks, Plan, Rank, Side
 
 MAX_ROLES = 1024

@@ -246,7 +246,7 @@ EVENTS: list[Mutation] = [
     without(
         "tests/pubsub_core/test_hours_and_rates.py::"
         "test_a_rate_is_counted_for_a_client_however_often_it_subscribes",
-        "pubsub_core/broker/grants.py",
+        "pubsub_core/broker/reauthorization.py",
         "        return Enforcement(left, self._generic, tuple(judges), client, self.ledger)\n",
         "        return Enforcement(left, self._generic, tuple(judges), client)\n",
     ),
@@ -358,7 +358,7 @@ EVENTS: list[Mutation] = [
     ),
     without(
         "tests/pubsub_core/test_durable.py::test_rights_that_are_taken_back_stop_it_until_they_are_given_again",
-        "pubsub_core/broker/grants.py",
+        "pubsub_core/broker/reauthorization.py",
         "            self._broker.subscriptions.connect(subscription, parts)\n",
         "            self._broker.subscriptions.connect(subscription, parts) if parts else None\n",
     ),

@@ -115,7 +115,7 @@ async def test_what_is_published_while_a_client_changes_brokers_comes_once(place
 
 
 async def test_where_no_broker_of_a_group_is_up_its_name_is_said(place):
-    with pytest.raises(NoBroker, match="no broker `nobody` is up"):
+    with pytest.raises(NoBroker, match="no broker `nobody` answers in the domain"):
         async with place.connected("ann", "", group="nobody"):
             pass
 

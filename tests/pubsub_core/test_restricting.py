@@ -260,11 +260,11 @@ async def test_what_nobody_answers_is_not_granted_but_what_was_granted_goes_on(p
     monkeypatch.setattr(Enforcer, "check_many", nobody)
     with pytest.raises(Refused):
         await reader.subscriber(late.name)
-    await north.evolve(north.claims.epoch)
+    await north.reauthorize(north.claims.epoch)
     await publisher.publish(score=1)
     await publisher.flush()
     assert await take(subscriber, 1) == [{"score": 1}]
-    await north.evolve(north.claims.epoch + 1)  # there are newer policies, and nobody to ask
+    await north.reauthorize(north.claims.epoch + 1)  # there are newer policies, and nobody to ask
     assert not subscriber_of(place, reader).granted
     north.claims.epoch -= 1
     monkeypatch.setattr(Enforcer, "check_many", answers)

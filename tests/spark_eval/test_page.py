@@ -78,7 +78,7 @@ def test_the_commands_and_snippets_it_shows_run_in_order(spark, tmp_path, jetstr
         if not kind and text.startswith("authfabric "):
             _, *words = text.split()
             commands[words[1]] = words
-    assert set(commands) == {"precompute", "diff", "review", "audit", "usage"}
+    assert set(commands) == {"precompute", "diff", "review", "watch", "audit", "usage"}
     pq.write_table(pyarrow.csv.read_csv("people.csv").select(["id", "dept"]), "people.parquet")
     (duties,) = [text for kind, text in BLOCKS if kind == "yaml"]
     (tmp_path / "duties.yaml").write_text(duties)
@@ -96,6 +96,7 @@ def test_the_commands_and_snippets_it_shows_run_in_order(spark, tmp_path, jetstr
     words = [word if word != "current" else "policies" for word in commands["diff"]]
     assert "4 decisions are the same" in run(*words)
     assert (tmp_path / "diff.html").is_file()
+    assert "nobody stands out" in run(*commands["watch"], "--once", "--url", jetstream_server.url)
     assert "1 records of 1 writers" in run(*commands["audit"], "--url", jetstream_server.url)
     assert "1 of those that allow were used" in run(*commands["review"], "--policies", "policies")
     assert (tmp_path / "review.html").is_file()

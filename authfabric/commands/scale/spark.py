@@ -284,6 +284,8 @@ def watch(
         fail(error)
     if found:
         raise typer.Exit(Exit.DENIED)
+    if not json:
+        say("nobody stands out")
 
 
 def _say_anomaly(found: Anomaly) -> None:

@@ -36,7 +36,7 @@ from authz.spki import (
     unparse_chain,
     verify,
 )
-from authz.spki.loop import NONCE_BYTES, Challenge, close, prove
+from authz.spki.possession import NONCE_BYTES, Challenge, close, prove
 from authz.spki.reduction import arrange, require
 from authz.spki.text import parse_notice, unparse_capability, unparse_notice
 from bus.identity import load_key

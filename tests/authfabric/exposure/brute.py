@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from authfabric.exposure import Form, Tally
-from authfabric.exposure.chances import SECRET, _Unlimited
+from authfabric.exposure.access_finder import SECRET, _Unlimited
 from authz import Entity
 from authz.predicate import EVENT, compile_predicate
 from authz.rules import FluentRule, parse_rules

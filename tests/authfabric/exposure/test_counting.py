@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authfabric.exposure import (
-    Chances,
+    AccessFinder,
     Client,
     Counts,
     Evidence,
@@ -145,15 +145,15 @@ async def counted(url, question, evidence, events, proposed, searched, sql=True)
         store.keep(Keeping(KIND.id, KINDS, searched, name=KIND.name))
         store.append([(each, encode(each)) for each in events])
         every = [each.bundle for each in (*evidence.periods, *others)]
-        async with Chances.of(question, evidence, every) as chances:
+        async with AccessFinder.of(question, evidence, every) as accesses:
             views = {
                 each.credential.name: View(
-                    await chances.find(each, evidence.periods),
-                    None if proposed is None else await chances.find(each, others),
+                    await accesses.find(each, evidence.periods),
+                    None if proposed is None else await accesses.find(each, others),
                 )
                 for each in evidence.clients
             }
-            return await count(store, question, views, chances, sql=sql)
+            return await count(store, question, views, accesses, sql=sql)
 
 
 async def compare(question, evidence, events, proposed):

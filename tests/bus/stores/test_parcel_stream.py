@@ -10,11 +10,12 @@ from uuid import uuid4
 import pytest
 
 from bus import Connection, NatsServer
-from bus.stores import parcel_stream
+from bus.stores import parcel_publisher
 from bus.stores.consumer_keeper import DirectKeeper
 from bus.stores.parcel_consumer import Consumer
 from bus.stores.parcel_delivery import Arrived
-from bus.stores.parcel_stream import ParcelPublisher, open_carriage
+from bus.stores.parcel_publisher import ParcelPublisher
+from bus.stores.parcel_stream import open_carriage
 from bus.wire import subjects
 from tests.waiting import PATIENCE, eventually
 
@@ -276,7 +277,7 @@ class Deaf:
 
 
 async def test_what_is_not_answered_is_published_again_under_its_id_until_it_is(monkeypatch):
-    monkeypatch.setattr(parcel_stream, "FIRST_ACK_SECONDS", 0.001)
+    monkeypatch.setattr(parcel_publisher, "FIRST_ACK_SECONDS", 0.001)
     deaf, done = Deaf(lost=3), asyncio.get_running_loop().create_future()
     publisher = ParcelPublisher(deaf)
     publisher.publish(subjects.parcel("d", place("t")), "me.7", lambda: b"x", done.set_result)

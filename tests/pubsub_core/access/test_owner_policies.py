@@ -128,15 +128,15 @@ async def test_what_could_not_be_asked_anew_is_held_and_asked_again(place, monke
     service = await place.broker("near")
     client = await place.client("ann", "near")
     subscriber, publisher = await client.subscriber(kind.name), await client.publisher(kind.name)
-    evolve, failed = service.claims.evolve, asyncio.Event()
+    reauthorize, failed = service.claims.reauthorize, asyncio.Event()
 
     async def fail(*about, **more) -> None:
         assert service.broker.holds({kind.id})
-        monkeypatch.setattr(service.claims, "evolve", evolve)
+        monkeypatch.setattr(service.claims, "reauthorize", reauthorize)
         failed.set()
         raise RuntimeError("it was not asked")
 
-    monkeypatch.setattr(service.claims, "evolve", fail)
+    monkeypatch.setattr(service.claims, "reauthorize", fail)
     high = (
         f"high: RESTRICT DELIVERY OF {kind.name} FILTER score > 5\nall: ALLOW SUBSCRIPTION TO {kind.name}\n"
     )

@@ -13,7 +13,8 @@ from bus.errors import BusError
 from bus.nats import own_carried_mark
 from bus.stores.consumer_keeper import AskingKeeper, CarryRequest, consumer_names, reader_names
 from bus.stores.parcel_consumer import Consumer
-from bus.stores.parcel_stream import ParcelPublisher, put_record, read_records
+from bus.stores.parcel_publisher import ParcelPublisher
+from bus.stores.parcel_stream import put_record, read_records
 from bus.stores.record_store import writer
 from bus.wire import subjects
 from pubsub_core.carriage import carrier_rights_service

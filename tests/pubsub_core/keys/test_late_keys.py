@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pubsub_core import GapReason
-from pubsub_core.carriage import late, sending
+from pubsub_core.carriage import awaiting_keys, sending
 from pubsub_core.events.batch_signature import WINDOW
 from pubsub_core.keys import DataKey, Plan
 from pubsub_core.messages import Taken
@@ -122,7 +122,7 @@ def test_what_keys_never_come_for_is_not_delivered_empty(pair):
     take_away(pair.away)
     pair.publish(pair.bundle({"speed": 1.0}))
     pair.carry()
-    pair.now += late.PATIENCE + 1
+    pair.now += awaiting_keys.PATIENCE + 1
     pair.away.try_again()
     give(pair.away)
     pair.away.try_again()
@@ -145,7 +145,7 @@ def test_a_broker_that_is_given_no_keys_delivers_nothing_empty_and_waits_for_not
 @pytest.mark.parametrize(("bound", "most"), [("MAX_LATE", 1), ("MAX_LATE_BYTES", 1500)])
 def test_no_more_waits_for_keys_than_there_is_room_for(pair, monkeypatch, bound, most):
     """1,500 bytes are room for one parcel, as it was signed."""
-    monkeypatch.setattr(late, bound, most)
+    monkeypatch.setattr(awaiting_keys, bound, most)
     take_away(pair.away)
     for speed in SPEEDS:
         pair.publish(pair.bundle({"speed": speed}))

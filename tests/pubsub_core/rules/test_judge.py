@@ -7,7 +7,7 @@ import pytest
 from authz.spki import Right
 from pubsub_core.access.restriction import Restriction
 from pubsub_core.access.rights import Ask, Granted
-from pubsub_core.broker.grants import Claim, Claims
+from pubsub_core.broker.reauthorization import Claim, Claims
 from pubsub_core.errors import InvalidObligation
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.interaction import About, read_interaction

@@ -16,7 +16,7 @@ from pubsub_core.rules.condition import without
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.judge import Judge
 from pubsub_core.rules.production import altered
-from pubsub_core.rules.wanted import Wanted
+from pubsub_core.rules.subscriber_filter import SubscriberFilter
 from pubsub_core.types.filter_binding import bind_filter
 from tests.pubsub_core.rules.reference import Named, World
 from tests.pubsub_core.rules.reference import holds as plainly_holds
@@ -117,7 +117,7 @@ def delivered(rules: list[tuple[str, str]], values: Named, world: World, asked: 
     happened = reading(**values)
     if not compile_predicate(routed, EVENT)(happened.attributes):
         return {}
-    judge = Judge(restriction.rules, rulebook, Wanted(asked, READING.id, CATALOGUE))
+    judge = Judge(restriction.rules, rulebook, SubscriberFilter(asked, READING.id, CATALOGUE))
     found = Enforcement(restriction, judges=(judge,)).show(happened, 10, world.now)
     if found is None and not restriction.rules.changes:
         return {}
@@ -195,7 +195,8 @@ def test_what_is_judged_together_is_shown_as_each_would_be_by_itself(rules, many
     books = book(), book()
     together, alone = (
         Enforcement(
-            restriction, judges=(Judge(restriction.rules, each, Wanted(asked, READING.id, CATALOGUE)),)
+            restriction,
+            judges=(Judge(restriction.rules, each, SubscriberFilter(asked, READING.id, CATALOGUE)),),
         )
         for each in books
     )

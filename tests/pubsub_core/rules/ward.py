@@ -8,7 +8,7 @@ from authz.rules import Point
 from pubsub_core.events.event import Event
 from pubsub_core.rules.interaction import About, Interaction, read_interaction
 from pubsub_core.rules.judge import Judge, Rulebook
-from pubsub_core.rules.wanted import Wanted
+from pubsub_core.rules.subscriber_filter import SubscriberFilter
 from pubsub_core.types.event_type import AttributeType, EventType
 from tests.pubsub_core.kinds import PITO, catalogue_of, ids
 
@@ -56,6 +56,6 @@ def shown(
     asked: str = "",
 ) -> dict[str, Mapping[str, object]]:
     """What a client gets of an event: by the names of the types it becomes, its attributes."""
-    wanted = Wanted(asked, READING.id, CATALOGUE)
+    wanted = SubscriberFilter(asked, READING.id, CATALOGUE)
     found = Judge(interaction, rules or book(), wanted).show(event, now)
     return {CATALOGUE.version(each.version).name: named(each) for each in found.events} if found else {}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spark_eval.entities.population import populate
-from spark_eval.evaluation.board import turn
 from spark_eval.evaluation.decisions import Decisions, class_ids
+from spark_eval.evaluation.mask_algebra import turn
 from spark_eval.evaluation.tallies import count_tiles
 from spark_eval.runtime.progress import Steps
 from tests.spark_eval.jobs.clinic import Clinic

@@ -18,7 +18,7 @@ from pdp.labels.reader import read_label_policy
 from pdp.oasis import Domains, parse
 from sdp_cache.snapshots.snapshot import Ruling
 from spark_eval.columns.table import DerivedSource, JsonSource, Table
-from spark_eval.evaluation.board import Board, turn
+from spark_eval.evaluation.mask_algebra import Board, turn
 from spark_eval.plans import policy_rules as rules
 from spark_eval.plans.masks import evaluate
 from spark_eval.plans.plan import make_plan

@@ -54,7 +54,7 @@ class Narrowed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chance:
+class PossibleAccess:
     """A right to events of a type, for as long as policies, credential and keys were there together."""
 
     span: Span
@@ -85,7 +85,7 @@ class Chance:
         return bound.filter if self.readable is None or spoken_of <= self.readable else None
 
     def concerns(self, at: float) -> bool:
-        """Whether it is a chance to see what was published then."""
+        """Whether it is a access to see what was published then."""
         return at < self.span.end and (self.past or self.span.start <= at)
 
     def form(self, event: Event, size: int, attribute: str) -> Form:

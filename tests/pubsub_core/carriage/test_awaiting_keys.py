@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pubsub_core.carriage import late
-from pubsub_core.carriage.late import MAX_LATE, MAX_LATE_BYTES, PATIENCE, Late, Sealed
+from pubsub_core.carriage import awaiting_keys
+from pubsub_core.carriage.awaiting_keys import MAX_LATE, MAX_LATE_BYTES, PATIENCE, Late, Sealed
 from pubsub_core.keys.errors import KeyAwaited
 
 
@@ -84,7 +84,7 @@ def test_what_must_wait_again_while_it_is_opened_is_before_what_follows_it(scene
 
 
 def test_what_was_opened_takes_no_room(scene, monkeypatch):
-    monkeypatch.setattr(late, "MAX_LATE_BYTES", 2)
+    monkeypatch.setattr(awaiting_keys, "MAX_LATE_BYTES", 2)
     for name in ("1", "2"):
         assert scene.keep("a", name)
     scene.keys.add("1")

@@ -18,7 +18,7 @@ from pubsub_core.types import Catalogue, bind_filter
 _Test: TypeAlias = Callable[[Mapping[str, object]], bool]
 
 
-class Wanted:
+class SubscriberFilter:
     """What a subscription asked for, by the names of whatever type an event has become."""
 
     def __init__(self, filter_: str, type_: str, catalogue: Catalogue) -> None:

@@ -15,10 +15,10 @@ from pdp.abac.source import AbacSource
 from pdp.engine.engine import Engine
 from sdp_cache.snapshots.snapshot import Origin, Ruling, Snapshot
 from sdp_cache.snapshots.writer import write_snapshot
-from spark_eval.evaluation import snapshots
-from spark_eval.evaluation.board import Board, turn
+from spark_eval.evaluation import precomputed
 from spark_eval.evaluation.decisions import Decisions
-from spark_eval.evaluation.snapshots import Names, precomputation
+from spark_eval.evaluation.mask_algebra import Board, turn
+from spark_eval.evaluation.precomputed import Names, precomputation
 from spark_eval.plans import joins as relation
 from spark_eval.plans import masks
 from spark_eval.plans.masks import evaluate
@@ -111,7 +111,7 @@ def test_the_snapshot_says_the_same_to_caches(policies, algorithm, some, more, m
     )
     origin = Origin("default", 7, "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshots, "MAX_ROWS", most)
+        patch.setattr(precomputed, "MAX_ROWS", most)
         computed = precomputation(world.plan, people, world.side, world.classes, origin)
     snapshot = Snapshot.open(write_snapshot(computed, SIGNER), [SIGNER.public], origin)
     for subject, permission, case, decisions in world.cases():

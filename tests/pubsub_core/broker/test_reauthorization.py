@@ -9,7 +9,7 @@ import pytest
 from bus.runtime import event_loop
 from pubsub_core.access.restriction import UNRESTRICTED
 from pubsub_core.access.rights import Granted
-from pubsub_core.broker.grants import BATCH, Claims
+from pubsub_core.broker.reauthorization import BATCH, Claims
 from tests.pubsub_core.pair import KIND, Pair
 
 MANY = 3 * BATCH + 1
@@ -48,7 +48,7 @@ async def test_others_have_their_turns_while_everything_is_asked_anew(crowd, mon
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    await claims.evolve(1)
+    await claims.reauthorize(1)
     task.cancel()
     assert turns >= MANY
     assert sum(rights.asked) == MANY
@@ -57,16 +57,16 @@ async def test_others_have_their_turns_while_everything_is_asked_anew(crowd, mon
 
 async def test_what_policies_cannot_touch_is_not_asked_again(crowd):
     _, claims, rights = crowd
-    await claims.evolve(1, types={"another"})
+    await claims.reauthorize(1, types={"another"})
     assert not rights.asked
-    await claims.evolve(2, types={KIND.id, "another"})
+    await claims.reauthorize(2, types={KIND.id, "another"})
     assert sum(rights.asked) == MANY
 
 
 async def test_what_is_being_asked_by_older_policies_is_given_up(crowd, monkeypatch):
     monkeypatch.setattr(event_loop, "TURN_SECONDS", 0.0)
     _, claims, rights = crowd
-    first = asyncio.create_task(claims.evolve(1))
+    first = asyncio.create_task(claims.reauthorize(1))
     await rights.begun.wait()
     claims.epoch = 2
     await first

@@ -34,7 +34,7 @@ from pubsub_core.delivery import Playback, Session, Subscription
 from pubsub_core.errors import InvalidFilter, SessionLost
 from pubsub_core.history import read_fluent
 from pubsub_core.messages import Tense
-from pubsub_core.rules import Interaction, Judge, Wanted, altered, without
+from pubsub_core.rules import Interaction, Judge, SubscriberFilter, altered, without
 from pubsub_core.types import bind_filter
 
 _log = logging.getLogger("authfabric.events")
@@ -108,7 +108,7 @@ class Claims:
         self._ends: dict[object, float] = {}
         """Until when what was last granted of a claim holds; for ever, if it is not here."""
 
-    async def evolve(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
+    async def reauthorize(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
         """Work out anew what is granted of everything that was asked for, by policies of this epoch or newer.
 
         If they are the same as before, and nobody answers, what was granted goes on while it holds, unless `keep` is
@@ -296,9 +296,9 @@ class Claims:
         if before is not None and before.restriction == left:
             return before
         client, subscription = str(claim.session.key), claim.subscription
-        wanted: Wanted | None = None
+        wanted: SubscriberFilter | None = None
         if subscription is not None and left.every_rule:
-            wanted = Wanted(subscription.filter, subscription.type, self._catalogue)
+            wanted = SubscriberFilter(subscription.filter, subscription.type, self._catalogue)
         book, last = self._broker.setting.rules, len(left.every_rule) - 1
         judges = (
             Judge(each, book, wanted if place == last else None) for place, each in enumerate(left.every_rule)

@@ -1,4 +1,4 @@
-"""The chances that each client had: policies of each period are asked as brokers ask, within credentials and keys."""
+"""The accesses that each client had: policies of each period are asked as brokers ask, within credentials and keys."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
-from authfabric.exposure.chance import Chance, Narrowed, Values
 from authfabric.exposure.evidence import Client, Evidence, Period, Question
+from authfabric.exposure.possible_access import Narrowed, PossibleAccess, Values
 from authz import Entity
 from authz.rules import FluentRule, parse_rules
 from authz.rules.terms import term_texts
@@ -71,8 +71,8 @@ class _Source:
     at: float
 
 
-class Chances:
-    """Finds the chances of clients. Use `of` to make one, for the length of a block."""
+class AccessFinder:
+    """Finds the accesses of clients. Use `of` to make one, for the length of a block."""
 
     def __init__(self, question: Question, evidence: Evidence, policies: Mapping[str, _Policies]) -> None:
         self._question = question
@@ -98,17 +98,17 @@ class Chances:
                     policies[each.hash] = _read(each, evidence, pep)
             yield cls(question, evidence, policies)
 
-    async def find(self, client: Client, periods: Iterable[Period]) -> tuple[Chance, ...]:
-        """All chances of a client, if these policies were in force."""
-        found: list[Chance] = []
+    async def find(self, client: Client, periods: Iterable[Period]) -> tuple[PossibleAccess, ...]:
+        """All accesses of a client, if these policies were in force."""
+        found: list[PossibleAccess] = []
         had = common([client.span], [Span(end=self._question.until)])
         for period in periods:
             for span in common([period.span], had):
                 found += await self._within(client, span, self._policies[period.bundle.hash])
         return tuple(found)
 
-    async def _within(self, client: Client, span: Span, policies: _Policies) -> list[Chance]:
-        found: list[Chance] = []
+    async def _within(self, client: Client, span: Span, policies: _Policies) -> list[PossibleAccess]:
+        found: list[PossibleAccess] = []
         hosts = [
             each
             for each in client.brokers or ("",)
@@ -125,7 +125,8 @@ class Chances:
             enforcement = policies.enforcement(left) if left is not None else None
             moments = policies.changed(left, narrowed is not None) if past else ()
             found += [
-                Chance(when, past, enforcement, readable, moments, narrowed) for when, readable in times
+                PossibleAccess(when, past, enforcement, readable, moments, narrowed)
+                for when, readable in times
             ]
         return found
 
@@ -157,9 +158,9 @@ class Chances:
             for each in common([span], [when]):
                 yield each, readable
 
-    async def ask(self, chances: Iterable[Chance], events: Collection[Event]) -> None:
+    async def ask(self, accesses: Iterable[PossibleAccess], events: Collection[Event]) -> None:
         """Have policies asked what is left to whoever asks for these very events, where that matters."""
-        for narrowed in {each.narrowed for each in chances if each.narrowed is not None}:
+        for narrowed in {each.narrowed for each in accesses if each.narrowed is not None}:
             for values in {narrowed.values(event) for event in events} - narrowed.known.keys():
                 narrowed.known[values] = await self._granted(narrowed, values)
 

@@ -6,7 +6,7 @@ import pytest
 
 from authz.errors import InvalidSignature
 from authz.spki import Capability, InvalidCapability, parse_authority
-from authz.spki.loop import Challenge, close, prove
+from authz.spki.possession import Challenge, close, prove
 from tests.authz.spki.generators import KEYS
 
 OWNER, HOLDER, THIEF, BROKER, OTHER = KEYS[:5]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdp_cache.snapshots import Origin, Precomputation, Tier
-from spark_eval.evaluation.board import Board, Turned
+from spark_eval.evaluation.mask_algebra import Board, Turned
 from spark_eval.plans import Classes, Plan, width
 
 MAX_ROWS = 4096
