@@ -7,34 +7,17 @@ the epoch this recycler stands at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import NoneType
 from typing import Protocol
 
 from authz import Decision, InvalidRequest, Reason, Request
 from authz.change import PolicyChange
 from sdp_cache.inference import CertificateCache, PreciseCache, Precomputed, SaamBlp, SaamRbac
+from sdp_cache.point.cache_sizes import Recycling
 from sdp_cache.snapshots import Snapshot
 from sdp_cache.validity import ChangeLog
 
 _LASTING = frozenset({Reason.POLICY, Reason.NO_POLICY})
-
-
-@dataclass(frozen=True, slots=True)
-class Recycling:
-    """Which ways are used, each with how much it may hold; 0 switches it off.
-
-    What holds more than a KiB counts several times, so that a size is a bound in memory, too.
-    """
-
-    precise: int = 100_000
-    """Requests."""
-    saam_rbac: int = 100_000
-    """Permissions; one of which much was learned counts for some."""
-    saam_blp: int = 4096
-    """Subjects and objects."""
-    certificates: int = 100_000
-    """Places of certificates."""
 
 
 class Link(Protocol):

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from authz import Decision, Request
 from authz.change import Heartbeat, PolicyChange
-from sdp_cache.point.recycler import Recycler, Recycling
+from sdp_cache.point.cache_sizes import Recycling
+from sdp_cache.point.recycler import Recycler
 from sdp_cache.snapshots import Snapshot
 from sdp_cache.validity import Lease, LeaseRules, Standing, Step
 

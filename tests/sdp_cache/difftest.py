@@ -18,7 +18,8 @@ from pdp.bundle.policy_set import PolicySet
 from pdp.engine.engine import Engine
 from pdp.engine.source import PolicySource
 from pdp.lint.difference import Difference
-from sdp_cache.point.recycler import Recycler, Recycling
+from sdp_cache.point.cache_sizes import Recycling
+from sdp_cache.point.recycler import Recycler
 from tests.sdp_cache.worlds import World
 
 PER_WORLD = 400

@@ -7,7 +7,7 @@ from pdp.abac import role_grants
 from pdp.labels import difference as label_difference
 from sdp_cache.inference.saam_blp import SaamBlp
 from sdp_cache.inference.saam_rbac import SaamRbac
-from sdp_cache.point.recycler import Recycling
+from sdp_cache.point.cache_sizes import Recycling
 from tests.sdp_cache.difftest import WrongInference, compare
 
 

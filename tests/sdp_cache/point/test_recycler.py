@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from authz import Basis, Decision, Entity, Identity, Inference, InvalidRequest, Reason, Request
 from authz.change import PolicyChange, Relabelled, Touched
 from authz.predicate import Equal, Literal, Path, Prefix, compile_predicate
-from sdp_cache.point.recycler import Recycler, Recycling
+from sdp_cache.point.cache_sizes import Recycling
+from sdp_cache.point.recycler import Recycler
 from sdp_cache.snapshots.snapshot import Origin, Ruling, Snapshot, SnapshotRefused, Tier
 from sdp_cache.snapshots.writer import Precomputation, write_snapshot
 from tests.authz.predicates import predicates

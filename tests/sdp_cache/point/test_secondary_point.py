@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from authz import Decision, Request
 from authz.change import Heartbeat, PolicyChange, Touched
 from authz.predicate import Equal, Path
-from sdp_cache.point.recycler import Recycling
+from sdp_cache.point.cache_sizes import Recycling
 from sdp_cache.point.secondary_point import SecondaryPoint
 from sdp_cache.validity.lease import LeaseRules, Step
 
