@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from authfabric.chaos.checker import Verdict, check
     from authfabric.chaos.faults import FaultKind
     from authfabric.chaos.record import read
-    from authfabric.chaos.runner import SMALL, Cast, ChaosRun, run
+    from authfabric.chaos.runner import SMALL, Cast, ChaosRun, run, whole_fabric
 
-__all__ = ["SMALL", "Cast", "ChaosRun", "FaultKind", "Verdict", "check", "read", "run"]
+__all__ = ["SMALL", "Cast", "ChaosRun", "FaultKind", "Verdict", "check", "read", "run", "whole_fabric"]
 
 __getattr__ = lazily(
     __name__,
@@ -18,6 +18,6 @@ __getattr__ = lazily(
         ".checker": "Verdict check",
         ".faults": "FaultKind",
         ".record": "read",
-        ".runner": "SMALL Cast ChaosRun run",
+        ".runner": "SMALL Cast ChaosRun run whole_fabric",
     },
 )

@@ -16,6 +16,7 @@ from pep.asking import Strategy
 from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cache, Cell, Count, Counted, Population, Share, Spaces, Span
 from spark_eval.experiment.chain import Chain
+from spark_eval.experiment.recovery import Recovery
 
 _WHERE = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -25,6 +26,7 @@ class Part(enum.StrEnum):
 
     AVAILABILITY = "availability"
     RESPONSE_TIME = "response-time"
+    RECOVERY = "recovery"
 
 
 class InvalidExperiment(EvaluationError):
@@ -124,6 +126,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     seed: int
     availability: Availability
     response_time: ResponseTime = ResponseTime()
+    recovery: Recovery = Recovery()
     chain: Chain = Chain()
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from statistics import median
 
 import pyspark
 
+from sdp_cache import LeaseRules
 from spark_eval.experiment import availability_report, response_report
 from spark_eval.experiment.availability_report import is_of_paper
 from spark_eval.experiment.chain import YEAR_SECONDS, chain_points
 from spark_eval.experiment.plan import Experiment, Part
 from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary
-from spark_eval.experiment.variants import SAAM
-from spark_eval.reports import Report, Section, Table
+from spark_eval.experiment.recovery import ALL_PDPS, ALL_SERVERS, RecoveryPoint
+from spark_eval.experiment.variants import CERTIFICATES, SAAM
+from spark_eval.reports import Chart, Claim, Plot, Report, Section, Series, Table, draw
+from spark_eval.reports import Part as ReportPart
 from spark_eval.schemas import LIVE, SIMULATION
 
+CACHE_LEASE = LeaseRules().seconds
 PAPER = "Qiang Wei, “Authorization Using the Publish-Subscribe Model”"
 
 
@@ -31,6 +36,8 @@ def make_report(plan: Experiment, parts: Collection[Part], result: Result, comma
             sections += response_report.sections(result.curves, result.response_time, of_paper)
     if result.hit_rates:
         sections.append(response_report.hit_rates(result.hit_rates))
+    if Part.RECOVERY in parts and result.recovery:
+        sections.append(_recovery(plan, result))
     if Part.AVAILABILITY in parts:
         sections += [_chain(plan), _assumptions(plan, result)]
     sections.append(_machine(result))
@@ -40,14 +47,15 @@ def make_report(plan: Experiment, parts: Collection[Part], result: Result, comma
 
 def repeats_paper(plan: Experiment, parts: Collection[Part]) -> bool:
     """Whether anything in the report is an experiment of the paper."""
-    sweeps = plan.availability.sweeps.items()
+    sweeps = plan.availability.sweeps.items() if Part.AVAILABILITY in parts else ()
     return Part.RESPONSE_TIME in parts or any(is_of_paper(name, sweep) for name, sweep in sweeps)
 
 
 def _title(plan: Experiment, parts: Collection[Part]) -> str:
-    names = {Part.AVAILABILITY: "Availability", Part.RESPONSE_TIME: "response time"}
-    title = " and ".join(names[part] for part in Part if part in parts)
-    of = "replicated decision points over publish/subscribe" if repeats_paper(plan, parts) else "an own plan"
+    *first, last = [part.replace("-", " ") for part in Part if part in parts]
+    title = f"{', '.join(first)} and {last}" if first else last
+    paper = repeats_paper(plan, parts) or parts == {Part.RECOVERY}
+    of = "replicated decision points over publish/subscribe" if paper else "an own plan"
     return f"{title[:1].upper()}{title[1:]} of {of}"
 
 
@@ -67,6 +75,12 @@ def _lead(plan: Experiment, parts: Collection[Part], result: Result) -> str:
         inferred = _saam(result)
         words.append(
             f"SAAM-RBAC infers {inferred.recycled * 100:.0f} % of the answers, and nobody is asked for them."
+        )
+    away = next((p for p in result.recovery if (p.struck, p.asker) == (ALL_PDPS, CERTIFICATES)), None)
+    if away is not None:
+        words.append(
+            f"With all PDPs away, a cache with certificates answers"
+            f" {100 * away.answered / max(away.asked, 1):.0f} % of what it is asked."
         )
     return " ".join(words)
 
@@ -99,7 +113,8 @@ def _chain(plan: Experiment) -> Section:
         " a PDP, and a policy store (a majority of the servers) that was heard within the lease of"
         f" {chain.lease_seconds:g} s; the PEP fails with its service and is not counted. What a cache recycles"
         " needs only"
-        " the lease. A share of failures strikes all PDPs, or all servers, at once: more replicas do not help"
+        " the lease. For events read brokers in place of PDPs: clients that know several go on at another."
+        " A share of failures strikes all PDPs, or all servers, at once: more replicas do not help"
         " against it."
     )
     rows: list[list[object]] = [
@@ -116,6 +131,77 @@ def _chain(plan: Experiment) -> Section:
     ]
     columns = ["PDPs", "servers", "in common", "available", "nines", "unanswered a year", "not even recycled"]
     return Section("The whole chain: which nine is reached with how many", [text, Table(columns, rows)])
+
+
+def _recovery(plan: Experiment, result: Result) -> Section:
+    """Who is answered while something is away, and when all is as before."""
+    recovery = plan.recovery
+    text = (
+        "The whole fabric as people run it: three secured NATS servers with the store, two PDPs, one more for events,"
+        f" and two brokers, each a process of its own. Everybody asks, or publishes, every {recovery.pace:g} ms,"
+        f" whether earlier questions are answered or not; what has no answer within {recovery.deadline:g} s has failed."
+        f" Processes are killed (SIGKILL), and started again after {recovery.away:g} s, or {recovery.all_away:g} s"
+        f" where nothing can stand in for them; each {recovery.times} time{'s' * (recovery.times != 1)}. Caches have"
+        f" seen {recovery.learned:,} questions answered before, of 3,000 possible. While PDPs are away they answer what"
+        " they know for as long as the store is heard, and without the store for as long as the lease lasts. Events"
+        " need a PDP where a session begins, and none while it lasts."
+    )
+    parts: list[ReportPart] = [text]
+    for struck in dict.fromkeys(curve.struck for curve in result.recovery_curves):
+        curves = [curve for curve in result.recovery_curves if curve.struck == struck]
+        series = [Series(curve.asker, curve.at, curve.answered) for curve in curves]
+        chart = Chart("seconds from the strike", "answered in time", series, percent=True, top=1.05)
+        away = f"{struck[:1].upper()}{struck[1:]}: away for {recovery.seconds(struck):g} s."
+        parts.append(Plot(draw(chart), f"{away} Share of the questions asked in each half second."))
+    parts += _lease_claim(result)
+    columns = ["who asks", "answered", "by the cache", "longest silence", "last failed", "after the start"]
+    for struck in dict.fromkeys(point.struck for point in result.recovery):
+        rows = [_recovery_row(point) for point in result.recovery if point.struck == struck]
+        parts.append(Table(columns, rows, f"Killed: {struck}"))
+    parts.append(
+        "Answered is the share of what was asked while it was away. The longest silence is the longest time from one"
+        " answer to the next after the strike; last failed is when the last question without an answer in time was"
+        " asked, from the strike, and from the moment at which it was started again, which takes a while itself."
+    )
+    return Section("Who is answered while something is away, and until all is as before", parts)
+
+
+def _recovery_row(point: RecoveryPoint) -> list[object]:
+    late = [max(0.0, last - point.away) for last in point.failed_last]
+    return [
+        point.asker,
+        f"{100 * point.answered / max(point.asked, 1):.1f} %",
+        f"{100 * point.recycled / max(point.asked, 1):.1f} %",
+        _seconds(point.silences),
+        _seconds(point.failed_last) if any(point.failed_last) else "none",
+        _seconds(late) if any(late) else None,
+    ]
+
+
+def _lease_claim(result: Result) -> list[Claim]:
+    """Whether caches answered beyond their lease when the store was gone."""
+    points = [point for point in result.recovery if point.struck == ALL_SERVERS]
+    last = max((point.recycled_last for point in points if point.recycled_last is not None), default=None)
+    if last is None or all(point.away <= CACHE_LEASE for point in points):
+        return []
+    return [
+        Claim(
+            f"What a cache knows is answered for at most {CACHE_LEASE:g} s after the store was last heard.",
+            f"The last answer of a cache was to a question asked {last:.1f} s after all servers were killed.",
+            last <= CACHE_LEASE,
+            by="Our documentation (caching)",
+            verdict="" if last <= CACHE_LEASE else "longer",
+            criterion=f"no question asked later than {CACHE_LEASE:g} s after the strike was answered by a cache before"
+            " the servers were started again",
+        )
+    ]
+
+
+def _seconds(values: Sequence[float]) -> str:
+    """One of several: the median, and the least and the most if they differ."""
+    low, high = min(values), max(values)
+    middle = f"{median(values):.1f} s"
+    return middle if f"{low:.1f}" == f"{high:.1f}" else f"{middle} ({low:.1f} to {high:.1f})"
 
 
 def _a_year(share: float) -> str:

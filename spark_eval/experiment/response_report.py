@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from spark_eval.experiment import variants as v
-from spark_eval.experiment.points import HitRate, TimePoint, TimeSummary
-from spark_eval.experiment.ratios import Ratio, ratio
+from spark_eval.experiment.points import HitRate, Ratio, TimePoint, TimeSummary, ratio
 from spark_eval.reports import Chart, Claim, Mark, Part, Plot, Section, Series, Table, draw
 
 COLOURS = 6

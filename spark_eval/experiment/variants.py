@@ -6,6 +6,7 @@ SUBSCRIPTIONS, UNSUBSCRIBING, RECYCLING, PDPS = "subscriptions", "unsubscribing"
 """The paper's figures 5 (a) to (d)."""
 TRANSPORT = "transport"
 """What the paper left for later: other ways between PEP and PDP."""
+FIGURES = (SUBSCRIPTIONS, UNSUBSCRIBING, RECYCLING, PDPS, TRANSPORT)
 
 CONTENT = "content-based"
 """Said of what goes through an event service that matches filters, in a process of its own."""

@@ -30,13 +30,25 @@ from spark_eval.experiment import (
     load,
     make_report,
     pace_points,
+    recovery_curves,
+    recovery_points,
     simulate,
     tasks,
     time_points,
     time_summaries,
+    variants,
     watching_load,
 )
-from spark_eval.measurement import Shipped, count_hits, count_requests, run_live, run_response_times
+from spark_eval.measurement import (
+    Shipped,
+    Whole,
+    count_hits,
+    count_requests,
+    count_strikes,
+    run_live,
+    run_recovery,
+    run_response_times,
+)
 from spark_eval.reports import render
 from spark_eval.runtime import (
     SparkOptions,
@@ -58,6 +70,7 @@ ORDER = ("figure", *CELL, "run", "request", "variant")
 """By what traces are sorted, so that equal traces are equal files."""
 PARTITIONS = 64
 ASKING, TIMING, SIMULATING = "asking failing PDPs", "measuring response times", "simulating"
+STRIKING = "striking the whole fabric"
 LEARNING = "counting what caches answer"
 
 
@@ -72,6 +85,8 @@ class ExperimentJob:
     spark: SparkOptions
     shipped: Shipped
     """How a fabric as it is shipped is started."""
+    whole: Whole
+    """How one is started that is struck."""
 
 
 @dataclass(slots=True)
@@ -104,6 +119,12 @@ def run_experiment(job: ExperimentJob, steps: Steps) -> Result:
                 with steps.step(LEARNING, 1):
                     rates = count_hits(job.plan.response_time.hospital, job.plan.seed)
                     result = msgspec.structs.replace(result, hit_rates=rates)
+            if _strikes(job):
+                result = msgspec.structs.replace(
+                    result,
+                    recovery=recovery_points(measured.trace, job.plan.recovery),
+                    recovery_curves=recovery_curves(measured.trace),
+                )
         machine = msgspec.structs.replace(describe_machine(), load=measured.loads)
         result = msgspec.structs.replace(result, machine=machine)
         (folder / PLAN).write_text(dump(job.plan))
@@ -134,6 +155,8 @@ def _expected(job: ExperimentJob) -> list[float]:
         seconds.append(live.live_requests / 2 * live.interval + 20.0 * live.rounds)
     if Part.RESPONSE_TIME in job.parts:
         seconds.append(count_requests(plan.response_time) * 0.0015 + 60.0)
+    if _strikes(job):
+        seconds.append(plan.recovery.expected)
     if Part.AVAILABILITY in job.parts:
         weight = sum(cell.pdps for cell in live.cells()) * live.population.requests
         seconds.append(10.0 + weight * live.simulated_runs * 4e-8)
@@ -179,6 +202,16 @@ def _measure(job: ExperimentJob, steps: Steps, measured: _Measured) -> None:
         requests = count_requests(plan.response_time)
         with steps.step(TIMING, requests) as advance, watching_load(TIMING, measured.loads):
             run_fast(run_response_times(plan.response_time, plan.seed, job.shipped, advance, keep))
+    if _strikes(job):
+        with (
+            steps.step(STRIKING, count_strikes(plan.recovery)) as advance,
+            watching_load(STRIKING, measured.loads),
+        ):
+            run_fast(run_recovery(plan.recovery, plan.seed, job.whole, advance, keep))
+
+
+def _strikes(job: ExperimentJob) -> bool:
+    return Part.RECOVERY in job.parts and job.plan.recovery.times > 0
 
 
 def _simulate(job: ExperimentJob, spark: SparkSession, steps: Steps, measured: _Measured) -> pa.Table:
@@ -197,7 +230,7 @@ def _simulate(job: ExperimentJob, spark: SparkSession, steps: Steps, measured: _
 def _aggregate(job: ExperimentJob, trace: DataFrame) -> Result:
     """The same code for what was measured and what was simulated."""
     plan = job.plan
-    runs, timed = trace.where(f.col("figure") == ""), trace.where(f.col("figure") != "")
+    runs, timed = trace.where(f.col("figure") == ""), trace.where(f.col("figure").isin(*variants.FIGURES))
     result = Result()
     if Part.AVAILABILITY in job.parts:
         cells = len(plan.availability.cells()) + len(plan.availability.live_cells())

@@ -62,7 +62,7 @@ def main(master, plan, out):
 
     def order(name):
         return ExperimentJob(
-            experiment, frozenset([Part.AVAILABILITY]), Path(out) / name, "", options, unshipped
+            experiment, frozenset([Part.AVAILABILITY]), Path(out) / name, "", options, unshipped, unshipped
         )
 
     with open_session(options) as spark:

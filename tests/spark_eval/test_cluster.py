@@ -28,6 +28,10 @@ response_time: {}
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
+def unstarted(*_, **__):
+    raise AssertionError("nothing live is part of this")
+
+
 def simulated(folder):
     return (folder / TRACES / "simulation.parquet").read_bytes()
 
@@ -36,8 +40,9 @@ def simulated(folder):
 def local(spark, tmp_path_factory):
     """What comes out on this machine alone."""
     out = tmp_path_factory.mktemp("local") / "out"
+    parts = frozenset([Part.AVAILABILITY])
     run_experiment(
-        ExperimentJob(parse(EXPERIMENT), frozenset([Part.AVAILABILITY]), out, "", SparkOptions()), Steps(None)
+        ExperimentJob(parse(EXPERIMENT), parts, out, "", SparkOptions(), unstarted, unstarted), Steps(None)
     )
     return out
 
@@ -118,3 +123,34 @@ def test_tasks_of_numbers_hand_back_their_rows_over_spark_connect_too(tmp_path):
             [sys.executable, "-c", COUNTING, url], cwd=ROOT, capture_output=True, text=True, check=False
         )
     assert done.stdout == "[0, 1, 4, 9, 16]\n", done.stderr
+
+
+DECIDING = """
+import sys
+import spark_eval
+from spark_eval.runtime import SparkOptions, open_session
+
+with open_session(SparkOptions(sys.argv[1])) as spark:
+    rows = [("ann", "/a", "read"), ("ann", "/a", "write")]
+    requests = spark.createDataFrame(rows, "subject string, object string, action string")
+    print([row.effect for row in spark_eval.decide(requests, sys.argv[2]).orderBy("action").collect()])
+    spark_eval.register_decide(spark, sys.argv[2])
+    print(spark.sql("SELECT authz_decide('ann', '/a', 'read').policies AS policies").first().policies)
+"""
+
+
+def test_requests_are_decided_over_spark_connect_in_frames_and_in_sql(tmp_path):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "all.yaml").write_text(
+        "- {uid: readers, effect: allow, targets: {action_id: read}, rules: {}}\n"
+    )
+    with connect_server(tmp_path) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", DECIDING, url, str(policies)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.stdout == "['allow', 'deny']\n['readers']\n", done.stderr

@@ -11,7 +11,7 @@ import msgspec
 from authfabric.chaos.testbed.members import Member, Members, words
 from authfabric.chaos.workload import ATTRIBUTES, DOMAIN, TYPE, Client, EventLoad
 from authfabric.files import write_encoded
-from authz import Identity
+from authz import Identity, PublicKey
 from bus.identity import create_key, read_credentials
 from bus.nats import Connection
 from pubsub_core.stores import TypeStore
@@ -37,6 +37,11 @@ class EventService:
     def __init__(self, members: Members) -> None:
         self._members = members
         self._owner = Identity.generate()
+
+    @property
+    def owner(self) -> PublicKey:
+        """Whose type it is."""
+        return self._owner.public
 
     async def define(self, url: str) -> None:
         """Make the type known."""
@@ -67,9 +72,9 @@ class EventService:
             client
             for broker in BROKERS
             for client in (
-                self._client(f"sensor-{broker}", broker, "sensor", ()),
+                self.client(f"sensor-{broker}", broker, "sensor", ()),
                 *(
-                    self._client(f"{name}-{broker}", broker, role, tuple(sees), live=live)
+                    self.client(f"{name}-{broker}", broker, role, tuple(sees), live=live)
                     for name, role, sees, live in _READERS
                 ),
             )
@@ -84,9 +89,10 @@ class EventService:
         ]
         await members.add(CLIENTS, Member(command))
 
-    def _client(
-        self, name: str, broker: str, role: str, may_see: tuple[str, ...], *, live: bool = False
+    def client(
+        self, name: str, broker: str, role: str, may_see: tuple[str, ...] = (), *, live: bool = False
     ) -> Client:
+        """Somebody with a key and a credential of the domain."""
         folder, identity = self._members.folder, Identity.generate()
         key, file = folder / f"{name}.key", folder / f"{name}.credential"
         create_key(key, identity, None)

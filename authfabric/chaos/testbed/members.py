@@ -107,9 +107,9 @@ class Members:
         command = ["domain", "serve", str(self.cluster.local.folder.path), "--url", url]
         await self.add(name, Member(words(command)))
 
-    async def add_pdp(self, name: str) -> None:
+    async def add_pdp(self, name: str, domain: str = DOMAIN) -> None:
         url = await self.cluster.connect(name)
-        command = ["pdp", "serve", "--url", url, "--name", name, "--domain", DOMAIN, "--no-audit"]
+        command = ["pdp", "serve", "--url", url, "--name", name, "--domain", domain, "--no-audit"]
         command += ["--trust", str(self.root.public), "--cache", str(self.folder / f"{name}.releases")]
         authority = write_authority(self.folder, name, self.root)
         access = self.credentials(name, REPLICA, load_key(self.folder / f"{name}.key", str))

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
         FORBIDDEN,
         TYPE,
         lies,
+        policy_file,
         policy_of,
     )
     from authfabric.chaos.workload.policy_pushes import Releaser
 
 __all__ = [
     "ACTION", "ATTRIBUTES", "DOMAIN", "FORBIDDEN", "TYPE", "Asking", "Client", "EventLoad", "Releaser",
-    "lies", "policy_of",
+    "lies", "policy_file", "policy_of",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -28,7 +29,7 @@ __getattr__ = lazily(
     {
         ".event_load": "EventLoad Client",
         ".pep_load": "Asking",
-        ".policies": "ACTION ATTRIBUTES DOMAIN FORBIDDEN TYPE lies policy_of",
+        ".policies": "ACTION ATTRIBUTES DOMAIN FORBIDDEN TYPE lies policy_file policy_of",
         ".policy_pushes": "Releaser",
     },
 )

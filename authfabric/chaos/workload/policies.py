@@ -55,7 +55,7 @@ def policy_of(question: Question) -> str:
     return question.replace("/files/", "file-").replace(" ", "-")
 
 
-def policies(permits: Collection[Question]) -> str:
+def policy_file(permits: Collection[Question]) -> str:
     """A file of attribute policies that permit exactly this."""
     return yaml.safe_dump([*map(_permit, sorted(permits)), *_EVENTS], sort_keys=False)
 

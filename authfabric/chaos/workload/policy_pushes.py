@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, time
 
 from authfabric.chaos.record import Kept, Push, Question, Recorder
-from authfabric.chaos.workload.policies import DOMAIN, QUESTIONS, next_permits, policies
+from authfabric.chaos.workload.policies import DOMAIN, QUESTIONS, next_permits, policy_file
 from authfabric.releases import watching
 from authz import AuthFabricError, Identity
 from authz.release import Released, ReleaseRefused
@@ -62,7 +62,7 @@ class Releaser:
                 trusted = {self.identity.public}
                 async with watching(bus, Feed(bus, DOMAIN, trusted)) as watch:
                     publisher = Publisher(bus, DOMAIN, self.identity, trusted, time)
-                    bundle = Bundle.of([File("policies.yaml", policies(permits))])
+                    bundle = Bundle.of([File("policies.yaml", policy_file(permits))])
                     released = await self._release(bus, publisher, bundle, name)
                     stored = monotonic()
                     first = await watch.wait(released, 0.0, quiet=True)

@@ -79,6 +79,19 @@ def response_time(
 
 
 @app.command()
+def recovery(
+    quick: Quick = False,
+    plan: Plan = None,
+    folder: Out = None,
+    master: Master = LOCAL,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Who is answered while PDPs, servers or brokers are away, and how long until all is as before."""
+    _run("recovery", quick, plan, folder, master, verbose, json)
+
+
+@app.command()
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A", help="The folder of one run.")],
     after: Annotated[Path, typer.Argument(metavar="B", help="The folder of another.")],
@@ -108,6 +121,7 @@ def _run(
         fail("`--quick` names a plan, and so does `--plan`: choose one", Exit.USAGE)
     try:
         require_spark()
+        from authfabric.chaos import whole_fabric
         from authfabric.commands.scale.experiment_fabric import shipped_fabric
         from spark_eval.experiment import Part, load, shipped
         from spark_eval.jobs import REPORT, ExperimentJob, run_experiment
@@ -120,6 +134,7 @@ def _run(
             command=shlex.join(["authfabric", *sys.argv[1:]]),
             spark=SparkOptions(master, verbose),
             shipped=shipped_fabric,
+            whole=whole_fabric,
         )
         result = run_experiment(job, Steps(None if json else err))
     except AuthFabricError as error:

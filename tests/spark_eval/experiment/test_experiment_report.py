@@ -14,12 +14,14 @@ from spark_eval.experiment.points import (
     AvailabilityPoint,
     HitRate,
     Pace,
+    Ratio,
     Result,
     TimePoint,
     TimeSummary,
     Twins,
+    ratio,
 )
-from spark_eval.experiment.ratios import Ratio, ratio
+from spark_eval.experiment.recovery import ALL_PDPS, RecoveryPoint
 from spark_eval.experiment.report import make_report
 from spark_eval.experiment.variants import (
     BARE,
@@ -117,6 +119,7 @@ def result(**changes):
         "curves": curves(),
         "paces": [Pace(cell, 1, 0.0042, 0.001, 0.02) for cell in PLAN.availability.live_cells()],
         "machine": MACHINE,
+        "recovery": [RecoveryPoint(ALL_PDPS, NOTHING, 20.0, 800, 0, 0, [21.0], [20.9], None)],
     }
     return Result(**{**fields, **changes})
 
@@ -140,12 +143,13 @@ def test_the_whole_report_has_the_papers_six_figures_first(whole):
         "Response time with and without SAAM",
         "Response time against the number of PDPs",
     ]
-    assert titles[-3:] == [
+    assert titles[-4:] == [
+        "Who is answered while something is away, and until all is as before",
         "The whole chain: which nine is reached with how many",
         "What is assumed",
         "The machine, and how busy it was",
     ]
-    drawn = whole.sections[:-3]
+    drawn = whole.sections[:-4]
     assert all(any(isinstance(part, Plot) for part in section.parts) for section in drawn)
     assert all(any(isinstance(part, Table) for part in section.parts) for section in drawn)
 
@@ -188,7 +192,8 @@ def test_no_number_is_out_of_place():
 @pytest.mark.parametrize("part", Part)
 def test_each_part_has_a_report_of_its_own(part):
     report = make_report(PLAN, frozenset([part]), result(), "command")
-    assert len(report.sections) == (len(PLAN.availability.sweeps) + 3 if part is Part.AVAILABILITY else 6)
+    sections = {Part.AVAILABILITY: len(PLAN.availability.sweeps) + 3, Part.RESPONSE_TIME: 6, Part.RECOVERY: 2}
+    assert len(report.sections) == sections[part]
     render(report)
 
 

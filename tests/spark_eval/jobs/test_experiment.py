@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from authfabric.chaos import whole_fabric
 from authfabric.commands.scale.experiment_fabric import shipped_fabric
 from spark_eval.experiment import variants
 from spark_eval.experiment.plan import Part, dump, load, parse
@@ -48,18 +49,21 @@ response_time:
   pdps: [1, 2]
   recycling: {requests: 300, objects: 10, subjects: 20, roles: 3}
   hospital: 20
+recovery: {times: 0}
 """
 )
 AVAILABILITY = frozenset([Part.AVAILABILITY])
 
 
 def order(out, plan=SMALL, parts=AVAILABILITY):
-    return ExperimentJob(plan, parts, out, "authfabric experiment", SparkOptions(), shipped_fabric)
+    return ExperimentJob(
+        plan, parts, out, "authfabric experiment", SparkOptions(), shipped_fabric, whole_fabric
+    )
 
 
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory):
-    """Everything, on a plan so small that it takes seconds."""
+    """Everything but the strikes, on a plan so small that it takes seconds; those have a module of their own."""
     out = tmp_path_factory.mktemp("out") / "experiment"
     said = io.StringIO()
     steps = Steps(Console(file=said, force_terminal=False))
