@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -93,6 +94,9 @@ def authfabric(
     ] = None,
 ) -> None:
     """What every command has. The processes that it starts log as it does."""
+    if not gc.isenabled():  # `authfabric.entry` switched it off, and by now the command is loaded
+        gc.freeze()
+        gc.enable()
     given = {FORMAT_VARIABLE: log_format, LEVEL_VARIABLE: log_level}
     os.environ.update({variable: value for variable, value in given.items() if value is not None})
     try:

@@ -1,6 +1,7 @@
 """Where `authfabric` starts. The version and the list of commands are said before anything else is loaded."""
 
 import contextlib
+import gc
 import os
 import sys
 
@@ -32,6 +33,7 @@ def _run(words: list[str]) -> None:
     elif words == ["--help"]:
         print(overview(_columns()))
     else:
+        gc.disable()  # what is loaded stays; looking through it for garbage is a tenth of what `ask` takes
         from authfabric.cli import main as run_command
 
         run_command()

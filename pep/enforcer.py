@@ -181,7 +181,8 @@ class Enforcer:
         terms = None if deadline is None and strategy is None else asking.terms(deadline, strategy)
         plain = plain_request(subject, object, action) if type(subject) is str and not context else None
         request = plain or _request(subject, object, action, context)
-        span = TRACES.begin(SPAN, **{"authfabric.action": request.action.id}) if TRACES.on else None
+        traced = TRACES.on and TRACES.draw()
+        span = TRACES.begin(SPAN, **{"authfabric.action": request.action.id}) if traced else None
         decision = None
         try:
             if self.secondary is not None:
@@ -226,7 +227,8 @@ class Enforcer:
         terms, secondary = self._asking.terms(deadline, strategy), self.secondary
         known = [secondary.infer(r, at_least) if secondary else None for r in asked]
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
-        span = TRACES.begin(f"{SPAN}_many", **{"authfabric.questions": len(asked)}) if TRACES.on else None
+        traced = TRACES.on and TRACES.draw()
+        span = TRACES.begin(f"{SPAN}_many", **{"authfabric.questions": len(asked)}) if traced else None
         try:
             answers = iter(await asyncio.gather(*[self._ask_or_deny(r, terms, at_least) for r in unknown]))
         finally:

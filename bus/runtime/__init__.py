@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from authz.lazy import lazily
 from bus.runtime.event_loop import Turns, run_fast
-from bus.runtime.process import ProcessFailed, ServingProcess, end_with_parent, signal_process
 from bus.runtime.tasks import all_or_none, end_task, in_background, result_within
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
         configure_logs,
         log_settings,
     )
+    from bus.runtime.process import ProcessFailed, ServingProcess, end_with_parent, signal_process
     from bus.runtime.tracing import TRACES, OpenSpan, Traces
 
 __all__ = [
@@ -34,6 +34,7 @@ __getattr__ = lazily(
         ".health_server": "Collectors HealthTls serve_vitals",
         ".latency": "Latencies",
         ".logs": "FORMAT_VARIABLE LEVEL_VARIABLE LogFormat LogLevel LogLine configure_logs log_settings",
+        ".process": "ProcessFailed ServingProcess end_with_parent signal_process",
         ".tracing": "TRACES OpenSpan Traces",
     },
 )

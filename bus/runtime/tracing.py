@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from authz import Decision
 
@@ -33,11 +33,11 @@ class Traces:
 
     def __init__(self) -> None:
         self.on = False
-        self._tracer: Tracer | None = None
+        self._tracer: Tracer
         self._share = 0.0
         """The share of questions that begin a trace where there is none."""
-        self._context: Callable[[], Mapping[str, object]] = dict
-        self._span: Callable[[], Span]
+        self.context: Callable[[], Mapping[str, object]] = dict
+        """What the current task carries: where it is empty, there is no span."""
 
     def start(self, service: str) -> None:
         """Export this process's spans, if the environment says where to."""
@@ -73,30 +73,30 @@ class Traces:
 
     def use(self, tracer: Tracer | None, share: float = 0.0) -> None:
         """Make spans with this tracer, and so many new traces; None makes none any more."""
-        self._tracer, self._share = tracer, share
-        self.on = tracer is not None
-        if self.on:
+        if tracer is not None:
             from opentelemetry import context, trace
 
-            self._context, self._span = context.get_current, trace.get_current_span
+            self._tracer, self._share = tracer, share
+            self.context, self._attach, self._detach = context.get_current, context.attach, context.detach
+            self._span, self._holding = trace.get_current_span, trace.set_span_in_context
+        self.on = tracer is not None
 
-    def begin(self, name: str, **attributes: str | int) -> OpenSpan | None:
-        """A span in the current trace, or the first of a new one; None if this trace is not sampled."""
-        if not self._context():  # in which there is no span either
-            if random() >= self._share:
-                return None
-        elif self.sampled() is None:
-            return None
-        if self._tracer is None:
-            return None
-        from opentelemetry import context, trace
+    def draw(self) -> bool:
+        """Whether there is to be a span: in a trace that is sampled, or as the first of a new one, for a share of them.
 
+        It is asked first: what a span says is put together only for one that is made.
+        """
+        return self.sampled() is not None if self.context() else random() < self._share
+
+    def begin(self, name: str, **attributes: str | int) -> OpenSpan:
+        """A span in the current trace, or the first of a new one, where `draw` says so."""
         span = self._tracer.start_span(name, attributes=attributes)
-        return OpenSpan(span, context.attach(trace.set_span_in_context(span)))
+        token = self._attach(self._holding(span))
+        return OpenSpan(span, lambda: self._detach(token))
 
     def sampled(self) -> SpanContext | None:
         """What the current span is called, if it is exported."""
-        if not self._context():
+        if not self.context():
             return None
         found = self._span().get_span_context()
         return found if found.trace_flags.sampled else None
@@ -105,7 +105,7 @@ class Traces:
         self, name: str, callers: Sequence[SpanContext], **attributes: str | int
     ) -> OpenSpan | None:
         """A span below that of the first caller, and linked to those of the others."""
-        if self._tracer is None or not callers:
+        if not self.on or not callers:
             return None
         from opentelemetry import trace
 
@@ -117,7 +117,7 @@ class Traces:
     @contextlib.contextmanager
     def continued(self, name: str, parent: str, **attributes: str | int) -> Iterator[None]:
         """A span below one of another process, which is the current one within the block."""
-        if self._tracer is None or not _PARENT.fullmatch(parent):
+        if not self.on or not _PARENT.fullmatch(parent):
             yield
             return
         from opentelemetry import trace
@@ -134,11 +134,12 @@ class Traces:
 class OpenSpan:
     """A span that has begun."""
 
-    __slots__ = ("_span", "_token")
+    __slots__ = ("_leave", "_span")
 
-    def __init__(self, span: Span, token: Any = None) -> None:
+    def __init__(self, span: Span, leave: Callable[[], None] | None = None) -> None:
+        """`leave` makes it the current one no longer, if it is."""
         self._span = span
-        self._token = token
+        self._leave = leave
 
     @property
     def parent(self) -> str:
@@ -152,13 +153,15 @@ class OpenSpan:
     def end(self, decision: Decision | None = None) -> None:
         """It is over, with this decision if there is one."""
         if decision is not None:
-            self._span.set_attribute("authfabric.effect", decision.effect)
-            self._span.set_attribute("authfabric.reason", str(decision.reason))
-            self._span.set_attribute("authfabric.epoch", decision.epoch)
-        if self._token is not None:
-            from opentelemetry import context
-
-            context.detach(self._token)
+            self._span.set_attributes(
+                {
+                    "authfabric.effect": decision.effect,
+                    "authfabric.reason": str(decision.reason),
+                    "authfabric.epoch": decision.epoch,
+                }
+            )
+        if self._leave is not None:
+            self._leave()
         self._span.end()
 
 

@@ -127,7 +127,7 @@ class CachingProvider:
     async def _fetch(self, root: Root, ids: frozenset[str], now: float) -> Mapping[str, Known]:
         self.lookups += 1
         about: dict[str, str | int] = {"authfabric.provider": self.name, "authfabric.entities": len(ids)}
-        span = TRACES.begin("authfabric.attributes", **about) if TRACES.on else None
+        span = TRACES.begin("authfabric.attributes", **about) if TRACES.on and TRACES.draw() else None
         try:
             answer = await result_within(self._provider.look_up(root, ids), self._seconds)
         except TimeoutError:

@@ -86,8 +86,10 @@ class Batch:
         """One more question; says whether there is no room for another."""
         self.requests.append(request)
         self.answers.append(answer)
-        if TRACES.on and (caller := TRACES.sampled()) is not None and caller not in self.callers[-1:]:
-            self.callers.append(caller)
+        if TRACES.on and TRACES.context():
+            caller = TRACES.sampled()
+            if caller is not None and caller not in self.callers[-1:]:
+                self.callers.append(caller)
         return len(self.answers) == MAX_COUNT
 
     def send(self) -> None:

@@ -16,9 +16,9 @@ from authfabric.entry import overview
 
 LOADED = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
 HEAVY_FOR_ASKING = {
-    "cryptography.hazmat.primitives.serialization", "cryptography.x509", "google.protobuf", "jinja2", "lark", "numpy",
-    "opentelemetry", "pdp", "prometheus_client", "py_abac", "pydantic", "pyspark",
-    "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml",
+    "bus.runtime.process", "cryptography.hazmat.primitives.serialization", "cryptography.x509", "ctypes",
+    "google.protobuf", "jinja2", "lark", "numpy", "opentelemetry", "pdp", "prometheus_client", "py_abac",
+    "pydantic", "pyspark", "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml",
 }  # fmt: skip
 
 
@@ -47,6 +47,16 @@ def test_asking_loads_no_engine_no_grammar_and_nothing_that_draws():
     loaded = modules_of("ask", "alice", "/x", "read", "--insecure", "--url", "nats://127.0.0.1:1")
     assert "pep.enforcer" in loaded
     assert not HEAVY_FOR_ASKING & loaded
+
+
+def test_garbage_is_collected_while_a_command_runs_but_not_looked_for_in_what_it_has_loaded():
+    state = (
+        "import gc, atexit; atexit.register(lambda: print(gc.isenabled(), gc.get_freeze_count() > 10_000)); "
+    )
+    words = ["authfabric", "ask", "a", "/x", "read", "--insecure", "--url", "nats://127.0.0.1:1"]
+    program = f"{state}import sys; sys.argv = {words!r}; from authfabric.entry import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "True True"
 
 
 def test_the_version_is_that_of_the_package():
