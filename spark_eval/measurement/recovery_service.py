@@ -148,7 +148,10 @@ class _Observation:
     """When the last question that failed was asked."""
 
     async def watch(self, strike: Strike, away: float) -> dict[str, list[Asked]]:
-        """Strike, start again, and watch until all is answered again."""
+        """Strike, start again, and watch until all is answered again.
+
+        What was asked within a deadline of the end is left out: it was not known then whether it is answered.
+        """
         self.logs = {asker: [] for asker in self.askers}
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(self._ask_all(group))
@@ -162,9 +165,11 @@ class _Observation:
                 if perf_counter() > started + LONGEST:
                     break
                 await asyncio.sleep(self.plan.pace / 1000)
+            settled = perf_counter() - self.plan.deadline
             asking.cancel()
         return {
-            asker: [each._replace(at=each.at - struck) for each in log] for asker, log in self.logs.items()
+            asker: [each._replace(at=each.at - struck) for each in log if each.at <= settled]
+            for asker, log in self.logs.items()
         }
 
     async def _ask_all(self, group: asyncio.TaskGroup) -> None:
