@@ -7,7 +7,6 @@ difference.
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache, lru_cache
@@ -52,6 +51,8 @@ class Window(msgspec.Struct, frozen=True, array_like=True, order=True):
 
     def holds(self, at: float) -> bool:
         """Whether it is inside the window at this Unix time."""
+        import zoneinfo  # and what it finds zones by: few capabilities name any
+
         local = datetime.fromtimestamp(at, zoneinfo.ZoneInfo(self.zone))
         return bool(_minutes(self) >> (local.weekday() * _DAY + local.hour * 60 + local.minute) & 1)
 
@@ -111,4 +112,6 @@ def _minutes(window: Window) -> int:
 
 @cache
 def _zones() -> frozenset[str]:
+    import zoneinfo
+
     return frozenset(zone for zone in zoneinfo.available_timezones() if zone[0].isupper())

@@ -18,7 +18,7 @@ LOADED = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=s
 HEAVY_FOR_ASKING = {
     "bus.runtime.process", "cryptography.hazmat.primitives.serialization", "cryptography.x509", "ctypes",
     "google.protobuf", "jinja2", "lark", "numpy", "opentelemetry", "pdp", "prometheus_client", "py_abac",
-    "pydantic", "pyspark", "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml",
+    "pydantic", "pyspark", "rich", "sdp_cache.inference", "starlette", "uvloop", "yaml", "zoneinfo",
 }  # fmt: skip
 
 
