@@ -6,10 +6,12 @@ from authfabric.applications.folder import ApplicationFolder, usual_folder
 from authfabric.applications.form import application_schema
 from authfabric.applications.hosting import hosted_application
 from authfabric.applications.readiness import NotReady, until_ready
+from authfabric.applications.rule_check import check_rules
 from authfabric.applications.steps import Step, Steps
 from authfabric.applications.store import ApplicationStore
 
 __all__ = [
     "Application", "ApplicationFolder", "ApplicationStore", "InvalidApplication", "NotReady", "Step", "Steps",
-    "application_schema", "definitions", "hosted_application", "read_application", "until_ready", "usual_folder",
+    "application_schema", "check_rules", "definitions", "hosted_application", "read_application", "until_ready",
+    "usual_folder",
 ]  # fmt: skip

@@ -199,7 +199,11 @@ class _Fitting:
                     f"`{name}` is left, and `{body.to}` has no such attribute: drop or rename it",
                 )
             elif kind is not wanted[name]:
-                yield Kind.MISFIT, f"`{name}` is a {kind}, and in `{body.to}` a {wanted[name]}"
+                yield (
+                    Kind.MISFIT,
+                    f"`{name}` becomes of type {kind}, and in `{body.to}` it is of type {wanted[name]}: drop it,"
+                    " or transform TO a type that has it so",
+                )
 
     def _find(self, name: str) -> EventType | None:
         try:

@@ -113,7 +113,7 @@ class _Binder:
         if isinstance(test, In):
             return In(path, tuple(self._constant(test, kind, each) for each in test.values))
         if isinstance(test, _TEXT_TESTS) and kind is not _T.STRING:
-            raise InvalidFilter(_shown(test), f"is a test of strings, and the attribute is a {kind}")
+            raise InvalidFilter(_shown(test), f"is a test of strings, and the attribute is of type {kind}")
         if isinstance(test, (Exists, *_TEXT_TESTS)):
             return structs.replace(test, path=path)
         raise InvalidFilter(_shown(test), "is not a test that filters of events have")
@@ -166,7 +166,7 @@ class _Binder:
             _T.GEO: False,
         }.get(kind, isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value))
         if not fits:
-            raise InvalidFilter(_shown(test), f"does not fit: the attribute is a {kind}")
+            raise InvalidFilter(_shown(test), f"does not fit: the attribute is of type {kind}")
         return value
 
 

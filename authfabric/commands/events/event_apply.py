@@ -122,10 +122,17 @@ def stubs(
 
 
 def _folder(file: Path, keys: Path | None) -> ApplicationFolder:
-    from authfabric.applications import ApplicationFolder, InvalidApplication, read_application, usual_folder
+    from authfabric.applications import (
+        ApplicationFolder,
+        InvalidApplication,
+        check_rules,
+        read_application,
+        usual_folder,
+    )
 
     try:
         application = read_application(file)
+        check_rules(application, file)
     except InvalidApplication as error:
         fail(error, Exit.USAGE)
     except AuthFabricError as error:

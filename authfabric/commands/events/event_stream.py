@@ -294,9 +294,10 @@ async def _explained(work: Coroutine[object, object, Result], profile: str | Non
         raise
     except Refused as error:
         who = read_profile(profile).name
-        hint = f"what {who} may is under `clients.{who}` in the application's file; `authfabric audit tail` shows"
+        place = f"what {who} may is under `clients.{who}` and `rules` in the application's file"
+        hint = f"{place}; `authfabric audit tail` shows what was decided"
         plain = str(error).endswith("is not permitted")
-        fail(f"{error}: {hint} what was decided" if plain else error, Exit.DENIED)
+        fail(f"{error}: {hint}" if plain else error, Exit.DENIED)
     except UnknownType as error:
         mine = read_profile(profile)
         near = get_close_matches(error.name, {*mine.types, *mine.publishes}, 1)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from authfabric.applications import InvalidApplication, application_schema, read_application
+from authfabric.applications import InvalidApplication, application_schema, check_rules, read_application
 from authfabric.applications.definitions import define
 from authfabric.applications.policies import with_application
 from authfabric.applications.steps import RoutedOtherwise, check_routed
@@ -120,3 +120,37 @@ def test_the_published_schema_is_the_one_that_the_command_prints_and_knows_such_
     validator = jsonschema.Draft202012Validator(application_schema())
     assert list(validator.iter_errors(yaml.safe_load(TEXT))) == []
     assert list(validator.iter_errors(yaml.safe_load(TEXT.replace("sealed", "seeled"))))
+
+
+BLURRED = """
+owner: nhs
+types:
+  Vital: {attributes: {patient: string, age: integer}}
+  Study: {attributes: {age: string}}
+clients:
+  ward: {publishes: [Vital]}
+rules: |
+  blurred: TRANSFORM EVENT Vital TO Study ON notify EXECUTE drop(patient) THEN bucket(age, 'young', 40, 'old')
+  elsewhere: TRANSFORM EVENT Vital TO Foreign ON notify EXECUTE drop(patient)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("TO Study", "TO Vital", "`age` becomes of type string, and in `Vital` it is of type integer"),
+        ("drop(patient) THEN bucket", "bucket", "`patient` is left, and `Study` has no such attribute"),
+        ("TRANSFORM EVENT Vital TO Study", "TRANSFORM Vital", "rules.rules"),
+    ],
+)
+def test_rules_that_make_events_of_no_type_are_refused_before_anything_is_done(
+    read, tmp_path, old, new, problem
+):
+    path = tmp_path / "surgery.yaml"
+    check_rules(read(BLURRED), path)
+    with pytest.raises(InvalidApplication) as raised:
+        check_rules(read(BLURRED.replace(old, new, 1)), path)
+    assert problem in str(raised.value)
+    assert raised.value.place.startswith("rules")
+    ran = CliRunner().invoke(app, ["event", "plan", str(path), "--url", "nats://127.0.0.1:1"])
+    assert problem in ran.stderr.replace("\n", " ")

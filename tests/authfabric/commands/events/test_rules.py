@@ -110,7 +110,7 @@ def types(tmp_path: Path) -> Path:
         ("ALLOW SUBSCRIPTION TO child WHERE pulse = 'x'", "pulse"),
         ("ALLOW SUBSCRIPTION TO base WHERE known(user, plse)", "`plse` is not an attribute of `base`"),
         ("TRANSFORM EVENT base TO shown ON publish EXECUTE drop(plse)", "a step does not fit `base`"),
-        ("TRANSFORM EVENT base TO shown ON publish EXECUTE round(pulse, 5)", "`pulse` is a integer, and"),
+        ("TRANSFORM EVENT base TO shown ON publish EXECUTE round(pulse, 5)", "`pulse` becomes of type integer, and"),
         ("TRANSFORM EVENT child TO shown ON publish EXECUTE hash(pulse)", "`place` is left, and `shown` has no such"),
         ("FLUENT f(x) INITIATED BY base(who) TERMINATED BY base(whom)", "`whom` is not an attribute of `base`"),
     ],
