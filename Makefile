@@ -46,7 +46,7 @@ bytecode: $(VENV)/full  # once, rather than in every process that shares the tes
 	-@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1
 
 pytest: bytecode $(VENV)/browser $(VENV)/prometheus
-	$(BIN)/python -m pytest -n auto --maxprocesses 6
+	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
 test: $(VENV)/full $(VENV)/browser $(VENV)/prometheus ## everything that must hold before a change lands
 	@$(MAKE) --no-print-directory -j2 lint pytest

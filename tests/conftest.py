@@ -66,8 +66,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """Three for each core: tests wait for processes and servers more than they compute."""
-    return 3 * (os.cpu_count() or 1)
+    """Two for each core: tests wait for processes and servers more than they compute."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(config, items):

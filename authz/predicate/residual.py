@@ -157,7 +157,7 @@ def _right(test: Relate, value: object) -> Predicate:
         if value is None:
             return FALSE
         if not _scalar(value):
-            if isinstance(value, float):
+            if isinstance(value, float) or not path.keys:  # an id is no list
                 return FALSE
             raise InvalidPredicate(str(test), "asks whether a list has a list or an object as an element")
         return Overlaps(path, (_constant(value),))

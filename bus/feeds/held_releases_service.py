@@ -25,8 +25,8 @@ SLICE_BYTES = 256 * 1024
 """Most bytes of a release or its content in one answer."""
 MAX_BYTES = 128 * 1024 * 1024
 """Most bytes of content that are fetched."""
-WAIT_SECONDS = 1.0
-"""Longest time for which answers are waited for."""
+WAIT_SECONDS = 5.0
+"""Longest time for the first answer, and for a connection that is away. Where nobody listens, none is waited for."""
 QUIET_SECONDS = 0.1
 """Time without a further answer after which no more are expected."""
 SLICE_SECONDS = 3.0
@@ -99,6 +99,7 @@ async def ask_held(bus: Connection, domain: str, trusted: Collection[PublicKey])
     answers: asyncio.Queue[bytes | None] = asyncio.Queue()
     reply = bus.expect(lambda data, nobody: answers.put_nowait(None if nobody else data))
     found: dict[str, list[ReleaseSlice]] = {}
+    await bus.wait_ready(WAIT_SECONDS)
     try:
         bus.send(subjects.held(domain), pack(ReleaseRequest()), reply)
         async with asyncio.timeout(WAIT_SECONDS) as waiting:

@@ -14,7 +14,10 @@ import pytest
 
 from authfabric.processes.launcher import Fabric
 from authz import Reason
-from bus import NatsServer
+from bus import Connection, NatsServer, NoResponders
+from bus.feeds.held_releases_service import ReleaseRequest
+from bus.wire import pack
+from bus.wire.subjects import held
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released, write
 from tests.waiting import PATIENCE, once_it_works
@@ -47,6 +50,8 @@ class Place:
         async with self.stopped() as store:
             shutil.rmtree(store)
             shutil.copytree(self.folder / "copy", store)
+        async with Connection(self.server.url) as bus:  # a push before they are back is held against nobody
+            await once_it_works(lambda: bus.ask(held("default"), pack(ReleaseRequest()), 5.0), NoResponders)
 
     async def restore(self, *more: str) -> tuple[int, dict]:
         return await authfabric("policy", "restore", "--url", self.server.url, *more)

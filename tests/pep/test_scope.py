@@ -176,7 +176,11 @@ def test_a_scope_equals_asking_row_by_row(engines, drawn, known, listed, algorit
     made = tuple(Policy(f"p{n}", effect, where, order) for n, (effect, where, order) in enumerate(drawn))
     point = PolicyPoint(PolicySet(Manifest(algorithm=algorithm), made), 7)
     subject, action = Entity("ann", known), Entity("read")
-    scope = asyncio.run(point.scope(ScopeQuery(subject, action, UNDER), 4e9))
+    try:
+        scope = asyncio.run(point.scope(ScopeQuery(subject, action, UNDER), 4e9))
+    except ScopeRefused as refused:
+        assert "asks whether a list has a list" in str(refused)  # noqa: PT017
+        return
     assert (scope.epoch, scope.until) == (7, 4e9 + 10)
     for name, engine in engines.items():
         notes = table(name == "sqlite")
