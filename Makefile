@@ -33,6 +33,10 @@ $(VENV)/prometheus: $(VENV)/full
 	-$(BIN)/python -m tests.prometheus
 	@touch $@
 
+$(VENV)/sshd: $(VENV)/full
+	-$(BIN)/python -m tests.sshd
+	@touch $@
+
 demo: $(VENV)/core ## start a fabric, break it under load, and watch no request fail
 	$(BIN)/authfabric demo
 
@@ -45,10 +49,10 @@ lint: $(VENV)/full ## ruff, mypy and import-linter
 bytecode: $(VENV)/full  # once, rather than in every process that shares the tests
 	-@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1
 
-pytest: bytecode $(VENV)/browser $(VENV)/prometheus
+pytest: bytecode $(VENV)/browser $(VENV)/prometheus $(VENV)/sshd
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
-test: $(VENV)/full $(VENV)/browser $(VENV)/prometheus ## everything that must hold before a change lands
+test: $(VENV)/full $(VENV)/browser $(VENV)/prometheus $(VENV)/sshd ## everything that must hold before a change lands
 	@$(MAKE) --no-print-directory -j2 lint pytest
 
 cluster: $(VENV)/full ## run the jobs on a Spark cluster whose processes are killed, and restart a server twenty times

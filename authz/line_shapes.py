@@ -1,15 +1,17 @@
 """Reading many lines that are alike: each shape of a line is parsed once, and filled in for the others.
 
 The shape of a line is its text with every name, number and string replaced by what kind of token it is; words of the
-grammar stay. Invariant: lines of one shape have one parse tree, and the same functions make values of it. Whatever is
-out of the ordinary is left to the grammar, which also says what is wrong with it.
+grammar stay. Invariant: lines of one shape have one parse tree, and the same functions make values of it. A function
+that does not ask where its text stands makes equal values of equal texts, so these are kept, too. Whatever is out of
+the ordinary is left to the grammar, which also says what is wrong with it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from itertools import accumulate
+from typing import Generic, TypeAlias, TypeVar
 
 from lark import Lark, Token, Transformer, Tree
 from lark.exceptions import LarkError
@@ -21,43 +23,51 @@ T = TypeVar("T")
 
 MOST_SHAPES = 4096
 """Shapes that are remembered; the lines of others are left to the grammar."""
+MOST_VALUES = 16_384
+"""Values that are kept, and words of which it is known what they are in a shape."""
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|\#.*)
-    |(?P<string>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")
-    |(?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*)
-    |(?P<other>.)""",
+    r"""\s+|\#.*
+    |"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"
+    |-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])
+    |[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*
+    |.""",
     re.VERBOSE,
 )
-_KINDS = {"space": " ", "string": "\1", "number": "\2", "name": "\3"}
+_SPACE, _STRING, _NUMBER, _NAME = " ", "\1", "\2", "\3"
 _TERMINALS = frozenset({"NAME", "STRING", "NUMBER", "WS", "COMMENT"})
 """Terminals of the grammar that are no words."""
+
+_Tokens: TypeAlias = Sequence[str]
+_Make: TypeAlias = Callable[[_Tokens, int], object]
+"""Makes the value of a part of a line, given its tokens and its number."""
 
 
 class OutOfTheOrdinary(Exception):
     """A line that is left to the grammar."""
 
 
-class _Leaf(NamedTuple):
-    """A token of a shape, by its place among the tokens of the line."""
+class _Pieces(dict[str, str]):
+    """What each token is in a shape: itself, or of which kind."""
 
-    type: str
-    place: int
-    text: str
-    """What it says, if that is part of the shape; else nothing."""
+    def __init__(self, words: frozenset[str]) -> None:
+        self._words = words
 
+    def __missing__(self, token: str) -> str:
+        piece = self._piece(token)
+        if len(self) < MOST_VALUES:
+            self[token] = piece
+        return piece
 
-class _Branch(NamedTuple):
-    """What a function makes of its children."""
-
-    call: Callable[..., object]
-    children: tuple[_Node, ...]
-    place: int
-    """Of its first token, if the function asks where it stands; else -1."""
-
-
-_Node: TypeAlias = _Leaf | _Branch | None
+    def _piece(self, token: str) -> str:
+        first = token[0]
+        if first.isspace() or first == "#":
+            return _SPACE
+        if first == "_" or (first.isascii() and first.isalpha()):
+            return token if token in self._words else _NAME
+        if first in "0123456789":
+            return _NUMBER
+        return {"-": _NUMBER, '"': _STRING}.get(first, token) if len(token) > 1 else token
 
 
 class Shapes(Generic[T]):
@@ -67,59 +77,89 @@ class Shapes(Generic[T]):
         self._parser = parser
         self._transformer = transformer
         patterns = (each.pattern.value for each in parser.terminals if _kind(each.name) not in _TERMINALS)
-        self._words = frozenset(word for pattern in patterns for word in re.findall(r"[A-Za-z]+", pattern))
-        self._known: dict[str, tuple[_Node, ...]] = {}
+        words = frozenset(word for pattern in patterns for word in re.findall(r"[A-Za-z]+", pattern))
+        self._pieces = _Pieces(words)
+        self._known: dict[str, tuple[_Make, ...]] = {}
+        self._made: dict[tuple[object, ...], object] = {}
+        """Values by the function that made them and the texts it was given."""
 
     def read(self, line: str, number: int) -> Sequence[object]:
         """The values of the children of the grammar's start in a line. Raises OutOfTheOrdinary where it is unsure."""
         if not line.isprintable():
             raise OutOfTheOrdinary
-        tokens = [(found.start(), found[0], found.lastgroup) for found in _TOKEN.finditer(line)]
-        words = self._words
-        shape = "".join(
-            text if kind == "other" or (kind == "name" and text in words) else _KINDS[kind or ""]
-            for _, text, kind in tokens
-        )
+        tokens = _TOKEN.findall(line)
+        shape = "".join(map(self._pieces.__getitem__, tokens))
         try:
-            nodes = self._known.get(shape)
-            if nodes is None:
-                nodes = self._parse(line, shape, {start: n for n, (start, *_) in enumerate(tokens)})
-            return [_fill(each, tokens, number) for each in nodes]
+            makers = self._known.get(shape)
+            if makers is None:
+                makers = self._parse(line, shape, tokens)
+            return [each(tokens, number) for each in makers]
         except (LarkError, AuthFabricError, RecursionError):
             raise OutOfTheOrdinary from None
 
-    def _parse(self, line: str, shape: str, places: dict[int, int]) -> tuple[_Node, ...]:
+    def _parse(self, line: str, shape: str, tokens: _Tokens) -> tuple[_Make, ...]:
         if len(self._known) >= MOST_SHAPES:
             raise OutOfTheOrdinary
+        starts = accumulate(map(len, tokens), initial=0)
+        places = {start: place for place, start in enumerate(starts)}
         tree = self._parser.parse(line)
-        nodes = self._known[shape] = tuple(self._node(each, places) for each in tree.children)
-        return nodes
+        makers = self._known[shape] = tuple(self._maker(each, places)[0] for each in tree.children)
+        return makers
 
-    def _node(self, found: object, places: dict[int, int]) -> _Node:
+    def _maker(self, found: object, places: dict[int, int]) -> tuple[_Make, tuple[int, ...] | None]:
+        """What makes the value of a part of a tree, and of which tokens; None if also of where they stand."""
         if found is None:
-            return None
+            return (lambda tokens, line: None), ()
         if isinstance(found, Token):
-            text = "" if _kind(found.type) in _TERMINALS else str(found)
-            return _Leaf(found.type, places[found.start_pos or 0], text)
+            place = places[found.start_pos or 0]
+            return _leaf(found.type, place, "" if _kind(found.type) in _TERMINALS else str(found)), (place,)
         assert isinstance(found, Tree)
         function = getattr(self._transformer, found.data)
-        children = tuple(self._node(each, places) for each in found.children)
         asks_where = "meta" in function.visit_wrapper.__name__
-        return _Branch(function, children, places[found.meta.start_pos] if asks_where else -1)
+        function = function.base_func  # what lark wraps around it is not asked
+        several = [self._maker(each, places) for each in found.children]
+        makers = [maker for maker, _ in several]
+        if asks_where:
+            return _placed(function, makers, places[found.meta.start_pos]), None
+        used = [each for _, each in several]
+        if None in used:
+            return (lambda tokens, line: function(*[each(tokens, line) for each in makers])), None
+        of = tuple(place for each in used for place in each or ())
+        return self._keeping(function, makers, of), of
+
+    def _keeping(
+        self, function: Callable[..., object], makers: Sequence[_Make], of: tuple[int, ...]
+    ) -> _Make:
+        """Makes the value if it was not made of these texts before."""
+        made, mark = self._made, object()
+
+        def make(tokens: _Tokens, line: int) -> object:
+            key = (mark, *[tokens[place] for place in of])
+            if key in made:
+                return made[key]
+            value = function(*[each(tokens, line) for each in makers])
+            if len(made) >= MOST_VALUES:
+                made.clear()
+            made[key] = value
+            return value
+
+        return make
 
 
-def _fill(node: _Node, tokens: Sequence[tuple[int, str, str | None]], line: int) -> object:
-    if node is None:
-        return None
-    if isinstance(node, _Leaf):
-        start, text, _ = tokens[node.place]
-        return Token(node.type, node.text or text, start, line, start + 1)
-    values = [_fill(each, tokens, line) for each in node.children]
-    if node.place < 0:
-        return node.call(*values)
-    meta = Meta()  # type: ignore[no-untyped-call]
-    meta.line, meta.column, meta.empty = line, tokens[node.place][0] + 1, False
-    return node.call(meta, *values)
+def _leaf(kind: str, place: int, text: str) -> _Make:
+    """The token at a place; with its text, if that is part of the shape."""
+    return lambda tokens, line: Token(kind, text or tokens[place])
+
+
+def _placed(function: Callable[..., object], makers: Sequence[_Make], place: int) -> _Make:
+    """For a function that asks where its first token stands."""
+
+    def make(tokens: _Tokens, line: int) -> object:
+        meta = Meta()  # type: ignore[no-untyped-call]
+        meta.line, meta.column, meta.empty = line, sum(map(len, tokens[:place])) + 1, False
+        return function(meta, *[each(tokens, line) for each in makers])
+
+    return make
 
 
 def _kind(terminal: str) -> str:

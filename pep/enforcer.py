@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from authz import Decision, Entity, InvalidRequest, PublicKey, Reason, Request
 from authz.explanation import Explanation, outline
 from authz.request import Attributes, plain_request
-from authz.scope import Scope, ScopeRefused
+from authz.scope import Scope, ScopeUnavailable
 from bus.identity import Credentials
 from bus.nats import connect
 from bus.runtime import TRACES
@@ -311,13 +311,14 @@ class Enforcer:
         """All objects below a name to which the subject may do the action, as a predicate: for lists in databases.
 
         The objects are those whose names begin with `under`, such as `/documents/`. Raises ScopeRefused where a policy
-        cannot be said as a predicate about the object alone, and NoResponders or ReplyTimeout.
+        cannot be said as a predicate about the object alone, and ScopeUnavailable, NoResponders or ReplyTimeout where
+        there is none now.
         """
         query = ScopeQuery(_entity(subject), _entity(action), under, context or {})
         scope = await self._asking.scope(query, deadline)
         known = self.secondary.point.epoch if self.secondary is not None else 0
         if scope.epoch < known:
-            raise ScopeRefused(
+            raise ScopeUnavailable(
                 f"the PDP that answered is at epoch {scope.epoch}, and {known} is known here: ask again"
             )
         return scope

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,7 +17,14 @@ from authz.explanation import Explanation
 from authz.scope import Scope
 from bus.audit import AuditFile, AuditWriter
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
-from pdp.attributes import CachingProvider, FileProvider, FileText, ProviderFailed, read_provider_file
+from pdp.attributes import (
+    CachingProvider,
+    FileProvider,
+    FileText,
+    ProviderFailed,
+    ProviderText,
+    read_provider_file,
+)
 from pdp.bundle import Bundle, BundleRefused, Entities, File, PolicySet, read_entities, read_folder
 from pdp.replica import PolicyPoint
 from pep.asking import Strategy, Terms, asking_terms, check_encodable
@@ -60,7 +67,8 @@ class LocalAsker:
         """Called when other policies were released."""
         self._cache = cache
         self._entities = entities
-        self._providers = providers
+        self.providers = providers
+        """What looks attributes up, from the next release on."""
         self._point = PolicyPoint(PolicySet())
 
     @property
@@ -71,7 +79,7 @@ class LocalAsker:
     def release(self, policies: PolicySet) -> None:
         """Decide by these from now on; nothing that was decided before is recycled."""
         self.epoch += 1
-        self._point = PolicyPoint(policies, self.epoch, providers=self._providers, entities=self._entities)
+        self._point = PolicyPoint(policies, self.epoch, providers=self.providers, entities=self._entities)
         if self._cache is not None:
             now = time()
             self._cache.restart(self.epoch, self.epoch)
@@ -142,15 +150,20 @@ def read_policies(policies: Policies) -> PolicySet:
     return PolicySet.read(Bundle.of(files))
 
 
-async def _providers(file: Path) -> list[CachingProvider]:
+def file_providers(file: Path) -> Iterator[tuple[ProviderText, FileProvider]]:
     """What looks attributes up in files, as a file says. Raises InvalidSyntax or ProviderFailed."""
-    providers: list[CachingProvider] = []
     for text in read_provider_file(file):
         if not isinstance(text.origin, FileText):
             raise ProviderFailed(text.origin.name, "in process there is no bus to ask it over; give a `file`")
-        provider = FileProvider(text.origin.path, text.provides, time, text.lifetime)
+        yield text, FileProvider(text.origin.path, text.provides, time, text.lifetime)
+
+
+async def _providers(file: Path) -> list[CachingProvider]:
+    """The same, loaded and behind memories."""
+    providers: list[CachingProvider] = []
+    for text, provider in file_providers(file):
         await provider.load()
-        providers.append(CachingProvider(provider, time, text.timeout, text.lifetime))
+        providers.append(CachingProvider(provider, time, text.timeout, text.lifetime, text.under))
     return providers
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -37,12 +38,16 @@ async def once_it_works(
                 await asyncio.sleep(0.02)
 
 
-async def printed_document(process: asyncio.subprocess.Process) -> None:
-    """Return when a process has printed its JSON document, as commands do that serve; fail if it ends instead."""
+async def printed_document(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    """The JSON document that a process prints when it serves; fail if it ends instead."""
     assert process.stdout is not None
+    lines = []
     async with asyncio.timeout(PATIENCE):
         while (line := await process.stdout.readline()) != b"}\n":
             assert line, f"it has ended with {await process.wait()}"
+            lines.append(line)
+    document: dict[str, Any] = json.loads(b"".join([*lines, b"}"]))
+    return document
 
 
 def is_stopped(pid: int) -> bool:

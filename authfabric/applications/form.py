@@ -16,6 +16,8 @@ _TYPES = "|".join(AttributeType)
 NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 """How names of types, brokers and clients are spelled."""
 
+FOR_EVER = "for ever"
+
 Name = Annotated[str, msgspec.Meta(pattern=NAME)]
 Attribute = Annotated[
     str,
@@ -39,7 +41,7 @@ class TypeText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attributes: dict[str, Attribute]
     owner: Name = ""
     """Whose key signs it. Default: the application's owner."""
-    keep: Keep = "for ever"
+    keep: Keep = FOR_EVER
     together: list[list[str]] = []
     """Sealed attributes that share a key, since the same may read them."""
 

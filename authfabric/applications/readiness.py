@@ -19,7 +19,7 @@ from pubsub_core.stores import TypeStore
 from pubsub_core.types import Catalogue
 
 WAIT_SECONDS = 60.0
-"""How long brokers may take to start and to get their keys."""
+"""How long one process may take to start, or a broker to get its keys."""
 LOOK_SECONDS = 0.2
 ANSWER_SECONDS = 1.0
 
@@ -32,11 +32,26 @@ class NotReady(AuthFabricError):
         self.problem = problem
 
 
+class Patience:
+    """Runs out when no problem has come for some seconds that was not there before: one that returns is no progress."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._known: set[str] = set()
+        self._until = 0.0
+
+    def is_over(self, problem: str, now: float) -> bool:
+        if problem not in self._known:
+            self._known.add(problem)
+            self._until = now + self._seconds
+        return now > self._until
+
+
 async def until_ready(bus: Connection, folder: ApplicationFolder, seconds: float = WAIT_SECONDS) -> None:
-    """Return when every broker answers and holds its keys. Raises NotReady."""
-    deadline = monotonic() + seconds
+    """Return when every broker answers and holds its keys. Raises NotReady if nothing new happens for some seconds."""
+    patience = Patience(seconds)
     while problem := await _problem(bus, folder):
-        if monotonic() > deadline:
+        if patience.is_over(problem, monotonic()):
             raise NotReady(problem)
         await asyncio.sleep(LOOK_SECONDS)
 

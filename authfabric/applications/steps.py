@@ -12,7 +12,7 @@ from uuid import uuid4
 from authfabric.applications.definitions import define
 from authfabric.applications.document import Application, BrokerSpec, ClientSpec, TypeSpec
 from authfabric.applications.folder import ApplicationFolder
-from authfabric.applications.hosting import hosted_application, process_names
+from authfabric.applications.hosting import hosted_application, process_names, restarts
 from authfabric.applications.policies import policy_files, with_application
 from authfabric.applications.store import ApplicationStore
 from authfabric.files import write_type
@@ -35,6 +35,8 @@ class Step:
     do: _Do
     loses: bool = False
     """Whether somebody loses something by it, so that it is not done unasked."""
+    writes: tuple[Path, ...] = ()
+    """The files that it writes and that processes read."""
 
 
 class NameTaken(AuthFabricError):
@@ -69,7 +71,7 @@ class Steps:
         """What is to be done, in order. Raises what the bus raises, NameTaken, FileRefused, RoutedOtherwise."""
         published = await self._store.versions()
         steps = [*self._keys(), *self._types(published), *self._trust(), *self._clients()]
-        return [*steps, *await self._policies(), *self._processes()]
+        return [*steps, *await self._policies(), *self._processes(steps)]
 
     def _keys(self) -> Iterator[Step]:
         folder, app = self._folder, self._app
@@ -84,12 +86,14 @@ class Steps:
 
     def _types(self, published: frozenset[str]) -> Iterator[Step]:
         for spec in self._app.types.values():
-            signed = self._folder.signed_type(spec.name)
+            signed, files = self._folder.signed_type(spec.name), (self._folder.type_file(spec.name),)
             if signed is None:
                 attributes = ", ".join(
                     f"{name} ({each.sensitivity})" for name, each in spec.attributes.items()
                 )
-                yield Step("+", f"the type {spec.name}: {attributes}", self._defining(spec, None, ()))
+                yield Step(
+                    "+", f"the type {spec.name}: {attributes}", self._defining(spec, None, ()), writes=files
+                )
                 continue
             check_routed(signed.definition, spec)
             changes = tuple(_edits(signed.definition, spec))
@@ -99,6 +103,7 @@ class Steps:
                     f"the type {spec.name}: {', '.join(map(_said, changes))}",
                     self._defining(spec, signed.definition, changes),
                     any(isinstance(each, (Removed, Retyped)) for each in changes),
+                    files,
                 )
             elif signed.definition.version not in published:
                 yield Step("+", f"the type {spec.name}, in the store", self._publishing(signed))
@@ -126,11 +131,16 @@ class Steps:
         ]
         if unmanaged:
             names = ", ".join(each.name for each in unmanaged)
-            yield Step("+", f"a key manager for {names}, appointed by the owner", self._appointing(unmanaged))
+            files = tuple(folder.appointment_file(each.name) for each in unmanaged)
+            text = f"a key manager for {names}, appointed by the owner"
+            yield Step("+", text, self._appointing(unmanaged), writes=files)
         for owner in app.owners:
             new = [each for each in app.brokers if not folder.is_vouched(each, owner)]
             if new:
-                yield Step("+", f"{owner} vouches for {', '.join(new)}", self._vouching(owner, new))
+                files = tuple(folder.vouch_file(each, owner) for each in new)
+                yield Step(
+                    "+", f"{owner} vouches for {', '.join(new)}", self._vouching(owner, new), writes=files
+                )
         for broker in app.brokers.values():
             for spec in app.types.values():
                 yield from self._capability(broker, spec)
@@ -172,7 +182,8 @@ class Steps:
         if not needed:
             yield Step("-", f"{what}: none of its clients needs them", change, True)
         else:
-            yield Step("~" if old else "+", f"{what}: {', '.join(needed)}", change, bool(old))
+            file = folder.capability_file(broker.name, spec.name)
+            yield Step("~" if old else "+", f"{what}: {', '.join(needed)}", change, bool(old), (file,))
 
     def _clients(self) -> Iterator[Step]:
         folder = self._folder
@@ -210,7 +221,7 @@ class Steps:
         text = f"policies: what the clients may{beside}"
         return [Step("~" if known else "+", text, lambda: self._store.release(wanted, self._app.name))]
 
-    def _processes(self) -> Iterator[Step]:
+    def _processes(self, steps: Iterable[Step]) -> Iterator[Step]:
         noted = read_hosted(self._app.name)
         wanted, had = process_names(self._app), [each.name for each in noted.processes] if noted else []
         new, gone = (
@@ -218,6 +229,10 @@ class Steps:
         )
         if new:
             yield Step("+", f"runs {', '.join(new)}", self.host)
+        if noted is not None:
+            rewritten = {file for each in steps for file in each.writes}
+            for name, why in restarts(self._folder, noted, rewritten):
+                yield Step("~", f"starts {name} anew: {', '.join(why)}", self.host)
         if gone:
             yield Step("-", f"ends {', '.join(gone)}", self.host, True)
 

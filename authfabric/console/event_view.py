@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from authz import AuthFabricError, Identity
@@ -22,7 +22,9 @@ class TypeView:
     """Its key groups, where this console has the key of their manager."""
 
 
-async def read_types(bus: Connection, network: bytes, managers: Sequence[Identity]) -> list[TypeView]:
+async def read_types(
+    bus: Connection, network: bytes, managers: Callable[[], Sequence[Identity]]
+) -> list[TypeView]:
     """The event types that the store has, with the key groups of those that one of these manages."""
     catalogue = Catalogue()
     try:
@@ -31,7 +33,8 @@ async def read_types(bus: Connection, network: bytes, managers: Sequence[Identit
         return []
     newest = {each.definition.id: each.definition for each in catalogue}
     found = sorted(newest.values(), key=lambda each: each.name)
-    return [TypeView(each, await _groups(bus, catalogue, each, managers)) for each in found]
+    known = managers()
+    return [TypeView(each, await _groups(bus, catalogue, each, known)) for each in found]
 
 
 async def _groups(

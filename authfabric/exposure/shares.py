@@ -19,7 +19,7 @@ from authfabric.exposure.evidence import Evidence, Question
 from authfabric.exposure.views import find_views
 from authz.extras import needing
 from pdp.bundle import Bundle
-from pubsub_core.history import EventCipher, HistoryStore, Span
+from pubsub_core.history import HistoryStore, Span, Vault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +35,10 @@ class Place:
     """Where a history is, and what opens it."""
 
     url: str
-    secret: bytes
+    secrets: tuple[bytes, ...]
 
     def open(self) -> HistoryStore:
-        return HistoryStore(self.url, EventCipher(self.secret))
+        return HistoryStore(self.url, Vault.of(self.secrets))
 
 
 @dataclass(frozen=True, slots=True)

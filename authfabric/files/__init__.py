@@ -34,7 +34,18 @@ if TYPE_CHECKING:
         read_types,
         write_type,
     )
-    from authfabric.files.history import DEFAULT, Database, HistoryKey, KeepFile, history_setting, history_url
+    from authfabric.files.history import (
+        DEFAULT,
+        KEY_BYTES,
+        Database,
+        HistoryKey,
+        KeepFile,
+        history_key_path,
+        history_setting,
+        history_url,
+        read_history_keys,
+        write_history_keys,
+    )
     from authfabric.files.keys import (
         Trust,
         followed_keys,
@@ -43,7 +54,13 @@ if TYPE_CHECKING:
         roles_key_file,
         trusted_keys,
     )
-    from authfabric.files.network_key import NetworkKey, make_network_key, read_network_key
+    from authfabric.files.network_key import (
+        NetworkKey,
+        Step,
+        change_network_key,
+        make_network_key,
+        read_network_key,
+    )
     from authfabric.files.rules import role_seniors, rule_files
     from authfabric.files.settings import (
         CONNECT_SECONDS,
@@ -60,14 +77,15 @@ if TYPE_CHECKING:
     from authfabric.files.storage_classes import read_storage
 
 __all__ = [
-    "CONNECT_SECONDS", "DEFAULT", "DEFAULT_POLICIES", "STARTERS", "Chain", "Database", "DecisionRight", "FileRefused",
-    "HistoryKey", "KeepFile", "Key", "NamesOption", "NetworkKey", "Trust", "appointment_text", "cache_folder",
-    "empower", "fabric_folder", "find_authority", "find_trust", "find_url", "followed_keys", "forget_running",
-    "history_setting", "history_url", "load_or_make", "make_network_key", "note_running", "own_identity",
-    "own_state_folder", "read_appointment", "read_chains", "read_draft", "read_encoded", "read_file", "read_names",
+    "CONNECT_SECONDS", "DEFAULT", "DEFAULT_POLICIES", "KEY_BYTES", "STARTERS", "Chain", "Database", "DecisionRight",
+    "FileRefused", "HistoryKey", "KeepFile", "Key", "NamesOption", "NetworkKey", "Step", "Trust",
+    "appointment_text", "cache_folder", "change_network_key", "empower", "fabric_folder", "find_authority",
+    "find_trust", "find_url", "followed_keys", "forget_running", "history_key_path", "history_setting",
+    "history_url", "load_or_make", "make_network_key", "note_running", "own_identity", "own_state_folder",
+    "read_appointment", "read_chains", "read_draft", "read_encoded", "read_file", "read_history_keys", "read_names",
     "read_network_key", "read_owners", "read_revocations", "read_signed_types", "read_storage", "read_type",
     "read_types", "replace_file", "role_seniors", "roles_key_file", "rule_files", "trusted_keys", "write_authority",
-    "write_encoded", "write_new", "write_type",
+    "write_encoded", "write_history_keys", "write_new", "write_type",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -78,9 +96,10 @@ __getattr__ = lazily(
         " write_encoded write_new",
         ".decision_rights": "Chain DecisionRight Key empower find_authority write_authority",
         ".event_types": "NamesOption read_signed_types read_names read_draft read_type read_types write_type",
-        ".history": "DEFAULT Database HistoryKey KeepFile history_setting history_url",
+        ".history": "DEFAULT KEY_BYTES Database HistoryKey KeepFile history_key_path history_setting history_url"
+        " read_history_keys write_history_keys",
         ".keys": "Trust followed_keys load_or_make own_identity roles_key_file trusted_keys",
-        ".network_key": "NetworkKey make_network_key read_network_key",
+        ".network_key": "NetworkKey Step change_network_key make_network_key read_network_key",
         ".rules": "role_seniors rule_files",
         ".settings": "CONNECT_SECONDS DEFAULT_POLICIES STARTERS cache_folder fabric_folder find_trust"
         " find_url forget_running note_running own_state_folder",

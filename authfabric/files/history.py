@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +67,7 @@ def history_setting(
         return None
     folder = own_state_folder() / "history"
     where = f"{_FILE}{folder / broker}.db" if url == DEFAULT else history_url(url)
-    path = key or folder / f"{broker}.key"
+    path = key or history_key_path(broker)
     if not create and url == DEFAULT and key is None and not path.exists():
         raise NoSuchHistory(broker, sorted(each.stem for each in folder.glob("*.key")))
     if not create and key is None and not path.exists():
@@ -74,9 +76,15 @@ def history_setting(
         if where.startswith(_FILE) and Path(where.removeprefix(_FILE)).exists():
             raise KeyFileRefused(path, "is gone, and the history that it opens is not: put it back")
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
+        write_history_keys(path, (secrets.token_bytes(KEY_BYTES),))
     rules = read_file(keep, lambda text, _: _rules(keep, text)) if keep is not None else ()
-    return HistorySetting(where, _secret(path), rules)
+    keys = partial(read_history_keys, path)
+    return HistorySetting(where, keys()[-1], rules, keys)
+
+
+def history_key_path(broker: str) -> Path:
+    """Where the key of a broker's history is, unless told otherwise."""
+    return own_state_folder() / "history" / f"{broker}.key"
 
 
 class NoSuchHistory(AuthFabricError):
@@ -104,14 +112,20 @@ def history_url(url: str) -> str:
     return url
 
 
-def _secret(path: Path) -> bytes:
+def read_history_keys(path: Path) -> tuple[bytes, ...]:
+    """The keys in a file, the newest last. Raises KeyFileRefused."""
     try:
-        secret = bytes.fromhex(read_private(path).decode("ascii").strip())
+        secrets = tuple(bytes.fromhex(each) for each in read_private(path).decode("ascii").split())
     except ValueError:
-        secret = b""
-    if len(secret) != KEY_BYTES:
+        secrets = ()
+    if not secrets or any(len(each) != KEY_BYTES for each in secrets):
         raise KeyFileRefused(path, "must hold 64 hexadecimal digits, as `broker serve --history` writes them")
-    return secret
+    return secrets
+
+
+def write_history_keys(path: Path, keys: Iterable[bytes]) -> None:
+    """Put these keys in the place of those in a file, the newest last. Raises KeyFileRefused."""
+    write_private(path, "".join(f"{each.hex()}\n" for each in keys).encode(), replace=True)
 
 
 def _rules(path: Path, text: str) -> tuple[KeepRule, ...]:

@@ -74,6 +74,10 @@ class MemberView(msgspec.Struct, frozen=True):
     """The rights that servers have refused it."""
     latencies: tuple[int, ...] = ()
     """How many of its answers took how long, in the buckets of `Latencies`."""
+    pid: int = 0
+    """The id of its process; 0 if that is not known."""
+    host: str = ""
+    """The machine on which that is the id."""
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -209,6 +213,8 @@ def _member(name: str, heard: Heard, hashes: Sequence[str], now: float, silent: 
         load=details.load,
         lacks=list(details.lacks),
         latencies=details.latencies,
+        pid=details.pid,
+        host=details.host,
     )
 
 

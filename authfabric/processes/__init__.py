@@ -13,8 +13,10 @@ if TYPE_CHECKING:
         HostedApplication,
         HostedKind,
         all_hosted,
+        differences,
         forget_hosted,
         hosted_logs,
+        hosted_managers,
         hosted_status,
         note_hosted,
         read_hosted,
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
 __all__ = [
     "OPERATOR", "REPLICA", "SERVICE", "ConsoleProcess", "DomainProcess", "EventProcesses", "Fabric", "Hosted",
     "HostedApplication", "HostedKind", "LocalDomain", "PdpProcess", "ReplicaProcess", "RoleProcess", "RoleRules",
-    "Served", "all_hosted", "collect_garbage_rarely", "environment_of", "fabric", "forget_hosted", "hosted_logs",
-    "hosted_status", "keep_freed_memory", "note_hosted", "read_hosted", "role_rules", "serve_console", "serve_domain",
-    "serve_pdp", "serve_roles", "tell",
+    "Served", "all_hosted", "collect_garbage_rarely", "differences", "environment_of", "fabric", "forget_hosted",
+    "hosted_logs", "hosted_managers", "hosted_status", "keep_freed_memory", "note_hosted", "read_hosted", "role_rules",
+    "serve_console", "serve_domain", "serve_pdp", "serve_roles", "tell",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -38,8 +40,8 @@ __getattr__ = lazily(
     {
         ".console_process": "ConsoleProcess Served serve_console",
         ".domain_process": "DomainProcess RoleRules role_rules serve_domain tell",
-        ".event_processes": "EventProcesses Hosted HostedApplication HostedKind all_hosted forget_hosted hosted_logs"
-        " hosted_status note_hosted read_hosted",
+        ".event_processes": "EventProcesses Hosted HostedApplication HostedKind all_hosted differences"
+        " forget_hosted hosted_logs hosted_managers hosted_status note_hosted read_hosted",
         ".launcher": "Fabric ReplicaProcess environment_of fabric",
         ".local_domain": "OPERATOR REPLICA SERVICE LocalDomain",
         ".memory": "collect_garbage_rarely keep_freed_memory",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -58,8 +58,8 @@ class ConsoleProcess:
     """Who revokes members of it; None to look only."""
     capabilities: Path | None = None
     """A folder of further chains of capabilities."""
-    managers: tuple[Identity, ...] = ()
-    """Managers of key groups, whose groups are shown."""
+    managers: Callable[[], Sequence[Identity]] = tuple
+    """Those managers of key groups, at any time, whose groups are shown."""
     network: bytes = b""
     """The secret under which brokers keep definitions of types."""
     provider: Provider | None = None

@@ -1,13 +1,14 @@
 """The brokers and key managers of event applications, as `authfabric up --events` runs them.
 
 `authfabric event apply` notes what an application needs in a file of its own below the state folder. Whoever runs the
-fabric follows these files: what is new is started, what is gone is ended, what has changed is started anew, and what
-ends by itself is started again.
+fabric follows these files: what is new is started, what is gone is ended, and what ends by itself is started again.
+What goes by something else now is started anew, one after the other: the next when the one before is ready.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import hashlib
 import shutil
@@ -18,8 +19,8 @@ import msgspec
 
 from authfabric.files import load_or_make, own_state_folder
 from authfabric.processes.launcher import Fabric, Pause, ReplicaProcess
-from authz import AuthFabricError
-from bus.identity import others_may_write, write_private
+from authz import AuthFabricError, Identity
+from bus.identity import load_key, others_may_write, write_private
 from bus.runtime import end_task
 
 LOOK_SECONDS = 0.25
@@ -46,13 +47,21 @@ class Hosted(msgspec.Struct, frozen=True):
     kind: HostedKind
     words: tuple[str, ...]
     """What follows `authfabric` on the command line."""
-    stamp: str = ""
-    """Another one whenever a file that it reads has changed: then it is started anew."""
+    goes_by: dict[str, str] = {}
+    """What it reads at its start, and a digest of each: started anew whenever one has changed."""
 
     @property
     def digest(self) -> str:
         """What tells it from the same process with other words or files."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+
+
+def differences(old: Hosted, new: Hosted) -> list[str]:
+    """What a process goes by that is not as it was, in the user's words."""
+    changed = [
+        name for name in {**old.goes_by, **new.goes_by} if old.goes_by.get(name) != new.goes_by.get(name)
+    ]
+    return changed or ["its command line"]
 
 
 class HostedApplication(msgspec.Struct, frozen=True):
@@ -102,6 +111,20 @@ def all_hosted() -> dict[str, Hosted]:
     return {each.name: each for each in sorted(processes, key=lambda each: each.kind is HostedKind.BROKER)}
 
 
+def hosted_managers() -> list[Identity]:
+    """The key managers of all applications whose keys can be read here: those of a type that several have, once."""
+    files = [
+        Path(each.words[each.words.index("--key") + 1])
+        for each in all_hosted().values()
+        if each.kind is HostedKind.MANAGER and "--key" in each.words
+    ]
+    found = list[Identity]()
+    for file in dict.fromkeys(files):
+        with contextlib.suppress(AuthFabricError):
+            found.append(load_key(file, lambda: ""))
+    return found
+
+
 def forget_hosted() -> None:
     """Have no application run any more; their keys stay where they are."""
     shutil.rmtree(hosted_folder(), ignore_errors=True)
@@ -137,6 +160,8 @@ class EventProcesses:
         self._kept: dict[str, tuple[Hosted, asyncio.Task[None]]] = {}
         self._running: dict[str, ReplicaProcess] = {}
         self._status: dict[str, HostedStatus] = {}
+        self._renewed = ""
+        """What was started anew last."""
 
     async def keep(self) -> None:
         """Follow what applications need, until cancelled; then everything is ended."""
@@ -158,11 +183,32 @@ class EventProcesses:
         write_private(_status_file(), msgspec.json.encode(self._status), replace=True)
 
     async def _follow(self, wanted: Mapping[str, Hosted]) -> None:
-        changed = [name for name, (hosted, _) in self._kept.items() if wanted.get(name) != hosted]
-        await asyncio.gather(*map(self._end, changed))
+        await asyncio.gather(*(self._end(name) for name in list(self._kept) if name not in wanted))
         for name, hosted in wanted.items():
             if name not in self._kept:
-                self._kept[name] = hosted, asyncio.create_task(self._keep_one(hosted))
+                self._keep(hosted)
+        starting = [name for name in self._kept if name not in self._status]
+        changed = [each for name, each in wanted.items() if self._kept[name][0] != each]
+        for each in changed:
+            if not self._is_up(each.name):
+                await self._renew(each)
+            elif not starting and self._is_up(self._renewed):
+                await self._renew(each)
+                return
+
+    def _is_up(self, name: str) -> bool:
+        status = self._status.get(name)
+        return name not in self._kept or (status is not None and status.pid != 0)
+
+    async def _renew(self, hosted: Hosted) -> None:
+        old, _ = self._kept[hosted.name]
+        self._say(f"{hosted.name} is started anew: {', '.join(differences(old, hosted))} changed")
+        self._renewed = hosted.name
+        await self._end(hosted.name)
+        self._keep(hosted)
+
+    def _keep(self, hosted: Hosted) -> None:
+        self._kept[hosted.name] = hosted, asyncio.create_task(self._keep_one(hosted))
 
     async def _end(self, name: str) -> None:
         _, task = self._kept.pop(name)
@@ -181,6 +227,7 @@ class EventProcesses:
                 process = self._running[hosted.name] = await self._start(hosted)
                 self._say(f"{hosted.name} runs (pid {process.pid})")
                 self._note(hosted.name, HostedStatus(hosted.digest, process.pid))
+                said = ""
                 pause.begin()
                 problem = f"{hosted.name} has ended {await process.wait()}"
             except (AuthFabricError, OSError) as error:

@@ -231,7 +231,7 @@ async def _provider(
             await provider.load()
         case ServiceText(name, key, named):
             provider = BusProvider(bus, name, key, text.provides, time, text.timeout, named or domain)
-    remembering = CachingProvider(provider, time, text.timeout, text.lifetime)
+    remembering = CachingProvider(provider, time, text.timeout, text.lifetime, text.under)
     if isinstance(text.origin, ServiceText):
         origin = text.origin
 

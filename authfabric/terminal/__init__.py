@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 from authz.lazy import lazily
 
 if TYPE_CHECKING:
+    from authfabric.terminal.option_types import with_option_types
     from authfabric.terminal.options import (
         HealthAddress,
-        HealthCertificate,
-        HealthKey,
-        HealthListen,
+        HealthOptions,
         HealthPort,
         OutFile,
         SignerKey,
         address_of,
-        health_address,
         option_seconds,
         seconds_of,
     )
@@ -39,17 +37,18 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "START", "Exit", "HealthAddress", "HealthCertificate", "HealthKey", "HealthListen", "HealthPort", "Json",
-    "OutFile", "SignerKey", "Url", "address_of", "command_line", "counted", "err", "fail", "health_address",
+    "START", "Exit", "HealthAddress", "HealthOptions", "HealthPort", "Json",
+    "OutFile", "SignerKey", "Url", "address_of", "command_line", "counted", "err", "fail",
     "option_seconds", "out", "print_json", "printable", "program", "run", "say", "say_table", "seconds_of",
-    "waiting", "warn",
+    "waiting", "warn", "with_option_types",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
-        ".options": "HealthAddress HealthCertificate HealthKey HealthListen HealthPort OutFile SignerKey address_of"
-        " health_address option_seconds seconds_of",
+        ".option_types": "with_option_types",
+        ".options": "HealthAddress HealthOptions HealthPort OutFile SignerKey address_of"
+        " option_seconds seconds_of",
         ".output": "Exit Json START Url command_line counted err fail out"
         " print_json printable program run say say_table waiting warn",
     },

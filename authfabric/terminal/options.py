@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -18,18 +19,6 @@ HealthPort = Annotated[
 ]
 HEALTH_HOST = "127.0.0.1"
 """Where health and metrics are served unless `--listen` says otherwise."""
-HealthListen = Annotated[
-    str | None,
-    typer.Option(
-        "--listen",
-        metavar="HOST:PORT",
-        help="Where to serve /healthz, /readyz and /metrics, instead of on this machine alone.",
-    ),
-]
-HealthCertificate = Annotated[
-    Path | None, typer.Option("--listen-certificate", help="The certificate to serve them with, by https.")
-]
-HealthKey = Annotated[Path | None, typer.Option("--listen-key", help="The key of that certificate.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 SignerKey = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 
@@ -70,18 +59,39 @@ class HealthAddress(NamedTuple):
         return f"{'http' if self.tls is None else 'https'}://{self.host}:{port}"
 
 
-def health_address(
-    listen: str | None, port: int, certificate: Path | None, key: Path | None
-) -> HealthAddress:
-    """What `--listen` or `--health-port`, `--listen-certificate` and `--listen-key` say."""
-    if (certificate is None) != (key is None):
-        fail("https needs `--listen-certificate` and `--listen-key` together", Exit.USAGE)
-    for each in filter(None, (certificate, key)):
-        if not each.is_file():
-            fail(f"`{each}` is not there: health cannot be served over https", Exit.USAGE)
-    where = (HEALTH_HOST, port) if listen is None else address_of("--listen", listen)
-    if certificate is None or key is None:
-        return HealthAddress(*where)
-    from bus.runtime import HealthTls
+@dataclass(frozen=True, slots=True)
+class HealthOptions:
+    """Where /healthz, /readyz and /metrics are served."""
 
-    return HealthAddress(*where, HealthTls(certificate, key))
+    health_port: HealthPort = 0
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Where to serve /healthz, /readyz and /metrics, instead of on this machine alone.",
+        ),
+    ] = None
+    listen_certificate: Annotated[
+        Path | None,
+        typer.Option("--listen-certificate", help="The certificate to serve them with, by https."),
+    ] = None
+    listen_key: Annotated[Path | None, typer.Option("--listen-key", help="The key of that certificate.")] = (
+        None
+    )
+
+    def address(self) -> HealthAddress:
+        """What they say together; ends the command as called wrongly where they do not fit."""
+        certificate, key = self.listen_certificate, self.listen_key
+        if (certificate is None) != (key is None):
+            fail("https needs `--listen-certificate` and `--listen-key` together", Exit.USAGE)
+        for each in filter(None, (certificate, key)):
+            if not each.is_file():
+                fail(f"`{each}` is not there: health cannot be served over https", Exit.USAGE)
+        here = HEALTH_HOST, self.health_port
+        where = here if self.listen is None else address_of("--listen", self.listen)
+        if certificate is None or key is None:
+            return HealthAddress(*where)
+        from bus.runtime import HealthTls
+
+        return HealthAddress(*where, HealthTls(certificate, key))

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+from authfabric.testing.given import GivenAttributes
 from authfabric.testing.matrix import Matrix, Route, run_matrix
 from authz import Decision, Entity, Reason, Request
 from authz.explanation import Explanation
@@ -81,15 +83,17 @@ class TestedFabric:
 
     __test__ = False  # it is no test itself
 
-    def __init__(self, policies: Policies = "") -> None:
+    def __init__(self, policies: Policies = "", attributes: Path | str | None = None) -> None:
+        """`attributes` is a file as `--attributes` takes, for the attributes that the policies have as `provided`."""
         self._asker = _RecordingAsker()
         self._files: Mapping[str, str] = {}
         self._made: list[dict[str, object]] = []
+        self._attributes = GivenAttributes(None if attributes is None else Path(attributes))
         self._closing = contextlib.ExitStack()
         self._sync: SyncEnforcer | None = None
         self.pep = Enforcer(self._asker)
-        self._asker.on_applied.append(self.pep.released)
         """The Enforcer to hand to the service."""
+        self._asker.on_applied.append(self.pep.released)
         self.load(policies)
 
     @property
@@ -130,6 +134,19 @@ class TestedFabric:
         """Add a policy that denies this."""
         self._add("deny", subject, object, action, [])
 
+    def provide(self, name: str, /, **attributes: object) -> None:
+        """Let PDPs know these attributes of an entity, which the policies must have as `provided`.
+
+        From then on all such attributes are known: an entity has those that it was given here or by the file. Raises
+        ValueError for an attribute that is not `provided`.
+        """
+        declared = {str(path.keys[0]) for path in self._policies.provided}
+        if unknown := sorted(attributes.keys() - declared):
+            problem = f"`{unknown[0]}` is not among the `provided` of the policies: {sorted(declared)}"
+            raise ValueError(f"{problem}. What the service knows itself it sends with the question")
+        self._attributes.give(name, attributes)
+        self._release()
+
     def fail(self, reason: Reason = Reason.NO_PDP) -> None:
         """Let no PDP answer from now on."""
         self._asker.failure = reason
@@ -165,4 +182,6 @@ class TestedFabric:
 
     def _release(self) -> None:
         made = {GRANTED: json.dumps(self._made)} if self._made else {}
-        self._asker.release(read_policies({**self._files, **made}))
+        self._policies = read_policies({**self._files, **made})
+        self._asker.providers = self._attributes.providers(self._policies.provided)
+        self._asker.release(self._policies)

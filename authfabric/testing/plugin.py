@@ -29,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "policies(given): what `fabric` decides by: a folder, or a text of policies"
+        "markers",
+        "policies(given, attributes=None): what `fabric` decides by: a folder, or a text of policies; and the file that"
+        " says where provided attributes are looked up",
     )
 
 
@@ -38,7 +40,7 @@ def fabric(request: pytest.FixtureRequest) -> Iterator[TestedFabric]:
     """The real engine in process, and what a test does with it: see TestedFabric."""
     from authfabric.testing.doubles import TestedFabric
 
-    with contextlib.closing(TestedFabric(_policies(request))) as tested:
+    with contextlib.closing(TestedFabric(_policies(request), _attributes(request))) as tested:
         yield tested
 
 
@@ -51,6 +53,12 @@ def _policies(request: pytest.FixtureRequest) -> Path | str | dict[str, str]:
     given: Path | str | dict[str, str] = marker.args[0]
     folder = folder_named(given)
     return given if folder is None else request.config.rootpath / folder
+
+
+def _attributes(request: pytest.FixtureRequest) -> Path | None:
+    marker = request.node.get_closest_marker("policies")
+    given = None if marker is None else marker.kwargs.get("attributes")
+    return None if given is None else request.config.rootpath / given
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Conditions as text: what str() of a predicate prints is read back as an equal predicate.
+"""Conditions as text, for the languages that contain them: what str() of a predicate prints is read as its equal.
 
 Two shorthands are read besides: `a != b` for `exists a and not a == b` (so that it is false, like every other
 comparison, when the attribute is missing), and `"x" in list` for `list overlaps ["x"]`.
@@ -7,7 +7,6 @@ comparison, when the attribute is missing), and `"x" in list` for `list overlaps
 from __future__ import annotations
 
 import json
-from pathlib import Path as FilePath
 from typing import TypeAlias
 
 from lark import Token, Transformer, v_args
@@ -41,14 +40,9 @@ from authz.predicate.terms import (
     Subset,
     Suffix,
 )
-from authz.syntax import Language, constant, place
+from authz.syntax import constant, place
 
 Json: TypeAlias = object
-
-
-def parse_predicate(text: str, source: str = "") -> Predicate:
-    """The predicate that the text stands for. Raises InvalidSyntax."""
-    return _LANGUAGE.parse(text, source)
 
 
 @v_args(inline=True)
@@ -199,5 +193,3 @@ WORDS = {
     "COMPARABLE": "`comparable to`",
 }
 """What the terminals of this language are called in messages."""
-
-_LANGUAGE = Language(FilePath(__file__).with_name("text.lark"), "predicate", PredicateReader(), WORDS)

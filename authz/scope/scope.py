@@ -29,6 +29,14 @@ class ScopeRefused(AuthFabricError):
         self.place = place
 
 
+class ScopeUnavailable(AuthFabricError):
+    """A PDP answered, and could not make a scope now: `problem` says why. The policies are not at fault."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
 class ScopeExpired(AuthFabricError):
     """A scope that is used after its time: ask for another one."""
 

@@ -31,7 +31,7 @@ UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _DIGITS = 18
 
 Owned: TypeAlias = tuple[tuple[Resource, PublicKey], ...]
-Document: TypeAlias = Authority | Capability | tuple[Certificate, ...] | Owned | Notice
+Document: TypeAlias = Authority | tuple[Certificate, ...] | Owned | Notice
 """All that can be written."""
 
 

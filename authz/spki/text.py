@@ -58,11 +58,6 @@ def parse_authority(text: str, source: str = "") -> Authority:
     return _parse(text, source, Authority, "grants")
 
 
-def parse_capability(text: str, source: str = "") -> Capability:
-    """Read a capability that nobody has signed."""
-    return _parse(text, source, Capability, "an unsigned capability")
-
-
 def parse_chain(text: str, source: str = "") -> tuple[Certificate, ...]:
     """Read certificates, the owner's first, with a line of three dashes between them. None is verified."""
     chain = _parse(text, source, tuple, "signed certificates")

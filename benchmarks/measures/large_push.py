@@ -160,6 +160,8 @@ async def pushing() -> dict[str, float]:
             with contextlib.suppress(asyncio.CancelledError):
                 await asking
             await agree(pep, requests, POLICIES)
+    slow = sorted(((took, due - began) for due, took in load.taken if began <= due < done), reverse=True)
+    progress("slowest: " + ", ".join(f"{took * 1e3:.0f} ms after {at:.1f} s" for took, at in slow[:5]))
     assert code == 0, "the push was not complete"
     assert began, "nobody compiled"
     before, during = load.between(quiet, calm), load.between(began, done)

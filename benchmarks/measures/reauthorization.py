@@ -9,6 +9,7 @@ from time import perf_counter
 from uuid import uuid4
 
 from authfabric.scenarios import Domain
+from benchmarks.harness import progress
 from bus.nats import Connection
 from bus.wire import subjects, unpack_member_status
 from pubsub_core.client import EventClient
@@ -36,6 +37,7 @@ async def reauthorization(domain: Domain, other: EventType, writer: tuple[str, s
         for number in range(CLIENTS):
             client = await stack.enter_async_context(domain.client(f"reader{number}", {}, broker="crowded"))
             await _subscribe(client, crowd.name, number)
+        progress(f"{SUBSCRIPTIONS:,} subscriptions are there")
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.processes.paced_delivery",
             domain.url, *writer, other.name, "north", "crowded",
@@ -57,6 +59,7 @@ async def reauthorization(domain: Domain, other: EventType, writer: tuple[str, s
             steady.append(await longest())
             times.append(await reauthorize(domain, OPEN + LIMITED % (11 + number), brokers=3))
             pauses.append(await longest())
+            progress(f"paused for {1000 * pauses[-1]:.0f} ms, and {1000 * steady[-1]:.0f} ms before")
         child.stdin.close()
         await child.wait()
     return {

@@ -45,20 +45,22 @@ class Pauses:
     def __init__(self, subscriber: Subscriber) -> None:
         self._subscriber = subscriber
         self._longest = 0.0
+        self._last = 0.0
+        """When something was delivered last."""
         self.first = asyncio.Event()
 
     async def watch(self) -> None:
         await anext(self._subscriber)
         self.first.set()
-        last = perf_counter()
+        self._last = perf_counter()
         while True:
             await anext(self._subscriber)
             now = perf_counter()
-            self._longest, last = max(self._longest, now - last), now
+            self._longest, self._last = max(self._longest, now - self._last), now
 
     def longest(self) -> float:
-        """Seconds of the longest since this was last asked."""
-        longest, self._longest = self._longest, 0.0
+        """Seconds of the longest since this was last asked, which may be the one that has not ended."""
+        longest, self._longest = max(self._longest, perf_counter() - self._last), 0.0
         return longest
 
 

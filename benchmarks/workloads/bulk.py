@@ -74,7 +74,7 @@ def by_roles(folder: Path, subjects: int, objects: int, seed: int = 1) -> Popula
 
 
 def by_kinds(folder: Path, subjects: int, objects: int, kinds: int = 1_000, seed: int = 4) -> Population:
-    """So many that rules name kinds of objects: everyone has the roles of a job, and a role may read some kinds."""
+    """A large population: each subject has the roles of a job, and a role may read some kinds of objects."""
     chance, dice = random.Random(seed), np.random.default_rng(seed)
     names = [f"role{number}" for number in range(ROLES)]
     profiles = pa.array([chance.sample(names, chance.randint(2, 6)) for _ in range(PROFILES)])

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from math import inf
+from os import getpid
+from socket import gethostname
 from time import monotonic, time
 from typing import Self
 
@@ -250,8 +252,9 @@ class ReleaseFollower(ABC):
         since = 0.0 if self.applied is None else self._since
         lacks = self._connection.unanswered.lacks
         return MemberDetails(
-            calls, version(), self._started, since, trust, signer, self.load(), lacks, self.latencies()
-        )
+            calls, version(), self._started, since, trust, signer, self.load(), lacks, self.latencies(),
+            getpid(), gethostname(),
+        )  # fmt: skip
 
     def _refuse(self, problem: str) -> None:
         """Report that a release is refused, if one is, and count it once."""

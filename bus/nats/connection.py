@@ -17,7 +17,7 @@ from nats.js import JetStreamContext
 from bus.errors import BadMessage, NoResponders, NotConnected, ReplyTimeout
 from bus.identity import Credentials
 from bus.nats.balancing import Balancer
-from bus.nats.client import NO_RESPONDERS, GuardedClient, Handler, Node
+from bus.nats.client import GuardedClient, Handler, Node
 from bus.nats.dialing import (
     ADMISSION_SECONDS,
     NEEDS_CREDENTIALS,
@@ -31,7 +31,7 @@ from bus.nats.dialing import (
 from bus.nats.handover import LEAVE_SECONDS, MEET_SECONDS, Handover
 from bus.nats.permission_refusals import Unanswered
 from bus.nats.renewal import renewing
-from bus.nats.subscription import ReplyHandler, Subscription
+from bus.nats.subscription import Replies, Subscription
 from bus.runtime import end_task
 from bus.wire import servers, subjects, without_secrets
 
@@ -84,8 +84,8 @@ class Connection:
         self._subscriptions: set[Subscription] = set()
         own, key = secrets.token_hex(8), None if credentials is None else credentials.identity.public
         self._inbox = f"_INBOX_{own}" if key is None else f"{subjects.inbox(key)}.{own}"
-        self._answers = f"{subjects.answers(_NOBODY if key is None else subjects.place(key))}.{own}"
-        self._expected: dict[str, ReplyHandler] = {}
+        self._replies = Replies(f"{subjects.answers(_NOBODY if key is None else subjects.place(key))}.{own}")
+        self.expect, self.forget = self._replies.expect, self._replies.forget
         self._closing = False
         self._rebuild: asyncio.Task[None] | None = None
         self._watchdog: asyncio.TimerHandle | None = None
@@ -103,7 +103,7 @@ class Connection:
     async def __aenter__(self) -> Self:
         if self.url.startswith("tls:") and (self.credentials is None or self.credentials.tls is None):
             raise NotConnected(self.address, NEEDS_CREDENTIALS)
-        self._subscriptions.add(Subscription(self, f"{self._answers}.*", self._on_reply, ""))
+        self._subscriptions.add(Subscription(self, f"{self._replies.place}.*", self._replies.hear, ""))
         await self._open()
         self._admission_seconds = 0.0
         if self.credentials is not None:
@@ -182,17 +182,6 @@ class Connection:
         finally:
             for subscription in dropped:
                 client.forget(subscription.number)
-
-    def expect(self, handler: ReplyHandler) -> str:
-        """Listen for answers; returns the reply subject to send the question with. End it by `forget`."""
-        # Whoever is asked learns this one, and must not guess the next: another may be answered there.
-        reply = f"{self._answers}.{secrets.token_hex(8)}"
-        self._expected[reply] = handler
-        return reply
-
-    def forget(self, reply: str) -> None:
-        """Drop the interest in further answers: a late one costs one dictionary look-up."""
-        self._expected.pop(reply, None)
 
     async def ask(
         self, subject: str, payload: bytes, seconds: float, valid: Callable[[bytes], bool] = lambda _: True
@@ -357,11 +346,6 @@ class Connection:
             if not self._closing:
                 loop = asyncio.get_running_loop()
                 self._watchdog = loop.call_later(UNREADY_SECONDS, self._build_anew)
-
-    def _on_reply(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        handler = self._expected.get(subject)
-        if handler is not None:
-            handler(payload, headers.startswith(NO_RESPONDERS))
 
     async def _on_error(self, client: GuardedClient, error: Exception) -> None:
         self.last_error = words(error)

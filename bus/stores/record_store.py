@@ -83,6 +83,19 @@ class RecordStore:
                 raise RecordChanged(name) from None
             return await self.write(name, data, erased)
 
+    async def rewrite(self, below: str, change: Callable[[bytes], bytes | None]) -> tuple[int, int]:
+        """Put what it is to be now in place of records below these tokens. Raises RecordChanged.
+
+        Returns how many were changed, and how many left: those of which `change` makes nothing.
+        """
+        changed, found = 0, [each for each in await self.since(0, below) if each.data]
+        for each in found:
+            data = change(each.data)
+            if data is not None:
+                await self.write(each.name, data, each.number)
+                changed += 1
+        return changed, len(found) - changed
+
     async def get(self, name: str) -> Record | None:
         """The record under a name; None if there never was one."""
         found = await read_entry(self._connection, self._bucket, name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import repeat
+from operator import is_
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -68,6 +70,8 @@ class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
         Those with obligations stand for one question each: whoever fulfils them may change them.
         """
+        if is_one(decisions) and decisions[0] is not None and not decisions[0].obligations:
+            return cls([decisions[0]], which=bytes(len(decisions)))
         marks = list(map(id, decisions))
         distinct = dict(zip(marks, decisions, strict=True))
         if len(distinct) > min(len(marks) // 2, _MOST_DISTINCT) or any(
@@ -85,6 +89,11 @@ class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return list(map(self.decisions.__getitem__, self.which))
         except IndexError:
             raise BadMessage("which", "names a decision that is not there") from None
+
+
+def is_one(decisions: Sequence[Decision | None]) -> bool:
+    """Whether several are one and the same object: found much sooner than which of them are."""
+    return len(decisions) > 1 and all(map(is_, decisions, repeat(decisions[0])))
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -161,6 +170,8 @@ class ScopeAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     scope: Scope | None = None
     problem: str = ""
     place: str = ""
+    unavailable: bool = False
+    """Whether the reason is none of the policies: something failed, or is not there, and may be another time."""
 
 
 class SearchPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -199,6 +210,10 @@ class MemberDetails(msgspec.Struct, frozen=True, array_like=True):
     """The rights that servers have refused it, by name."""
     latencies: tuple[int, ...] = ()
     """How many of its answers took how long, in the buckets of `bus.runtime.Latencies`; empty if it gives none."""
+    pid: int = 0
+    """The id of its process; 0 if it does not say."""
+    host: str = ""
+    """The machine on which that is the id."""
 
 
 class MemberStatus(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -306,7 +321,6 @@ class Alarm(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What it should have been."""
 
 
-unpack_alarm = Unpack(Alarm)
 unpack_explain_query = Unpack(ExplainQuery)
 unpack_explained = Unpack(Explained)
 unpack_search_query = Unpack(SearchQuery)

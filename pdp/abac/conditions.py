@@ -2,8 +2,8 @@
 
 A class is a schema and a meaning in one: msgspec checks the fields, `on` gives the predicate. Names and
 meanings are py-abac's, also where the names mislead: `AnyNotIn` is true if no element is among the values,
-`AllNotIn` if not all are. One thing is not: what is negative is false of what is missing or of another type,
-in py-abac often true. `in_py_abac` says what it is there.
+`AllNotIn` if not all are. One thing is not: what is negative fails closed where what it compares is missing or of
+another type. `on` is false of that, `in_deny` is true of it, and `in_py_abac` says what py-abac makes of it.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class _Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=Tr
     def against(self, path: Path) -> Predicate:
         """What `Not` of this condition states."""
         return self.positive(path) if self.negative else self.opposite(path)
+
+    def in_deny(self, path: Path) -> Predicate:
+        """What it states in a deny: if it is negative, true of what is missing or of another type."""
+        return Not(self.positive(path)) if self.negative else self.positive(path)
 
     def in_py_abac(self, path: Path) -> Predicate:
         """What py-abac takes it to state."""
@@ -208,6 +212,10 @@ class IsEmpty(_Condition, frozen=True):
 class IsNotEmpty(IsEmpty, frozen=True):
     negative = True
 
+    # A statement about what is there: what is missing escapes it in a deny too.
+    def in_deny(self, path: Path) -> Predicate:
+        return self.on(path)
+
 
 class EqualsObject(_Condition, frozen=True):
     value: dict[str, object]
@@ -296,6 +304,9 @@ class AllOf(_Several, frozen=True):
     def opposite(self, path: Path) -> Predicate:
         return Or(tuple(each.against(path) for each in self.values))
 
+    def in_deny(self, path: Path) -> Predicate:
+        return And(tuple(each.in_deny(path) for each in self.values))
+
     def in_py_abac(self, path: Path) -> Predicate:
         return And(tuple(each.in_py_abac(path) for each in self.values))
 
@@ -306,6 +317,9 @@ class AnyOf(_Several, frozen=True):
 
     def opposite(self, path: Path) -> Predicate:
         return And(tuple(each.against(path) for each in self.values))
+
+    def in_deny(self, path: Path) -> Predicate:
+        return Or(tuple(each.in_deny(path) for each in self.values))
 
     def in_py_abac(self, path: Path) -> Predicate:
         return Or(tuple(each.in_py_abac(path) for each in self.values))
@@ -319,6 +333,9 @@ class Negation(_Condition, frozen=True, tag="Not"):
 
     def opposite(self, path: Path) -> Predicate:
         return self.value.on(path)
+
+    def in_deny(self, path: Path) -> Predicate:
+        return Not(self.value.on(path))
 
     def in_py_abac(self, path: Path) -> Predicate:
         return Not(self.value.in_py_abac(path))

@@ -34,6 +34,8 @@ from pdp.abac.policy import Policy
 from pdp.documents import Document, Misfit, Place, misfits
 
 T = TypeVar("T")
+_Meaning: typing.TypeAlias = Callable[[Condition, Path], Predicate]
+"""What a condition states of the attribute at a path."""
 _Block: typing.TypeAlias = dict[str, object]
 _Pattern: typing.TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Patterns: typing.TypeAlias = _Pattern | Annotated[list[_Pattern], msgspec.Meta(min_length=1)]
@@ -137,10 +139,10 @@ def _all(works: Iterable[Callable[[], T]]) -> list[T]:
 def _policy(value: object, place: Place, as_py_abac: bool) -> Policy:
     text = _convert(value, PolicyText, place)
     terms = [_target(name, getattr(text.targets, f"{name}_id")) for name in ("subject", "resource", "action")]
-    # Fail closed: of what is missing, negative conditions are false in an allow, and true in a deny, as in py-abac.
-    loose = as_py_abac or text.effect is Effect.DENY
+    # Fail closed: of what is missing, negative conditions are false in an allow, and true in a deny.
+    meaning = _in_py_abac if as_py_abac else _in_deny if text.effect is Effect.DENY else _in_allow
     terms += _all(
-        partial(_rule, name, getattr(text.rules, name), (*place, "rules", name), loose) for name in ROOTS
+        partial(_rule, name, getattr(text.rules, name), (*place, "rules", name), meaning) for name in ROOTS
     )
     condition = And(tuple(conjuncts(And(tuple(terms)))))
     if depth(condition) > MAX_DEPTH:
@@ -149,6 +151,18 @@ def _policy(value: object, place: Place, as_py_abac: bool) -> Policy:
         )
     obligations = tuple(text.obligations)
     return Policy(text.uid, text.effect, condition, text.priority, text.description, obligations)
+
+
+def _in_allow(condition: Condition, path: Path) -> Predicate:
+    return condition.on(path)
+
+
+def _in_deny(condition: Condition, path: Path) -> Predicate:
+    return condition.in_deny(path)
+
+
+def _in_py_abac(condition: Condition, path: Path) -> Predicate:
+    return condition.in_py_abac(path)
 
 
 def _target(element: Element, patterns: str | list[str]) -> Predicate:
@@ -180,27 +194,27 @@ def _shape(path: Path, pattern: str) -> Predicate:
     return Suffix(path, simple[2]) if simple[1] else Prefix(path, simple[2])
 
 
-def _rule(element: Element, block: _Block | list[_Block], place: Place, as_py_abac: bool) -> Predicate:
+def _rule(element: Element, block: _Block | list[_Block], place: Place, meaning: _Meaning) -> Predicate:
     if isinstance(block, list):
         several = (
-            partial(_block, element, each, (*place, number), as_py_abac) for number, each in enumerate(block)
+            partial(_block, element, each, (*place, number), meaning) for number, each in enumerate(block)
         )
         return Or(tuple(_all(several)))
-    return _block(element, block, place, as_py_abac)
+    return _block(element, block, place, meaning)
 
 
-def _block(element: Element, block: _Block, place: Place, as_py_abac: bool) -> Predicate:
+def _block(element: Element, block: _Block, place: Place, meaning: _Meaning) -> Predicate:
     several = (
-        partial(_condition, element, path, value, (*place, path), as_py_abac) for path, value in block.items()
+        partial(_condition, element, path, value, (*place, path), meaning) for path, value in block.items()
     )
     return And(tuple(_all(several)))
 
 
-def _condition(element: Element, path: str, value: object, place: Place, as_py_abac: bool) -> Predicate:
+def _condition(element: Element, path: str, value: object, place: Place, meaning: _Meaning) -> Predicate:
     try:
         where = read_path(element, path)
         condition = _read_condition(value, place)
-        return condition.in_py_abac(where) if as_py_abac else condition.on(where)
+        return meaning(condition, where)
     except InvalidPredicate as error:
         raise _problem(place, str(error)) from None
     except RecursionError:

@@ -26,6 +26,9 @@ from pdp.attributes.providers import CachingProvider, Known, ProviderFailed
 from pdp.bundle import PolicySet, Root
 from pdp.engine import Index
 
+WHERE_TO_SAY = "name a provider of it in the file that `--attributes` names, in process `attributes=`"
+"""What to do where nothing provides an attribute."""
+
 _Asked: TypeAlias = tuple[CachingProvider, Root]
 _Found: TypeAlias = Mapping[_Asked, dict[str, Known] | BaseException]
 
@@ -44,7 +47,11 @@ class Enricher:
 
     def __init__(self, policies: PolicySet, providers: Sequence[CachingProvider]) -> None:
         self._hidden = policies.provided
-        self._provider = {path: each for each in providers for path in each.provides}
+        self._providers: dict[Path, list[CachingProvider]] = defaultdict(list)
+        """For each attribute, those with the longest `under` first."""
+        for each in sorted(providers, key=lambda each: len(each.under), reverse=True):
+            for path in each.provides:
+                self._providers[path].append(each)
         need = policies.needed()
         self._needs = (
             Index(need(number) for number, _ in policies.needs())
@@ -67,8 +74,9 @@ class Enricher:
         wanted: dict[_Asked, set[str]] = defaultdict(set)
         for request, needed in zip(stripped, needs, strict=True):
             for path in needed:
-                if (provider := self._provider.get(path)) is not None:
-                    wanted[provider, _root(path)].add(_id(request, _root(path)))
+                named = _id(request, _root(path))
+                if (provider := self._provider(path, named)) is not None:
+                    wanted[provider, _root(path)].add(named)
         asked = list(wanted)
         answers = await asyncio.gather(
             *(provider.look_up(root, wanted[provider, root]) for provider, root in asked),
@@ -76,6 +84,10 @@ class Enricher:
         )
         found = dict(zip(asked, answers, strict=True))
         return [self._fill(*each, found) for each in zip(stripped, needs, strict=True)]
+
+    def _provider(self, path: Path, named: str) -> CachingProvider | None:
+        """Who is asked for an attribute of this entity."""
+        return next((each for each in self._providers.get(path, ()) if named.startswith(each.under)), None)
 
     def settle(self, enriched: Enriched, decision: Decision) -> Decision:
         """The decision as others may use it: for as long, and for whom, what was looked up stays as it is."""
@@ -112,14 +124,17 @@ class Enricher:
     def _fill(self, request: Request, paths: frozenset[Path], found: _Found) -> Enriched:
         until: dict[Path, float] = {}
         for path in sorted(paths, key=str):
-            provider, root = self._provider.get(path), _root(path)
+            root = _root(path)
+            named = _id(request, root)
+            provider = self._provider(path, named)
             if provider is None:
-                return Enriched(request, problem=f"nothing provides `{path}` here")
+                of = f" of `{named}`" if path in self._providers else ""
+                return Enriched(request, problem=f"nothing provides `{path}`{of} here: {WHERE_TO_SAY}")
             answer = found[provider, root]
             if isinstance(answer, BaseException):
                 why = str(answer) if isinstance(answer, ProviderFailed) else type(answer).__name__
                 return Enriched(request, problem=f"`{path}` could not be had: {why}")
-            known = answer[_id(request, root)]
+            known = answer[named]
             until[path] = known.until
             if (value := known.attributes.get(str(path.keys[0]))) is not None:
                 request = _with(request, root, {**_attributes(request, root), str(path.keys[0]): value})

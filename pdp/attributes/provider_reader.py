@@ -3,13 +3,17 @@
     - file: people.yaml
       provides: [subject.department]
       lifetime: 60
+    - file: documents.csv
+      under: /documents/
+      provides: [object.owner]
     - service: hr
       key: UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4
       provides: [subject.clearance, subject.roles]
       lifetime: 10
       timeout: 0.2
 
-`lifetime` is how many seconds an answer is relied on at most, `timeout` how many it is waited for.
+`lifetime` is how many seconds an answer is relied on at most, `timeout` how many it is waited for. With
+`under` it is asked only about entities whose names begin so; of several for one attribute the longest counts.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ class _Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     service: str = ""
     key: str = ""
     domain: str = ""
+    under: str = ""
     lifetime: _Positive = 60.0
     timeout: _Positive = 0.5
 
@@ -65,29 +70,32 @@ class ProviderText:
     provides: frozenset[Path]
     lifetime: float
     timeout: float
+    under: str = ""
 
 
 def read_providers(text: str, source: str, folder: FilePath) -> tuple[ProviderText, ...]:
     """The providers that a text describes; its files lie relative to the folder. Raises InvalidSyntax."""
     document = Document.parse(text, source)
     providers: list[ProviderText] = []
-    taken: set[Path] = set()
+    taken: set[tuple[Path, str]] = set()
     for number, each in enumerate(document.read(list[_Text])):
         paths = _paths(document, number, each, taken)
-        providers.append(
-            ProviderText(_origin(document, number, each, paths, folder), paths, each.lifetime, each.timeout)
-        )
+        origin = _origin(document, number, each, paths, folder)
+        providers.append(ProviderText(origin, paths, each.lifetime, each.timeout, each.under))
     return tuple(providers)
 
 
-def _paths(document: Document, number: int, text: _Text, taken: set[Path]) -> frozenset[Path]:
+def _paths(document: Document, number: int, text: _Text, taken: set[tuple[Path, str]]) -> frozenset[Path]:
     paths: set[Path] = set()
     for position, name in enumerate(text.provides):
         path = attribute_path(name)
-        if path is None or path in taken:
+        if path is None or (path, text.under) in taken:
             problem = "is provided twice" if path else "is no attribute: write `subject.NAME`, for instance"
             raise document.error((0, number, "provides", position), f"`{name}` {problem}")
-        taken.add(path)
+        if text.under and path.root == "context":
+            problem = "`under` names entities, and the context is none: give it a provider of its own"
+            raise document.error((0, number, "under"), problem)
+        taken.add((path, text.under))
         paths.add(path)
     return frozenset(paths)
 

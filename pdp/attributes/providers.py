@@ -66,9 +66,18 @@ class CachingProvider:
     """A provider behind a memory. What several ask for at once is asked once."""
 
     def __init__(
-        self, provider: Provider, clock: Callable[[], float], seconds: float, lifetime: float
+        self,
+        provider: Provider,
+        clock: Callable[[], float],
+        seconds: float,
+        lifetime: float,
+        under: str = "",
     ) -> None:
-        """An answer is waited for at most `seconds`, and remembered for at most `lifetime` seconds."""
+        """An answer is waited for at most `seconds`, and remembered for at most `lifetime` seconds.
+
+        Only entities are asked about whose names begin with `under`.
+        """
+        self.under = under
         self.name = provider.name
         self.provides = provider.provides
         self._provider = provider

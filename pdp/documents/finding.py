@@ -40,7 +40,7 @@ class Kind(enum.StrEnum):
     ROLES_AS_TEXT = "roles-as-text"
     """It compares roles without their seniority and parameters."""
     NEGATIVE = "negative"
-    """Its negative conditions are false of what is missing or of another type; in py-abac they are true there."""
+    """Of what is missing or of another type, its negative conditions mean the opposite of what they do in py-abac."""
 
 
 WARNINGS = frozenset(

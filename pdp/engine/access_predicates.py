@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import typing
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple, TypeAlias
 
@@ -67,9 +66,10 @@ def guards(condition: Predicate) -> Guards:
 
 
 def _values(path: Path, values: tuple[Scalar, ...]) -> Guards:
-    found = {Dimension("is", path): keys(values)}
+    needed = keys(values)
+    found = {Dimension("is", path): needed}
     if values and all(isinstance(each, str) and each for each in values):
-        found[Dimension("under", path)] = keys(values)
+        found[Dimension("under", path)] = needed
     return found
 
 
@@ -115,19 +115,27 @@ def best_dimension(several: Iterable[Guards], used: Set[Dimension]) -> Dimension
     What a request will find is guessed from how the guards lie: keys are looked up as often as they are used, so
     the average is over guards, not over keys.
     """
-    sizes: defaultdict[Dimension, Counter[object]] = defaultdict(Counter)
-    filed: Counter[Dimension] = Counter()
+    sizes: dict[Dimension, dict[object, int]] = {}
+    filed: dict[Dimension, int] = {}
     for each in several:
         for dimension, found in each.items():
-            if dimension not in used and len(found) <= MANY_KEYS:
-                sizes[dimension].update(found)
-                filed[dimension] += 1
+            if len(found) <= MANY_KEYS:
+                shared = sizes.setdefault(dimension, {})
+                for one in found:
+                    shared[one] = shared.get(one, 0) + 1
+                filed[dimension] = filed.get(dimension, 0) + 1
+    best, most = None, 0.0
+    for dimension, count in filed.items():
+        # At least one is found, by one lookup: so much cannot be saved.
+        if count - 1 - LOOKUP_COST[dimension.kind] > most and dimension not in used:
+            saved = count - _cost(dimension, sizes[dimension])
+            if saved > most:
+                best, most = dimension, saved
+    return best
 
-    def saved(dimension: Dimension) -> float:
-        shared = sizes[dimension].values()
-        found = sum(size * size for size in shared) / (sum(shared) or 1)
-        lookups = len({len(str(each)) for each in sizes[dimension]}) if dimension.kind == "under" else 1
-        return filed[dimension] - found - LOOKUP_COST[dimension.kind] * lookups
 
-    best = max(filed, key=saved, default=None)
-    return best if best is not None and saved(best) > 0 else None
+def _cost(dimension: Dimension, shared: Mapping[object, int]) -> float:
+    """What a request pays for a lookup, and for trying what it finds."""
+    found = sum(size * size for size in shared.values()) / (sum(shared.values()) or 1)
+    lookups = len({len(str(each)) for each in shared}) if dimension.kind == "under" else 1
+    return found + LOOKUP_COST[dimension.kind] * lookups

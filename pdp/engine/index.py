@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -40,6 +40,8 @@ Search: TypeAlias = Callable[[Request, Callable[..., object]], object]
 Numbered: TypeAlias = Callable[[int], tuple[Predicate, T]]
 """The condition and the item with a number."""
 
+FEWEST = 3
+"""Fewer items than this are tried: a lookup costs as much."""
 INLINE = 8
 """How many items one compiled function tries, rather than one function each."""
 
@@ -60,11 +62,16 @@ class Index(Generic[T]):
         return index
 
 
+def check_condition(condition: Predicate) -> None:
+    """Raise InvalidPredicate for a condition that cannot be compiled."""
+    Emitter(REQUEST).term(condition)
+
+
 def pack_index(conditions: Iterable[tuple[int, Predicate]]) -> bytes:
     """The index of items that are given by number. Raises InvalidPredicate for a condition that cannot be meant."""
     entries = []
     for number, condition in conditions:
-        Emitter(REQUEST).term(condition)
+        check_condition(condition)
         entries.append(_Entry(_terms(condition), guards(condition), number))
     return _divide(entries, frozenset(), _pack)
 
@@ -145,7 +152,9 @@ def _divide(
     """File entries as long as that saves more than the lookup costs; what is left is tried one by one."""
     children: dict[Dimension, dict[object, Node]] = {}
     rest = list(entries)
-    while dimension := best_dimension((each.guards for each in rest), used | children.keys()):
+    while len(rest) >= FEWEST and (
+        dimension := best_dimension((each.guards for each in rest), used | children.keys())
+    ):
         filed = [each for each in rest if fits(each.guards, dimension)]
         rest = [each for each in rest if not fits(each.guards, dimension)]
         below = used | {dimension}
@@ -160,7 +169,7 @@ def _buckets(entries: Sequence[_Entry], dimension: Dimension) -> dict[object, li
     for entry in entries:
         for found in entry.guards[dimension]:
             left = tuple(term for term in entry.terms if not settles(dimension, found, term))
-            buckets[found].append(replace(entry, terms=left))
+            buckets[found].append(_Entry(left, entry.guards, entry.item))
     return buckets
 
 

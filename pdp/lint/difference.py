@@ -44,7 +44,7 @@ class Difference:
         added = tuple(name for name in after if name not in before)
         altered = tuple(name for name in after if name in before and before[name] != after[name])
         removed = tuple(name for name in before if name not in after)
-        effects = () if old is None else tuple(dict.fromkeys(_effects(old, new)))
+        effects = () if old is None else _distinct(_effects(old, new))
         whole = old is None or _bears_on_everything(old, new) or _too_much(effects)
         now = _hierarchy(new)
         rearranged = old is None or _hierarchy(old) != now
@@ -100,6 +100,16 @@ def _effects(old: PolicySet, new: PolicySet) -> Iterator[Effect]:
     yield from role_effects(_rulebook(old), _rulebook(new), listed)
     if not labels_restructured(old.labels, new.labels):
         yield from label_effects(old.labels, new.labels)
+
+
+def _distinct(effects: Iterator[Effect]) -> tuple[Effect, ...]:
+    """The effects; of too many only as many as show that."""
+    found: dict[Effect, None] = {}
+    for each in effects:
+        found[each] = None
+        if len(found) > MOST_EFFECTS:
+            break
+    return tuple(found)
 
 
 def _bears_on_everything(old: PolicySet, new: PolicySet) -> bool:

@@ -122,9 +122,10 @@ def _policies(policies: PolicySet) -> Iterator[_Remark]:
 
 def _negative(gap: Gap) -> _Remark:
     name = gap.policy.id
+    allows = gap.policy.effect is Effect.ALLOW
     text = (
-        f"`{name}` does not apply where {_or(gap.about)} is missing or of another type:"
-        " in py-abac its negative conditions are true there"
+        f"`{name}` {'does not apply' if allows else 'applies too'} where {_or(gap.about)} is missing or of another"
+        f" type: in py-abac its negative conditions are {'true' if allows else 'false'} there"
     )
     return _Remark(Kind.NEGATIVE, name, text, gap.about[0] if gap.about else None)
 

@@ -1,7 +1,7 @@
-"""Allow policies whose negative conditions mean something else than in py-abac.
+"""Policies whose negative conditions mean something else than in py-abac.
 
-A condition such as `IsNotIn`, `NotEqualsAttribute` or `Not` is false in an allow of what is missing or of another type;
-py-abac takes most of them to be true there. A deny means what it does in py-abac: for it that is the safe side.
+Of what is missing or of another type, a condition such as `IsNotIn`, `NotEquals` or `Not` is false in an allow and true
+in a deny. In py-abac some of them are true there and some are false, whatever the effect.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 
 import msgspec
 
+from authz.decision import Effect
 from authz.predicate import And, Exists, Not, Or, Path, Predicate, paths, satisfiable
 from pdp.abac import Policy, read_policy
 from pdp.bundle import PolicySet
 
-_NEGATIVE = b"Not"
-"""Part of the name of every condition that may mean something else; only where it stands a policy is read again."""
+_NEGATIVE = (b"Not", b"Neq")
+"""Parts of the names of conditions that may mean something else. Only policies with one of them are read again."""
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Where a policy would apply in py-abac, and does not here."""
+    """A policy that applies to other requests than in py-abac: an allow to fewer, a deny to more."""
 
     policy: Policy
     about: tuple[Path, ...]
@@ -32,10 +33,12 @@ class Gap:
 def gaps(policies: PolicySet) -> Iterator[Gap]:
     """Every attribute policy that means something else than in py-abac."""
     for written in policies.written():
-        if _NEGATIVE not in _encode(written.get("rules")):
+        rules = _encode(written.get("rules"))
+        if not any(name in rules for name in _NEGATIVE):
             continue
         ours, theirs = read_policy(written), read_policy(written, as_py_abac=True).condition
-        if theirs != ours.condition and satisfiable(And((theirs, Not(ours.condition)))):
+        less, more = (ours.condition, theirs) if ours.effect is Effect.ALLOW else (theirs, ours.condition)
+        if less != more and satisfiable(And((more, Not(less)))):
             yield Gap(ours, tuple(dict.fromkeys(_negated(theirs))))
 
 

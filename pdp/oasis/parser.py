@@ -52,8 +52,7 @@ def parse(text: str, source: str = "") -> RuleSet:
     rules = _by_lines(text) if text.count("\n") >= MANY_LINES else None
     if rules is None:
         rules = _LANGUAGE.parse(text, source)
-    for statement in rules.statements:
-        check(statement, source)
+    check(rules.statements, source)
     return RuleSet(rules.domain, rules.parent, rules.statements, source)
 
 

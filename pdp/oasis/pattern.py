@@ -60,6 +60,8 @@ class ObjectPattern:
     @classmethod
     def parse(cls, text: str) -> ObjectPattern:
         parts = text.split("/")
+        if text and _SIGNS.isdisjoint(text):
+            return cls(text, tuple(map(Segment, parts)), False)
         deep = parts[-1] == "**"
         for part in parts[:-1] if deep else parts:
             _check_segment(text, part)

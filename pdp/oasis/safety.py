@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeAlias
 
 from authz.errors import InvalidPredicate, InvalidSyntax
 from authz.predicate import Predicate, paths
@@ -29,13 +30,19 @@ _EVENT_ROOTS = frozenset({"event"})
 _REQUEST_ROOTS = frozenset({"subject", "object", "action", "context"})
 
 
-def check(statement: Statement, source: str = "") -> None:
+_Sound: TypeAlias = set[tuple[int, frozenset[str], frozenset[str]]]
+"""Constraints in which nothing is wrong, by identity, with the variables and roots they may use."""
+
+
+def check(statements: Iterable[Statement], source: str = "") -> None:
     """Raise InvalidSyntax, at the statement's place, for what cannot be meant."""
-    if (problem := _problem(statement)) is not None:
-        raise InvalidSyntax(problem, *statement.place, source)
+    sound: _Sound = set()
+    for statement in statements:
+        if (problem := _problem(statement, sound)) is not None:
+            raise InvalidSyntax(problem, *statement.place, source)
 
 
-def _problem(statement: Statement) -> str | None:
+def _problem(statement: Statement, sound: _Sound) -> str | None:
     match statement:
         case Declaration(role):
             return _declared(role)
@@ -49,14 +56,15 @@ def _problem(statement: Statement) -> str | None:
                 *(c.atom.variables for c in conditions if not isinstance(c, Constraint))
             )
             return _bound(role, bound, "a role, appointment or fact before `|-`") or _constraints(
-                tests, bound, _ACTIVATION_ROOTS
+                tests, bound, _ACTIVATION_ROOTS, sound
             )
         case Authorisation(role, constraints, _, pattern):
-            return _constraints(constraints, role.variables | set(pattern.names), _REQUEST_ROOTS)
+            return _constraints(constraints, role.variables | set(pattern.names), _REQUEST_ROOTS, sound)
         case Empowering():
             return _empowering(statement)
         case Appointing(role, constraints, appointment):
-            return _constraints(constraints, role.variables | appointment.variables, _ACTIVATION_ROOTS)
+            bound = role.variables | appointment.variables
+            return _constraints(constraints, bound, _ACTIVATION_ROOTS, sound)
 
 
 def _empowering(statement: Empowering) -> str | None:
@@ -93,10 +101,15 @@ def _free(free: frozenset[str], where: str) -> str | None:
 
 
 def _constraints(
-    constraints: Iterable[Constraint], bound: frozenset[str], roots: frozenset[str]
+    constraints: Iterable[Constraint], bound: frozenset[str], roots: frozenset[str], sound: _Sound
 ) -> str | None:
-    problems = (_constraint(each, bound, roots) for each in constraints)
-    return next((problem for problem in problems if problem), None)
+    for each in constraints:
+        key = (id(each.predicate), bound, roots)
+        if key not in sound:
+            if problem := _constraint(each, bound, roots):
+                return problem
+            sound.add(key)
+    return None
 
 
 def _constraint(constraint: Constraint, bound: frozenset[str], roots: frozenset[str]) -> str | None:

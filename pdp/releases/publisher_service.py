@@ -22,8 +22,8 @@ from pdp.releases.preparing_service import Preparing
 
 _log = logging.getLogger("authfabric.releases")
 
-PATIENCE = 8.0
-"""How long a release waits for members that compile it, as a multiple of the time that compiling took here."""
+PATIENCE = 16.0
+"""How long a release waits for members that compile it, as a multiple of the time that reading it took here."""
 LEAST_PATIENCE = 30.0
 """Seconds for which a large release waits for such members in any case."""
 
@@ -114,7 +114,8 @@ class Publisher:
         records it.
         """
         began = monotonic()
-        policies = await asyncio.to_thread(_compiled, bundle)
+        packed = await asyncio.to_thread(bundle.pack)
+        policies = await asyncio.to_thread(_checked, bundle, is_large(packed))
         took = monotonic() - began
         found = await asyncio.to_thread(examine, bundle, policies)
         lavish = [each.policy for each in found if each.kind is Kind.ALLOWS_EVERYTHING]
@@ -131,7 +132,6 @@ class Publisher:
         if last is not None and last.release.bundle == bundle.hash and last == history[-1].released:
             return Published(last, Difference(), new=False)
         difference = await asyncio.to_thread(Difference.between, await self._policies(last), policies)
-        packed = await asyncio.to_thread(bundle.pack)
         chunks = await self._store.put(packed)
         if is_large(packed):
             await self._prepare(bundle, chunks, last, took)
@@ -182,7 +182,7 @@ class Publisher:
     async def _prepare(
         self, bundle: Bundle, chunks: tuple[str, ...], last: Released | None, took: float
     ) -> None:
-        """Have a large bundle compiled everywhere before it is released; here that took `seconds`."""
+        """Have a large bundle compiled everywhere before it is released; here reading it `took` so many seconds."""
         preparation = Preparation(self._domain, bundle.hash, chunks, last.hash if last is not None else "")
         patience = max(LEAST_PATIENCE, PATIENCE * took)
         data = PREPARATION.sign(preparation, self._identity)
@@ -205,8 +205,11 @@ class Publisher:
         return Released.open(data, self._domain, self._trusted)
 
 
-def _compiled(bundle: Bundle) -> PolicySet:
+def _checked(bundle: Bundle, large: bool) -> PolicySet:
     """The policies of a bundle; what cannot be read or compiled is refused here, not by every replica."""
     policies = PolicySet.read(bundle)
-    policies.engine()
+    if large:  # replicas will not compile it as a whole either
+        policies.verify()
+    else:
+        policies.engine()
     return policies

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from authz import Decision, Entity, Request
 from authz.explanation import Explanation
 from authz.predicate.widening import attributes
-from authz.scope import Scope, ScopeRefused
+from authz.scope import Scope, ScopeUnavailable
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
 from pdp.attributes import CachingProvider, Enricher, unavailable
 from pdp.bundle import Entities, PolicySet
@@ -87,14 +87,17 @@ class PolicyPoint:
         return self.engine.explain(enriched.request)
 
     async def scope(self, query: ScopeQuery, now: float) -> Scope:
-        """The objects to which a subject may do an action, as a predicate. Raises ScopeRefused or InvalidRequest."""
+        """The objects to which a subject may do an action, as a predicate.
+
+        Raises ScopeRefused, ScopeUnavailable or InvalidRequest.
+        """
         request = Request(query.subject, Entity(query.under or "any"), query.action, query.context)
         request.validate()
         until = now + SCOPE_SECONDS
         if self._enricher is not None:
             enriched = await self._enricher.enrich_but(request, "object")
             if enriched.problem:
-                raise ScopeRefused(enriched.problem)
+                raise ScopeUnavailable(enriched.problem)
             request, until = enriched.request, min([until, *enriched.until.values()])
         return self._scoper.scope(request, query.under, self.engine.epoch, until)
 

@@ -104,15 +104,16 @@ def serve_scopes(
         except ScopeRefused as error:
             answered = ScopeAnswer(problem=error.problem, place=error.place)
         except AuthFabricError as error:
-            answered = ScopeAnswer(problem=str(error))
+            answered = ScopeAnswer(problem=str(error), unavailable=True)
         except Exception:
             _log.exception("a scope failed")
-            answered = ScopeAnswer(problem="the PDP failed on this scope; see its log")
+            problem = "the PDP failed on this scope; see its log"
+            answered = ScopeAnswer(problem=problem, unavailable=True)
         packed = pack(answered)
         return packed if authority is None else authority.answer(asker, subject, payload, packed)
 
     served = map(subjects.scope, _whole_domains(scopes))
-    busy = ScopeAnswer(problem="too many scopes at once: try again later")
+    busy = ScopeAnswer(problem="too many scopes at once: try again later", unavailable=True)
     return responding_by_subject(bus, served, answer, _LIMITS, busy=pack(busy), queue=subjects.QUEUE)
 
 

@@ -17,7 +17,9 @@ def read_questions(payload: bytes) -> tuple[Sequence[Request | InvalidRequest], 
         questions = unpack_questions(payload)
         _check_count(questions.requests)
         # Whoever reads a message checks it. Names and types are checked already; what is left needs a dot.
-        requests = [r if "." not in r.object.id else _checked(r) for r in questions.requests]
+        requests: Sequence[Request | InvalidRequest] = questions.requests
+        if b"." in payload:
+            requests = [r if "." not in r.object.id else _checked(r) for r in questions.requests]
         return requests, questions.budget, questions.asker, questions.trace
     except BadMessage:
         raw = unpack_raw_questions(payload)

@@ -28,6 +28,7 @@ from bus.wire import (
     Scope,
     interest,
     is_inbox,
+    is_one,
     pack,
     unpack_announcement,
     widest,
@@ -256,7 +257,7 @@ class Replica:
             return [left] * len(requests)
         except Exception:
             decisions = await asyncio.gather(*map(self._decide_alone, readable))
-        self.outcomes.update([(each.allowed, each.reason) for each in decisions])
+        self._count(decisions)
         if self._observe is not None:
             self._observe(readable, decisions)
         if len(readable) == len(requests):
@@ -268,6 +269,12 @@ class Replica:
             else Decision(False, Reason.INVALID_REQUEST, detail=str(each))
             for each in requests
         ]
+
+    def _count(self, decisions: Sequence[Decision]) -> None:
+        if is_one(decisions):
+            self.outcomes[decisions[0].allowed, decisions[0].reason] += len(decisions)
+        else:
+            self.outcomes.update([(each.allowed, each.reason) for each in decisions])
 
     async def _decide_alone(self, request: Request) -> Decision:
         try:

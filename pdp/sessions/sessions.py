@@ -173,11 +173,6 @@ class Sessions:
             return Refusal(str(role), tuple(search.shortfall for search in searches))
         return self._enter(view.session, next(iter(found.values())))
 
-    def available(self, session: str, role: str | Atom) -> tuple[Instance, ...]:
-        """The roles of this form that could be activated now."""
-        searches = self._searches(self._view(session), role)
-        return tuple({proof.role: None for search in searches for proof in search.proofs()})
-
     def deactivate(self, session: str, role: Instance) -> tuple[Deactivation, ...]:
         """Give up a role, and with it all that rests on it."""
         self._session(session)

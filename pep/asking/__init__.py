@@ -4,7 +4,7 @@ from pep.asking.asker import Asker, asking_terms
 from pep.asking.batch import Terms
 from pep.asking.decision_source import Asking, decide_at_least
 from pep.asking.encodable import check_encodable
-from pep.asking.hedging import RETRY_SECONDS, Strategy
+from pep.asking.strategy import RETRY_SECONDS, Strategy
 
 __all__ = [
     "RETRY_SECONDS", "Asker", "Asking", "Strategy", "Terms", "asking_terms", "check_encodable",

@@ -29,9 +29,9 @@ from bus.wire import (
 from pep.asking.batch import Batch, Terms
 from pep.asking.circuit_breaker import Circuit
 from pep.asking.encodable import check_encodable
-from pep.asking.hedging import HedgeDelay, Strategy
 from pep.asking.queries import ask_scope, ask_search, ask_why
 from pep.asking.route import Route
+from pep.asking.strategy import HedgeDelay, Strategy
 from pep.trust import Authenticity
 
 MAX_OPEN = 65_536
@@ -160,7 +160,7 @@ class Asker:
         return await ask_search(self, query, seconds)
 
     async def scope(self, query: ScopeQuery, seconds: float) -> ListScope:
-        """What may be listed, from a PDP that may decide there. Raises ScopeRefused, NoResponders or ReplyTimeout."""
+        """What may be listed, from a PDP that may decide there: see `ask_scope`."""
         return await ask_scope(self, query, seconds)
 
     async def explain(self, request: Request, seconds: float) -> Explanation:

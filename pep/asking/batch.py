@@ -12,8 +12,8 @@ from authz.authority import Decider
 from bus.errors import BadMessage, NotConnected
 from bus.runtime import TRACES
 from bus.wire import Mode, Questions, Scope, own_scope, pack, subjects, unpack_answers
-from pep.asking.hedging import ESCALATION, RETRY_SECONDS, Strategy, escalation
 from pep.asking.route import Route
+from pep.asking.strategy import ESCALATION, RETRY_SECONDS, Strategy, escalation
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -28,6 +28,8 @@ APART_SHARE = 0.25
 """The share of a question's time that is left, at the least, for asking on its own subject."""
 _QUICK_ATTEMPTS = 2
 """Hedged attempts after each of which the usual time of an answer is waited; later waits double."""
+
+_STALE = Reason.STALE  # members of an enum are slow to look up
 
 Answer: TypeAlias = asyncio.Future[Decision]
 Pair: TypeAlias = tuple[Request, Answer]
@@ -268,11 +270,11 @@ class Batch:
         for answer, decision in zip(asked, decisions, strict=True):
             if decision is None:
                 lacking = True
-            elif decision.reason is Reason.STALE:
-                lacking, otherwise, problem = True, Reason.STALE, decision.detail
+            elif decision.reason is _STALE:
+                lacking, otherwise, problem = True, _STALE, decision.detail
             elif not answer.done():
                 answer.set_result(decision)
-        if lacking and otherwise is Reason.STALE:  # at another server there may be one with a lease
+        if lacking and otherwise is _STALE:  # at another server there may be one with a lease
             self._asker.relocation.missed()
         else:
             self._asker.relocation.found()

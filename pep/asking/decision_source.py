@@ -12,7 +12,7 @@ from authz.explanation import Explanation
 from authz.scope import Scope
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
 from pep.asking.batch import Terms
-from pep.asking.hedging import RETRY_SECONDS, Strategy
+from pep.asking.strategy import RETRY_SECONDS, Strategy
 
 
 class Asking(DecisionPoint, Protocol):
@@ -40,7 +40,7 @@ class Asking(DecisionPoint, Protocol):
         ...
 
     async def scope(self, query: ScopeQuery, seconds: float) -> Scope:
-        """What may be listed. Raises ScopeRefused, NoResponders or ReplyTimeout."""
+        """What may be listed. Raises ScopeRefused, ScopeUnavailable, NoResponders or ReplyTimeout."""
         ...
 
     async def explain(self, request: Request, seconds: float) -> Explanation:

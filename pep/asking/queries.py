@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from authz import Entity, Request
 from authz.explanation import Explanation
-from authz.scope import Scope, ScopeRefused
+from authz.scope import Scope, ScopeRefused, ScopeUnavailable
 from bus.errors import BadMessage, NoResponders, ReplyTimeout
 from bus.wire import (
     ExplainQuery,
@@ -30,7 +30,7 @@ from bus.wire import (
     unpack_scope_answer,
     unpack_search_page,
 )
-from pep.asking.hedging import RETRY_SECONDS
+from pep.asking.strategy import RETRY_SECONDS
 from pep.errors import ExplanationRefused, SearchRefused
 from pep.trust import Authenticity, Refusal
 
@@ -80,11 +80,16 @@ async def ask_search(asker: Asker, query: SearchQuery, seconds: float) -> Search
 
 
 async def ask_scope(asker: Asker, query: ScopeQuery, seconds: float) -> Scope:
-    """What may be listed, from a PDP that may decide there. Raises ScopeRefused, NoResponders or ReplyTimeout."""
+    """What may be listed, from a PDP that may decide there.
+
+    Raises ScopeRefused, ScopeUnavailable, NoResponders or ReplyTimeout.
+    """
     Request(query.subject, Entity(query.under or "any"), query.action, query.context).validate()
     subject = subjects.scope(asker.domain)
     answer = await _ask(asker, subject, query, seconds, lambda decider: decider.covers_all(query.under))
     found = unpack_scope_answer(answer)
+    if found.unavailable:
+        raise ScopeUnavailable(found.problem)
     if found.scope is None:
         raise ScopeRefused(found.problem, found.place)
     if found.scope.under != query.under:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.applications import Starlette
@@ -33,6 +34,7 @@ Responding = TypeVar("Responding", bound=Response)
 RETRY_SECONDS = 1
 """After how many seconds a client may try again where the fabric could not answer."""
 BASE = "/access/v1"
+_DISCOVERY = "/.well-known/authzen-configuration"
 _ENDPOINTS = {
     "access_evaluation_endpoint": "/evaluation",
     "access_evaluations_endpoint": "/evaluations",
@@ -107,12 +109,23 @@ def gateway(pep: Enforcer, settings: GatewaySettings) -> Starlette:
             post("/search/subject", SubjectSearch, searches.subject),
             post("/search/resource", ResourceSearch, searches.resource),
             post("/search/action", ActionSearch, searches.action),
-            Route("/.well-known/authzen-configuration", discovery, methods=["GET"]),
+            *(Route(path, discovery, methods=["GET"]) for path in _discovery_paths(settings.base_url)),
         ],
-        exception_handlers={AuthFabricError: _refuse, HTTPException: _refuse, RecursionError: _refuse},
+        exception_handlers={
+            AuthFabricError: _refuse,
+            HTTPException: _refuse,
+            RecursionError: _refuse,
+            Exception: _refuse,
+        },
     )
     app.router.redirect_slashes = False  # it would redirect to whatever the Host header names
     return app
+
+
+def _discovery_paths(base_url: str | None) -> list[str]:
+    """Where discovery is: at the root, and where the standard puts it for a base URL that has a path."""
+    below = urlsplit(base_url or "").path.rstrip("/")
+    return [_DISCOVERY, *([_DISCOVERY + below] if below else [])]
 
 
 def _evaluation(fields: dict[str, Any]) -> Evaluation:
@@ -151,6 +164,8 @@ async def _refuse(request: HttpRequest, error: Exception) -> Response:
         return _problem(request, 400, str(error))
     if isinstance(error, RecursionError):
         return _problem(request, 400, "the body is nested too deeply")
+    if not isinstance(error, AuthFabricError):
+        return _problem(request, 500, "the gateway failed")
     return _problem(request, UNAVAILABLE, "the fabric cannot answer now")
 
 
@@ -173,6 +188,7 @@ _TITLES = {
     404: "Not Found",
     405: "Method Not Allowed",
     413: "Content Too Large",
+    500: "Internal Server Error",
     503: "Service Unavailable",
 }
 

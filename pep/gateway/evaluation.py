@@ -12,8 +12,10 @@ from pep.enforcer import Enforcer
 from pep.gateway.callers import Identified
 from pep.gateway.entity_types import EntityTypes
 from pep.gateway.errors import Refused, UnknownType
-from pep.gateway.messages import MAX_WRITTEN_OUT, Batch, Evaluation
+from pep.gateway.messages import MAX_WRITTEN_OUT, Action, Batch, Evaluation, Thing
 
+_NONE = Evaluation(Thing("", ""), Action(""), Thing("", "")), Request.of("-", "-", "-")
+"""Before the first question of a batch: it has nothing that another has."""
 _STATUS = {Reason.INVALID_REQUEST: 400}
 UNAVAILABLE = 503
 
@@ -26,14 +28,22 @@ class Evaluator:
         self._subjects = subjects
         self._resources = resources
 
-    def request(self, asked: Evaluation, caller: Identified) -> Request:
-        """What is asked of the fabric. Raises Refused, UnknownType or InvalidRequest."""
+    def request(
+        self, asked: Evaluation, caller: Identified, last: tuple[Evaluation, Request] | None = None
+    ) -> Request:
+        """What is asked of the fabric; entities are those of the `last` question where both have the same.
+
+        Raises Refused, UnknownType or InvalidRequest.
+        """
         subject, resource, action = asked.subject, asked.resource, asked.action
         caller.may_ask(subject.type, subject.id, resource.type)
+        before, made = last or _NONE
         return Request(
-            Entity(self._subjects.name(subject.type, subject.id), subject.properties),
+            made.subject
+            if subject is before.subject
+            else Entity(self._subjects.name(subject.type, subject.id), subject.properties),
             Entity(self._resources.name(resource.type, resource.id), resource.properties),
-            Entity(action.name, action.properties),
+            made.action if action is before.action else Entity(action.name, action.properties),
             asked.context,
         )
 
@@ -67,11 +77,15 @@ class Evaluator:
     async def _all(self, batch: Batch, caller: Identified) -> list[dict[str, Any]]:
         answers: list[dict[str, Any] | None] = []
         requests: list[Request] = []
-        defaults = batch.defaults
+        last: tuple[Evaluation, Request] | None = None
+        defaults = batch.read_defaults
         for item in batch.evaluations:
             try:
+                if not isinstance(item, dict):
+                    raise Refused(400, "an evaluation must be an object")
                 asked = msgspec.convert({**defaults, **item}, Evaluation)
-                requests.append(self.request(asked, caller))
+                last = asked, self.request(asked, caller, last)
+                requests.append(last[1])
                 answers.append(None)
             except UnknownType as error:
                 answers.append(_denied(str(error)))

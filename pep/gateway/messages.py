@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -46,6 +47,9 @@ class Evaluation(msgspec.Struct, frozen=True):
     context: Attributes = NOTHING
 
 
+_FIELDS = {each.name: each.type for each in msgspec.structs.fields(Evaluation)}
+
+
 class Options(msgspec.Struct, frozen=True):
     evaluations_semantic: Semantic = "execute_all"
 
@@ -60,7 +64,7 @@ class Batch(msgspec.Struct, frozen=True):
     action: Any = msgspec.UNSET
     resource: Any = msgspec.UNSET
     context: Any = msgspec.UNSET
-    evaluations: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=MAX_EVALUATIONS)] = []
+    evaluations: Annotated[list[Any], msgspec.Meta(max_length=MAX_EVALUATIONS)] = []
     options: Options = Options()
 
     @property
@@ -70,10 +74,23 @@ class Batch(msgspec.Struct, frozen=True):
         return {name: value for name, value in given.items() if value is not msgspec.UNSET}
 
     @property
+    def read_defaults(self) -> dict[str, Any]:
+        """The same, read once for all items. What cannot be read is left for the items that need it to err."""
+        read = self.defaults
+        for name, value in read.items():
+            with contextlib.suppress(msgspec.ValidationError):
+                read[name] = msgspec.convert(value, _FIELDS[name])
+        return read
+
+    @property
     def written_out(self) -> int:
-        """The bytes of the defaults, for each evaluation that they stand for."""
+        """The bytes of the defaults, for each evaluation that they stand for; at most, where that is little."""
         sizes = {name: len(msgspec.json.encode(value)) for name, value in self.defaults.items()}
-        return sum(size for item in self.evaluations for name, size in sizes.items() if name not in item)
+        most = sum(sizes.values()) * len(self.evaluations)
+        if most <= MAX_WRITTEN_OUT:
+            return most
+        items = [item for item in self.evaluations if isinstance(item, dict)]
+        return sum(size for item in items for name, size in sizes.items() if name not in item)
 
 
 class PageRequest(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ an allow. An obligation without a handler is a denial.
 from __future__ import annotations
 
 import enum
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,15 +17,18 @@ import msgspec
 
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Reason, Request
 from authz.request import Attributes
+from authz.scope import ScopeUnavailable
 from bus.errors import NoResponders, NotConnected, ReplyTimeout
 from pep.enforcer import Enforcer
 from pep.errors import AccessDenied
 from pep.obligations import Obligations, Plan
 from pep.sync import SyncEnforcer
 
+_log = logging.getLogger("authfabric.pep")
+
 RETRY_SECONDS = 1
 """After how many seconds a client may try again where the fabric could not answer."""
-OWN_REFUSALS = (NoResponders, NotConnected, ReplyTimeout, AccessDenied)
+OWN_REFUSALS = (NoResponders, NotConnected, ReplyTimeout, ScopeUnavailable, AccessDenied)
 """What a route's own questions raise: `scope`, `search` and `explain` without an answer, and `require`."""
 CONTENT_TYPE = "application/problem+json"
 _FIELD = re.compile(r"\{(\w+)(:path)?\}")
@@ -130,6 +134,8 @@ def own_refusal(error: BaseException) -> Refused:
     """What a caller is told of one of OWN_REFUSALS: a denial as one of the guard, and no answer as 503."""
     if isinstance(error, AccessDenied):
         return Refused(error.decision)
+    if isinstance(error, ScopeUnavailable):  # whoever runs the service may have to mend it
+        _log.error("there is no scope: %s", error)
     return Refused(Decision(False, Reason.NO_PDP, detail=str(error)))
 
 

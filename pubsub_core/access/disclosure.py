@@ -63,7 +63,8 @@ class Disclosures:
         for event, each in zip(events, shown, strict=True):
             if each is None:
                 continue
-            seen, partial = tuple(each.attributes), None in each.attributes.values()
+            values = each.attributes
+            seen, partial = [*values], None in values.values()
             if seen != last or partial:
                 alike = self._alike(subject, event, each, rules, replayed)
                 last = None if partial else seen

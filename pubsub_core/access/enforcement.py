@@ -15,7 +15,7 @@ from typing import TypeAlias
 from authz.predicate import EVENT, TRUE, Predicate, compile_predicate
 from pubsub_core.access.rate_usage import Ledger
 from pubsub_core.access.restriction import Check, Metered, Restriction, widened
-from pubsub_core.events import Event
+from pubsub_core.events import Event, sift
 from pubsub_core.rules import Alike, Judge, Shown
 
 Values: TypeAlias = Mapping[str, object]
@@ -152,10 +152,10 @@ class Enforcement:
         """
         if not self._lax or len(self.judges) > 1:
             return None
-        holds, visible = self._holds, self.restriction.visible
+        visible = self.restriction.visible
         passing: Alike = events
-        if holds is not None:
-            passing = [each if holds(each.attributes) else None for each in events]
+        if self._holds is not None:
+            passing = sift(self.restriction.filter, events)
         if self._only is not None:
             return self._only.show_all(passing, visible)
         return [each.narrowed(visible) if each is not None else None for each in passing], ()

@@ -17,7 +17,7 @@ import msgspec
 from authz import Identity
 from bus.wire import subjects
 from pubsub_core.broker.applied_interest import AppliedInterest
-from pubsub_core.broker.cursors import Cursors
+from pubsub_core.broker.cursor_delivery import Cursors
 from pubsub_core.broker.delivery_states import Occurrence
 from pubsub_core.broker.holds import Holds
 from pubsub_core.broker.pause_queue import PauseQueue
@@ -27,10 +27,10 @@ from pubsub_core.delivery import (
     Acknowledging,
     Admitted,
     Counts,
+    Dispatcher,
     GapNotices,
     Intake,
     Item,
-    Mail,
     Session,
     Setting,
     Subscription,
@@ -83,7 +83,7 @@ class Broker:
         self.acknowledging = Acknowledging(setting, self.sessions, self.publish)
         self._intake = Intake(setting, self.counts)
         self.gaps = GapNotices(self.sessions, self.counts)
-        self._mail = Mail(setting, self.counts, self.flush, self.close)
+        self._dispatcher = Dispatcher(setting, self.counts, self.flush, self.close)
         self.observer = Observer(setting.catalogue, setting.rules.context)
         self.triggers = Triggers(setting.catalogue, setting.rules.context)
         self.subscriptions.on_connect.append(self._connected)
@@ -100,11 +100,6 @@ class Broker:
     @property
     def held(self) -> bool:
         return self._holds.everything
-
-    @property
-    def held_types(self) -> Collection[str]:
-        """The types, by UUID, of which nothing is delivered although others are."""
-        return self._holds.types
 
     def holds(self, types: Iterable[str]) -> bool:
         """Whether nothing is delivered of one of these types."""
@@ -193,7 +188,7 @@ class Broker:
         self, session: Session, admitted: Admitted, answer: Callable[[Taken], None], problem: str
     ) -> None:
         """Say that a bundle is not published after all."""
-        self.counts.refused += admitted.count
+        self.counts.refused["history"] += admitted.count
         self.counts.published -= admitted.count
         taken = Taken(admitted.taken.number, problem=problem, unkept=True)
         session.object_to(taken)
@@ -304,7 +299,7 @@ class Broker:
             self.subscriptions.observe("triggers", wanted, set(wanted))
 
     def _deliver(self, events: Sequence[tuple[msgspec.Raw, Event]]) -> set[Hashable]:
-        """Put events into the outboxes of those they are for, and send what can be sent; says who is behind."""
+        """Put events into the send windows of those they are for, and send what can be sent; says who is behind."""
         out_of_reach = {
             id_ for id_ in {event.type for _, event in events} if not self.presence.within_reach(id_)
         }
@@ -336,7 +331,7 @@ class Broker:
         """Send a client what it has room for, each event as its restriction now allows."""
         if permitted := self._holds.permits(Occurrence.ROOM):
             self.cursors.fill(session)
-            self._send(session, lambda session: self._mail.flush(session, self._holds.types))
+            self._send(session, lambda session: self._dispatcher.flush(session, self._holds.types))
             for playback in session.playbacks.values():
                 playback.go_on()
         if session.send_window.full:
@@ -357,7 +352,7 @@ class Broker:
         if not self._holds.permits(Occurrence.RESUMED, session.receives):
             self._waiting.keep(partial(self.resend, session, received))
         else:
-            self._send(session, lambda session: self._mail.resend(session, received))
+            self._send(session, lambda session: self._dispatcher.resend(session, received))
 
     def _send(self, session: Session, work: Callable[[Session], None]) -> None:
         """Send a client something; if that cannot be done, it has no session any more, and nobody else is concerned."""
@@ -379,16 +374,16 @@ class Broker:
         self.acknowledging.end(session)
         self._read_on()
         if problem:
-            self._mail.post(session, Closed(problem))
+            self._dispatcher.post(session, Closed(problem))
 
     def drain(self) -> None:
         """Have clients go on at another broker, those that know one."""
         for session in self.sessions.values():
-            self._mail.post(session, Drained())
+            self._dispatcher.post(session, Drained())
 
     def tell_interest(self, type_: str) -> None:
         """Tell those who publish a type whether anybody wants it."""
         wanted = self.subscriptions.wanted(type_)
         for session in self.sessions.values():
             if any(type_ in granted for granted in session.adverts.values()):
-                self._mail.post(session, Interest(type_, wanted))
+                self._dispatcher.post(session, Interest(type_, wanted))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from authz.errors import InvalidSignature
 from pubsub_core.delivery import Counts, Setting
-from pubsub_core.keys import CannotOpen, lock, unlock
+from pubsub_core.keys import CannotOpen, lock_for_network, unlock_in_network
 from pubsub_core.types import POLICY
 
 _USE = "type policy"
@@ -25,11 +25,11 @@ class PolicyRecords:
         """Each by its name below the broker's place, of which a stream keeps the newest."""
         for data in self._policies:
             name = f"policy.{POLICY.peek(data).value.type}"
-            yield name, lock(self._network, _USE, data) if self._network else data
+            yield name, lock_for_network(self._network, _USE, data)
 
     def hear(self, data: bytes) -> None:
         """Take one in, if its owner has signed it."""
         try:
-            self._policies.accept(unlock(self._network, _USE, data) if self._network else data)
+            self._policies.accept(unlock_in_network(self._network, _USE, data))
         except (CannotOpen, InvalidSignature):
             self._counts.forged += 1

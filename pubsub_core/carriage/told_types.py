@@ -10,7 +10,7 @@ from authz.errors import InvalidSignature
 from pubsub_core.carriage.records import MAX_UNTOLD, TOLD, Told, token_of
 from pubsub_core.delivery import Counts, Setting
 from pubsub_core.errors import TypeRefused
-from pubsub_core.keys import CannotOpen, lock, unlock
+from pubsub_core.keys import CannotOpen, lock_for_network, unlock_in_network
 from pubsub_core.trust import Web
 from pubsub_core.types import SignedType
 
@@ -44,13 +44,13 @@ class ToldTypes:
         for each in self._setting.catalogue:
             definition = each.encode()
             data = TOLD.sign(Told(definition), self._setting.identity)
-            locked = lock(self._network, "type record", data) if self._network else data
+            locked = lock_for_network(self._network, "type record", data)
             self._say(f"type.{token_of(definition)}", locked)
 
     def hear(self, data: bytes) -> None:
         """Take in a record."""
         try:
-            self._accept(unlock(self._network, "type record", data) if self._network else data)
+            self._accept(unlock_in_network(self._network, "type record", data))
         except (CannotOpen, InvalidSignature):
             self._counts.forged += 1
 

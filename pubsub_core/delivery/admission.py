@@ -45,6 +45,14 @@ EXCLUDED = "may not be published: a restriction excludes it"
 """What is said of an event that its publisher's own restriction keeps back."""
 
 
+class _Barred(InvalidEvent):
+    """An event that may not be published for another `reason` than what its type is like."""
+
+    def __init__(self, reason: str, attribute: str, problem: str) -> None:
+        super().__init__(attribute, problem)
+        self.reason = reason
+
+
 Place: TypeAlias = tuple[int, msgspec.Raw, Event]
 """An event with its place in a bundle."""
 
@@ -209,12 +217,13 @@ class Intake:
             except InvalidEvent as error:
                 keyless |= not refused and isinstance(error, KeysAwaited)
                 refused.append((place, error.attribute, error.problem))
+                self._counts.refused[_reason(error)] += 1
                 continue
             if granted is not None and granted.free and (event.type, event.version) not in free:
                 self._set_free(free, session, event, now)
             if values is None:
                 refused.append((place, "event", EXCLUDED))
-                self._counts.withheld += 1
+                self._counts.refused["restriction"] += 1
                 continue
             if values is not event.attributes:
                 event = msgspec.structs.replace(event, attributes=dict(values))
@@ -222,7 +231,6 @@ class Intake:
                 self._counts.restricted += 1
             passed.append((place, raw, event))
             ruled |= granted is not None and bool(granted.judges)
-        self._counts.refused += sum(problem is not EXCLUDED for _, _, problem in refused)
         self._counts.published += len(passed)
         published = [(event, raw) for _, raw, event in passed] if ruled else None
         replaced: Sequence[tuple[Event, msgspec.Raw]] = ()
@@ -265,7 +273,7 @@ class Intake:
             for each in readable:
                 data = encode(each)
                 if len(data) > MAX_MADE_BYTES:
-                    self._counts.refused += 1
+                    self._counts.refused["size"] += 1
                     refused.append((place, "event", MADE_TOO_LARGE.format(len(data))))
                 else:
                     made.append((place, msgspec.Raw(data), each))
@@ -276,13 +284,13 @@ class Intake:
     ) -> Mapping[str, object] | None:
         """The values under which an event is published; None if it is withheld. Raises InvalidEvent."""
         if event.publisher != session.key.raw:
-            raise InvalidEvent("publisher", "must be the key of whoever sends it")
+            raise _Barred("permission", "publisher", "must be the key of whoever sends it")
         if not 0.0 <= event.time <= now + WINDOW:
-            raise InvalidEvent("event", f"must be of no later time than now, not {event.time!r}")
+            raise _Barred("clock", "event", f"must be of no later time than now, not {event.time!r}")
         if size > MAX_EVENT_BYTES:
-            raise InvalidEvent("event", TOO_LARGE.format(size))
+            raise _Barred("size", "event", TOO_LARGE.format(size))
         if granted is None:
-            raise InvalidEvent("type", "must be one that was advertised, and that may be published")
+            raise _Barred("permission", "type", "must be one that was advertised, and that may be published")
         type_, shape, _ = self._shape(event.version)
         if type_ != event.type:
             raise InvalidEvent("version", "must be one of the event's type")
@@ -318,6 +326,13 @@ class Intake:
             known = definition.id, Shape(attributes), RunCheck(definition.id, version, attributes)
             self._shapes[version] = known
         return known
+
+
+def _reason(error: InvalidEvent) -> str:
+    """By which a refused event is counted."""
+    if isinstance(error, _Barred):
+        return error.reason
+    return "keys" if isinstance(error, KeysAwaited) else "type"
 
 
 def _id(session: Session, bundle: Bundle) -> bytes:

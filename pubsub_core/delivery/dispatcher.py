@@ -1,4 +1,4 @@
-"""Mail to clients: events as their restrictions allow at the moment they are sent, in order, as far as there is room.
+"""Dispatch to clients: events as restrictions allow at the moment they are sent, in order, as far as there is room.
 
 Invariant: what is posted was looked at under the restriction in force, whether for the first time or again.
 """
@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter, is_
 from typing import TypeAlias
 
 import msgspec
@@ -30,12 +31,13 @@ UNSENDABLE = "an event cannot be put into a message"
 
 _log = logging.getLogger("authfabric.events")
 
+_version = attrgetter("type", "version")
 _Sent: TypeAlias = "tuple[int, Event | msgspec.Raw, int] | None"
 """An event with the number of its subscription and its place, or the gap that it has left."""
 
 
-class Mail:
-    """Sends clients what is in their outboxes."""
+class Dispatcher:
+    """Sends clients what is in their send windows."""
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class Mail:
         events = [
             each.event for each in taken if each.event is not None and each.subscription is subscription
         ]
-        if len(events) < len(taken) or len({(each.type, each.version) for each in events}) > 1:
+        if len(events) < len(taken) or len(set(map(_version, events))) > 1:
             return False
         granted = subscription.granted.get(events[0].type)
         if granted is None or granted.restriction.recorded or (granted.open and not past):
@@ -178,16 +180,20 @@ class Mail:
         shown, rules = found
         if self._setting.disclosures is not None and (past or granted.judges):
             self._setting.disclosures.note_all(session.holder.credential.name, events, shown, rules, past)
-        for item, event, each in zip(taken, events, shown, strict=True):
-            if each is not None:
-                message.sent.append(item)
-                seen = item.raw if each is event else each
-                message.items.append((subscription.number, seen, item.place))
+        number, withheld = subscription.number, shown.count(None)
+        if shown is events:
+            message.items = [(number, item.raw, item.place) for item in taken]
+        else:
+            message.items = [
+                (number, item.raw if each is item.event else each, item.place)
+                for item, each in zip(taken, shown, strict=True)
+                if each is not None
+            ]
+            self._counts.restricted += len(events) - withheld - sum(map(is_, events, shown))
+        sent = (item for item, each in zip(taken, shown, strict=True) if each is not None)
+        message.sent = list(sent) if withheld else list(taken)
         message.looked_at = len(taken)
-        self._counts.withheld += shown.count(None)
-        self._counts.restricted += sum(
-            each is not None and each is not event for each, event in zip(shown, events, strict=True)
-        )
+        self._counts.withheld += withheld
         if past:
             session.past_sent[subscription.number] += len(message.sent)
         return True

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import groupby
 
-import msgspec
-
-from authz.predicate import EVENT, TRUE, Predicate, compile_predicate, conjunction
+from authz.predicate import TRUE, Predicate, conjunction
 from authz.rules import Rate
 from pubsub_core.access import Enforcement
 from pubsub_core.delivery.subscription_table import Subscription
-from pubsub_core.events import Event
+from pubsub_core.events import Encoded, Event, select
 from pubsub_core.history import Position
 from pubsub_core.messages import Tense
 
@@ -30,6 +28,10 @@ WINDOW = 2048
 """Maximum replayed events in flight per subscription."""
 FEW = 512
 """With so few events left of a page, the next is asked for from another broker."""
+
+
+def _type(each: Encoded) -> str:
+    return each[0].type
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,14 @@ class Source:
     """Whether it has a history, as far as is known."""
     ended: bool = False
     asking: bool = False
-    page: deque[tuple[Event, msgspec.Raw]] = field(default_factory=deque)
-    coming: Iterator[tuple[Event, msgspec.Raw]] = field(default_factory=lambda: iter(()))
+    page: deque[Encoded] = field(default_factory=deque)
+    coming: Iterator[Sequence[Encoded]] = field(default_factory=lambda: iter(()))
     """The rest of the page: read as it is needed, so that what is worked on stays in the processor's cache."""
 
     def turn(self, most: int) -> None:
         """Read on until `most` events are at hand, or all there are."""
-        if len(self.page) < most:
-            self.page.extend(islice(self.coming, most - len(self.page)))
+        while len(self.page) < most and (some := next(self.coming, None)) is not None:
+            self.page.extend(some)
 
 
 class Waiting:
@@ -118,7 +120,8 @@ class Playback(Subscription):
     refused: str = ""
     """Why it may go no further, if so."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    _passes: dict[str, Callable[[Mapping[str, object]], bool]] = field(default_factory=dict)
+    _pushed: dict[str, Predicate] = field(default_factory=dict)
+    """What can be asked of events of each type before restrictions are applied."""
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -158,17 +161,20 @@ class Playback(Subscription):
         """What of it is granted from now on; nothing, for good, if that is the answer."""
         self.granted = {type_: enforcement for type_, (enforcement, _) in granted.items()}
         self.asked = {type_: conjunction(asked, self.narrow) for type_, (_, asked) in granted.items()}
-        self._passes = {type_: compile_predicate(asked, EVENT) for type_, asked in self.asked.items()}
+        self._pushed = {
+            type_: conjunction(asked, self.granted[type_].restriction.pushed)
+            for type_, asked in self.asked.items()
+        }
         if answered and not granted:
             self.refused = self.refused or "it is no longer permitted"
         self.news.set()
 
-    def wanted(
-        self, events: Iterable[tuple[Event, msgspec.Raw]], now: float
-    ) -> list[tuple[Event, msgspec.Raw]]:
-        """Those that were asked for, and of whose type events may be had at all."""
-        tests, test = self._passes, self.test
-        found = [each for each in events if (holds := tests.get(each[0].type)) and holds(each[0].attributes)]
+    def wanted(self, events: Iterable[Encoded], now: float) -> list[Encoded]:
+        """Those that were asked for, of whose type events may be had at all, and that are not held back for all."""
+        found, test = list[Encoded](), self.test
+        for type_, some in groupby(events, _type):
+            if type_ in self._pushed:
+                found += select(self._pushed[type_], some)
         return found if test is None else [each for each in found if test(each[0], now)]
 
 
@@ -192,7 +198,7 @@ class Merge:
             if few and not each.ended and not each.asking:
                 yield each
 
-    def take(self, most: int) -> list[tuple[Event, msgspec.Raw]]:
+    def take(self, most: int) -> list[Encoded]:
         """The next events, as far as it is certain that none comes before them."""
         for each in self.sources:
             each.turn(most)

@@ -148,7 +148,9 @@ class Counts:
 
     def __init__(self) -> None:
         self.published = self.delivered = self.forwarded = self.received = 0
-        self.refused = self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
+        self.withheld = self.forged = self.replayed = self.untrusted = self.overflowed = 0
+        self.refused: Counter[str] = Counter()
+        """Events of clients that were not published, by why."""
         self.gaps: Counter[GapReason] = Counter()
         """Gaps that subscribers were told of, by reason."""
         self.calls_refused: Counter[str] = Counter()

@@ -16,6 +16,7 @@ from pubsub_core.events.event import MAX_EVENT_BYTES, TOO_LARGE, Event, Shape, d
 from pubsub_core.events.event_cipher import EventCipher
 from pubsub_core.events.gap import CLOCK_MARGIN, Gap, GapReason, Missed, after
 from pubsub_core.events.run import RunCheck, as_array, decode_all, lengths_of_runs
+from pubsub_core.events.sieve import Encoded, select, sift
 
 __all__ = [
     "CLOCK_MARGIN",
@@ -25,6 +26,7 @@ __all__ = [
     "NONCE_BYTES",
     "TOO_LARGE",
     "WINDOW",
+    "Encoded",
     "Event",
     "EventCipher",
     "Gap",
@@ -45,4 +47,6 @@ __all__ = [
     "digest",
     "encode",
     "lengths_of_runs",
+    "select",
+    "sift",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from pubsub_core.history.page_messages import (
 from pubsub_core.history.pending_replays import Debt, Owed, Owing
 from pubsub_core.history.position import Position, Span, common
 from pubsub_core.history.retention import REPLACED, HistorySetting, Keeping, KeepRule, Search
+from pubsub_core.history.vault import Vault
 
 if TYPE_CHECKING:
     from pubsub_core.history.copying import HistoryPage, read_history, write_history
@@ -61,6 +62,7 @@ __all__ = [
     "Search",
     "Span",
     "Stats",
+    "Vault",
     "common",
     "followed",
     "periods",

@@ -33,7 +33,7 @@ from pubsub_core.history.retention import Search
 from pubsub_core.types import AttributeType
 
 Sql: TypeAlias = ColumnElement[bool]
-Blind: TypeAlias = Callable[[str, Scalar], bytes]
+Blinds: TypeAlias = Callable[[str, Scalar], Sequence[bytes]]
 
 _INTEGERS = range(-(2**63), 2**63)
 _EXACT = 2**53
@@ -71,7 +71,7 @@ class Compiler:
     id: Column[int]
     indexed: Mapping[str, Indexed]
     """By the attribute's UUID."""
-    blind: Blind
+    blinds: Blinds
 
     def compile(self, predicate: Predicate) -> Condition:
         """What the database is asked; of a filter with too many comparisons, nothing."""
@@ -128,7 +128,7 @@ class Compiler:
             return NEVER
         exact = not any(isinstance(value, int | float) and abs(value) >= _EXACT for value in fitting)
         if indexed.search is Search.BLIND:
-            stored: list[object] = [self.blind(attribute, value) for value in fitting]
+            stored: list[object] = [each for value in fitting for each in self.blinds(attribute, value)]
             return Condition(_there(indexed, indexed.column.in_(stored)), exact)
         whole = indexed.kind is AttributeType.INTEGER
         stored = [store(indexed.kind, value) for value in fitting if not whole or _is_whole(value)]

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from sqlalchemy import Connection, Table, func, select, text
+from sqlalchemy import Connection, Table, func, select
 
 from pubsub_core.history import tables
-from pubsub_core.history.database import Database
+from pubsub_core.history.database import Database, hold_still
 from pubsub_core.history.errors import HistoryUnavailable
 
 ROWS = 256
 """Rows of a page, at most."""
-_COMMON = (tables.ABOUT, tables.TYPES, tables.MARKS, tables.COLUMNS, tables.HEADS)
+_COMMON = (tables.ABOUT, tables.TYPES, tables.MARKS, tables.COLUMNS, tables.HEADS, tables.SEAMS)
 
 
 class HistoryPage(msgspec.Struct, frozen=True, array_like=True):
@@ -36,7 +36,7 @@ def read_history(url: str) -> Iterator[HistoryPage]:
     database = Database(url)
     try:
         with database.reading() as connection:
-            _hold_still(connection)
+            hold_still(connection)
             version = tables.prepared(connection)
             if version != tables.VERSION:
                 found = "none" if version is None else f"version {version}"
@@ -75,14 +75,6 @@ def write_history(url: str, pages: Iterable[HistoryPage]) -> int:
     finally:
         database.close()
     return written
-
-
-def _hold_still(connection: Connection) -> None:
-    """See what there is at this moment, whatever is written meanwhile."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN")
-    else:
-        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
 
 
 def _pages(connection: Connection, table: Table) -> Iterator[HistoryPage]:

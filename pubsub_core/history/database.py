@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVarTuple
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -75,6 +75,14 @@ class Database:
             raise HistoryUnavailable(self.name, problem) from error
         except (SQLAlchemyError, OSError, ImportError) as error:
             raise HistoryUnavailable(self.name, str(error).partition("\n")[0]) from error
+
+
+def hold_still(connection: Connection) -> None:
+    """See what there is at this moment, whatever is written meanwhile."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN")
+    else:
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
 
 
 def fetch(connection: Connection, query: Select[*Columns]) -> list[tuple[*Columns]]:

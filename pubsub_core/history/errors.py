@@ -21,6 +21,7 @@ class HistoryDamaged(EventError):
 
     def __init__(self, type: str, row: int = 0) -> None:  # noqa: A002 - the word that people use
         what = f"event {row} of type `{type}` does" if row else f"the ends of the chain of type `{type}` do"
+        what = what if type else "what says by which key it is sealed does"
         super().__init__(f"{what} not open: altered, or sealed with another key")
         self.type = type
         self.row = row

@@ -59,8 +59,6 @@ class PageFound(msgspec.Struct, frozen=True, tag_field="past", tag="found"):
     """Why nothing more can be had."""
     later: bool = False
     """Whether to ask again."""
-    loose: bool = False
-    """Within a broker: whether events may be among them that the filter does not let through."""
 
 
 class MarksWanted(msgspec.Struct, frozen=True, tag_field="past", tag="marks wanted"):

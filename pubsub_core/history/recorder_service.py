@@ -21,8 +21,8 @@ import msgspec
 
 from authz.predicate import Predicate
 from pubsub_core.events import Event
-from pubsub_core.history.at_rest import Body, EventCipher
-from pubsub_core.history.errors import HistoryUnavailable
+from pubsub_core.history.at_rest import Body
+from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
 from pubsub_core.history.page_messages import PageFound, PageWanted
 from pubsub_core.history.position import Span
@@ -214,7 +214,7 @@ class Recorder:
                 continue
             try:
                 gone = self.store.prune(type_, now - keeping.seconds, PRUNE_ROWS)
-            except HistoryUnavailable as error:
+            except (HistoryUnavailable, HistoryDamaged) as error:
                 _log.error("%s", error)
                 return
             if gone == PRUNE_ROWS:  # there is more: go on after whoever is publishing
@@ -246,13 +246,13 @@ def _page(store: HistoryStore, wanted: PageWanted, reading: Reading, near: bool)
     page = store.read(reading, wanted.after, NEAR_PAGE if near else PAGE, exactly=not near)
     events = [msgspec.Raw(each) for each in page.bodies]
     damaged = len(page.damaged)
-    return PageFound(wanted.id, events, after=page.after, mark=mark, damaged=damaged, loose=page.loose)
+    return PageFound(wanted.id, events, after=page.after, mark=mark, damaged=damaged)
 
 
 @contextlib.asynccontextmanager
 async def recording(setting: HistorySetting, broker: str, catalogue: Catalogue) -> AsyncIterator[Recorder]:
     """Keep a broker's history for the length of the block. Raises HistoryUnavailable."""
-    opening = partial(HistoryStore, setting.url, EventCipher(setting.secret), broker)
+    opening = partial(HistoryStore, setting.url, setting.vault, broker)
     with await asyncio.to_thread(opening) as store:
         recorder = Recorder(store, setting, catalogue, await asyncio.to_thread(store.marks))
         async with recorder.running():

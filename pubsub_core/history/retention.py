@@ -11,6 +11,7 @@ from hashlib import blake2b
 from msgspec import structs
 
 from pubsub_core.events import Event
+from pubsub_core.history.vault import Keys, Vault
 from pubsub_core.types import Attribute, AttributeType, EventType
 
 REPLACED = " (replaced)"
@@ -71,9 +72,15 @@ class HistorySetting:
     url: str
     """SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`."""
     secret: bytes = field(repr=False)
-    """By which everything is sealed."""
+    """By which everything is sealed; the newest, where another is to take over."""
     rules: tuple[KeepRule, ...] = ()
     """The first that matches a type counts; a type that none matches is kept for ever."""
+    keys: Keys | None = field(default=None, repr=False)
+    """Reads all keys, the newest last: `secret`, and those that are being replaced."""
+
+    @property
+    def vault(self) -> Vault:
+        return Vault.of(self.keys() if self.keys is not None else (self.secret,), self.keys)
 
     def keeping(self, definition: EventType, attributes: Mapping[str, Attribute]) -> Keeping | None:
         """What is kept of a type with these attributes, by UUID; None if nothing is. Raises ValueError."""

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self, TypeAlias, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 import msgspec
 from sqlalchemy import Connection, delete, func, select, update
@@ -22,37 +22,35 @@ from authz.predicate import compile_predicate
 from authz.predicate.compiler import EVENT
 from pubsub_core.events import Event, decode
 from pubsub_core.history.at_rest import Body, EventCipher, Link
-from pubsub_core.history.chain_ends import Ends
-from pubsub_core.history.condition import Compiler, store
-from pubsub_core.history.database import Database, fetch, insert
-from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
+from pubsub_core.history.chain_ends import KEY, SEALED_ENDS, Ends
+from pubsub_core.history.condition import Compiler, Condition
+from pubsub_core.history.database import Database, fetch, hold_still, insert
+from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.position import Position
 from pubsub_core.history.reading import Counted, Counting, Reading, beyond, counting, upcoming, within
-from pubsub_core.history.retention import Keeping, Search
+from pubsub_core.history.rekeying import MARK, Rekeying, follow
+from pubsub_core.history.retention import Keeping
+from pubsub_core.history.sealed_rows import LINK, columns_of, place_of, rows_of
 from pubsub_core.history.tables import (
     ABOUT,
     MARKS,
     VERSION,
     TypeTable,
     claim,
-    column_name,
     known,
     open_table,
     prepare,
 )
+from pubsub_core.history.vault import Vault
 
 PAGE = 1024
 EVENT_BYTES = 320
 """A page ends with the event that makes it larger than this for each that it could hold."""
-_FIXED = ("time", "publisher", "sequence", "body", "link")
-_LINK = _FIXED.index("link")
-_MARK = b"mark"
-_KEY = b"key"
-_SEALED_ENDS = b"the ends of chains are sealed"
 
 _log = logging.getLogger("authfabric.history")
 
 _Row: TypeAlias = "tuple[int, float, bytes, int, bytes]"
+_Found = TypeVar("_Found")
 _Test: TypeAlias = Callable[[Mapping[str, object]], bool]
 
 
@@ -64,8 +62,6 @@ class Page:
     after: Position | None
     damaged: Sequence[int] = ()
     """The rows of events that do not open."""
-    loose: bool = False
-    """Whether events may be among them that the filter does not let through."""
 
     @property
     def events(self) -> list[Event]:
@@ -84,14 +80,14 @@ class Stats:
 class HistoryStore:
     """Keeps events. Use as a context manager."""
 
-    def __init__(self, url: str, vault: EventCipher, broker: str = "") -> None:
+    def __init__(self, url: str, vault: Vault | EventCipher, broker: str = "") -> None:
         """`url` is SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`. Raises HistoryUnavailable.
 
         `broker` is the one whose clients publish what is kept, or a group of brokers that share a history: it belongs
         to them for good.
         """
-        self._vault = vault
-        self._ends = Ends(vault)
+        self._vault = vault if isinstance(vault, Vault) else Vault(vault)
+        self._ends = Ends(self._vault)
         self._tables: dict[str, TypeTable] = {}
         self._writing = threading.Lock()
         self._database = Database(url)
@@ -121,15 +117,16 @@ class HistoryStore:
     def _is_own_key(self, connection: Connection) -> bool:
         """Whether the vault has the key of this database; of a new one it becomes the key."""
         check = connection.execute(select(ABOUT.c.key_check)).scalar()
-        word = self._vault.open(bytes(check), _KEY) if check is not None else b""
+        word = self._vault.open(bytes(check), KEY) if check is not None else b""
         if word is None or (check is None and not self._opens_newest(connection)):
             return False
-        if word != _SEALED_ENDS:  # by its sealed word, since whoever has the disk can alter its version
+        if word != SEALED_ENDS:  # by its sealed word, since whoever has the disk can alter its version
             if self._ends.seal_all(connection):
                 _log.warning(
                     "the history at `%s` was of an older version, and is up to date now", self._database.name
                 )
-            connection.execute(update(ABOUT).values(key_check=self._vault.seal(_SEALED_ENDS, _KEY)))
+            sealed = self._vault.newest.seal(SEALED_ENDS, KEY)
+            connection.execute(update(ABOUT).values(key_check=sealed))
         return True
 
     def _opens_newest(self, connection: Connection) -> bool:
@@ -138,7 +135,7 @@ class HistoryStore:
         for type_, each in self._tables.items():
             row = connection.execute(select(each.table).order_by(each.table.c.id.desc()).limit(1)).first()
             if row is not None:
-                kept, place = True, _place(type_, row.publisher, row.time, row.sequence)
+                kept, place = True, place_of(type_, row.publisher, row.time, row.sequence)
                 if self._vault.open(bytes(row.body), place) is not None:
                     return True
         return not kept
@@ -181,14 +178,15 @@ class HistoryStore:
     def _append(
         self, by_type: Mapping[str, list[tuple[Event, Body]]], marks: Sequence[bytes], look: bool = False
     ) -> int:
-        new, sealed = 0, [{"body": self._vault.seal(each, _MARK)} for each in marks]
+        new = 0
         with self._database.writing() as connection:
-            if sealed:
-                connection.execute(MARKS.insert(), sealed)
+            if marks:
+                cipher = self._ends.cipher(connection)
+                connection.execute(MARKS.insert(), [{"body": cipher.seal(each, MARK)} for each in marks])
             for type_, events in sorted(by_type.items()):  # so that no two wait for each other
-                kept, head = self._tables[type_], self._ends.head(connection, type_)
+                kept, (cipher, head) = self._tables[type_], self._ends.head(connection, type_)
                 fresh = _fresh(connection, kept, events) if look else events
-                new += self._insert(connection, kept, fresh, look, head)
+                new += self._insert(connection, kept, fresh, look, cipher, head)
         return new
 
     def _insert(
@@ -197,46 +195,20 @@ class HistoryStore:
         kept: TypeTable,
         events: Sequence[tuple[Event, Body]],
         looked: bool,
+        cipher: EventCipher,
         head: Link,
     ) -> int:
         if not events:
             return 0
-        type_ = kept.keeping.type
-        rows = self._rows(kept, events, head)
-        columns = (*_FIXED, *(column_name(name, each.search) for name, each in kept.indexed.items()))
+        rows = rows_of(kept, events, cipher, head)
         try:
-            insert(connection, kept.table, columns, rows)
+            insert(connection, kept.table, columns_of(kept), rows)
         except IntegrityError:
             if looked:
                 raise
             raise _Known from None
-        self._ends.set_head(connection, type_, cast(Link, rows[-1][_LINK]))
+        self._ends.set_head(connection, kept.keeping.type, cast(Link, rows[-1][LINK]), cipher)
         return len(rows)
-
-    def _rows(
-        self, kept: TypeTable, events: Sequence[tuple[Event, Body]], link: Link
-    ) -> list[tuple[object, ...]]:
-        """Events as they stand in the table, chained to the row that has this link."""
-        type_, bodies = kept.keeping.type, [body for _, body in events]
-        places = [_encode((type_, each.publisher, each.time, each.sequence)) for each, _ in events]
-        chain = zip(events, self._vault.seal_chain(bodies, places, link), strict=True)
-        rows: list[tuple[object, ...]] = [
-            (each.time, each.publisher, each.sequence, *sealed) for (each, _), sealed in chain
-        ]
-        if kept.indexed:
-            rows = [row + self._searched(kept, each) for row, (each, _) in zip(rows, events, strict=True)]
-        return rows
-
-    def _searched(self, kept: TypeTable, event: Event) -> tuple[object, ...]:
-        """What the database is told of the attributes that events are searched by."""
-        shown = []
-        for attribute, indexed in kept.indexed.items():
-            value = event.attributes.get(attribute)
-            if value is not None and indexed.search is Search.BLIND:
-                shown.append(self._vault.blind(attribute, value))  # type: ignore[arg-type]
-            else:
-                shown.append(store(indexed.kind, value))  # type: ignore[arg-type]
-        return tuple(shown)
 
     def newest(self, type: str) -> int:  # noqa: A002 - the word that people use
         """The row of the event of a type that was stored last; 0 if there is none. Raises HistoryUnavailable."""
@@ -262,33 +234,48 @@ class HistoryStore:
         """The next events that are wanted. Raises HistoryUnavailable.
 
         A page may hold fewer events than `limit`, even none, while there is a next. Nothing is kept of a type that was
-        never stored. Unless `exactly` these are asked for, a page may be loose.
+        never stored. Unless `exactly` these are asked for, others may be there that the filter does not let through.
         """
         kept = self._table(reading.type)
         if kept is None:
             return Page((), None)
-        condition = Compiler(kept.table.c.id, kept.indexed, self._vault.blind).compile(reading.filter)
         spans, later = upcoming(reading.spans, after)
         reading, columns = replace(reading, spans=spans), kept.table.c
         query = select(columns.id, columns.time, columns.publisher, columns.sequence, columns.body)
-        query = query.where(*within(columns, reading), *beyond(columns, after), condition.sql)
-        with self._database.reading() as connection:
-            rows = fetch(connection, query.order_by(columns.time, columns.id).limit(limit))
-        loose = not exactly and not condition.exact
-        passes = None if loose or condition.exact else compile_predicate(reading.filter, EVENT)
+        query = query.where(*within(columns, reading), *beyond(columns, after))
+        query = query.order_by(columns.time, columns.id).limit(limit)
+
+        def found(connection: Connection) -> tuple[Condition, list[_Row]]:
+            condition = Compiler(columns.id, kept.indexed, self._vault.blinds).compile(reading.filter)
+            return condition, fetch(connection, query.where(condition.sql))
+
+        condition, rows = self._with_all_keys(reading.type, found)
+        passes = compile_predicate(reading.filter, EVENT) if exactly and not condition.exact else None
         page = self._page(reading.type, rows, limit, passes)
-        return replace(page, after=page.after or later, loose=loose) if later or loose else page
+        return replace(page, after=page.after or later) if later else page
 
     def count(self, wanted: Counting) -> Counted | None:
         """How many events there are, unopened; None if that cannot be told so. Raises HistoryUnavailable."""
         if (kept := self._table(wanted.type)) is None:
             return Counted(0, None, None)
-        compiler = Compiler(kept.table.c.id, kept.indexed, self._vault.blind)
-        query = counting(kept.table.c, compiler, wanted)
-        if query is None:
-            return None
+
+        def found(connection: Connection) -> Counted | None:
+            compiler = Compiler(kept.table.c.id, kept.indexed, self._vault.blinds)
+            query = counting(kept.table.c, compiler, wanted)
+            return None if query is None else Counted(*connection.execute(query).one())
+
+        return self._with_all_keys(wanted.type, found)
+
+    def _with_all_keys(self, type_: str, find: Callable[[Connection], _Found]) -> _Found:
+        """What is found by all keys by which events of a type were sealed: there may be another since a moment ago."""
         with self._database.reading() as connection:
-            return Counted(*connection.execute(query).one())
+            found = find(connection)
+            # Asked afterwards: who seals by another key says so first.
+            if self._ends.opens(connection, type_):
+                return found
+        if self._vault.look():
+            return self._with_all_keys(type_, find)
+        raise HistoryUnavailable(self._database.name, "it is sealed by another key, which is not here yet")
 
     def _page(self, type_: str, rows: Sequence[_Row], limit: int, passes: _Test | None) -> Page:
         bodies, damaged, size, unseal, encode = list[bytes](), list[int](), 0, self._vault.open, _encode
@@ -304,39 +291,38 @@ class HistoryStore:
         return Page(bodies, Position(time, row) if len(rows) == limit else None, damaged)
 
     def prune(self, type: str, before: float, most: int | None = None) -> int:  # noqa: A002
-        """Forget events older than `before`, at most `most`; how many there were. Raises HistoryUnavailable."""
+        """Forget events older than `before`, at most `most`; how many there were.
+
+        Raises HistoryUnavailable, HistoryDamaged.
+        """
         table = self._tables[type].table
         with self._writing, self._database.writing() as connection:
+            cipher = self._ends.hold(connection, type)
             # The chain is by row, so only rows before the first that stays can go.
             stays = connection.execute(select(func.min(table.c.id)).where(table.c.time >= before)).scalar()
             gone = table.c.time < before if stays is None else table.c.id < stays
             ends = select(table.c.id, table.c.link).where(gone).limit(1)
             last = connection.execute(ends.order_by(table.c.id).offset(most - 1)).first() if most else None
             last = last or connection.execute(ends.order_by(table.c.id.desc())).first()
-            return 0 if last is None else self._forget(connection, type, last.id, bytes(last.link))
-
-    def _forget(self, connection: Connection, type_: str, last: int, link: bytes) -> int:
-        table = self._tables[type_].table
-        self._ends.set_base(connection, type_, link)
-        return int(connection.execute(delete(table).where(table.c.id <= last)).rowcount)
+            if last is None:
+                return 0
+            seam = self._ends.seam(connection, type)
+            link = seam.before if seam is not None and seam.row == last.id else bytes(last.link)
+            self._ends.set_base(connection, type, link, cipher)
+            return int(connection.execute(delete(table).where(table.c.id <= last.id)).rowcount)
 
     def verify(self, type: str) -> Iterator[int]:  # noqa: A002
         """Follow the chain and open every event; yields how many were seen so far. Raises HistoryDamaged."""
-        table = self._tables[type].table
         with self._database.reading() as connection:
-            (link, head), row, seen = self._ends.both(connection, type), 0, 0
-            while rows := connection.execute(
-                select(table).where(table.c.id > row).order_by(table.c.id).limit(PAGE)
-            ).all():
-                for each in rows:
-                    place = _place(type, each.publisher, each.time, each.sequence)
-                    link = self._vault.link(link, bytes(each.body), place)
-                    if link != bytes(each.link) or self._vault.open(bytes(each.body), place) is None:
-                        raise HistoryDamaged(type, each.id)
-                row, seen = rows[-1].id, seen + len(rows)
-                yield seen
-            if link != head:
-                raise HistoryDamaged(type, row + 1)
+            hold_still(connection)
+            yield from follow(connection, self._vault, self._ends, self._tables[type])
+
+    def rekey(self) -> Iterator[int]:
+        """Seal everything by the newest key of the vault; yields how many events were by now.
+
+        Others may write and read meanwhile. What was broken off goes on. Raises HistoryDamaged, HistoryUnavailable.
+        """
+        yield from Rekeying(self._database, self._vault, self._ends).run()
 
     def stats(self) -> Mapping[str, Stats]:
         """What is kept, by type. Raises HistoryUnavailable."""
@@ -347,7 +333,9 @@ class HistoryStore:
         """All marks, in the order in which they were stored; those that do not open are left out."""
         with self._database.reading() as connection:
             rows = connection.execute(select(MARKS.c.id, MARKS.c.body).order_by(MARKS.c.id)).all()
-        opened = ((row, self._vault.open(bytes(body), _MARK)) for row, body in rows)
+        opened = [(row, self._vault.open(bytes(body), MARK)) for row, body in rows]
+        if any(body is None for _, body in opened) and self._vault.look():
+            return self.marks()
         return [(row, body) for row, body in opened if body is not None]
 
     def forget_marks(self, rows: Sequence[int]) -> int:
@@ -388,11 +376,6 @@ def _fresh(
         for sequence, time in found:
             named.pop((publisher, sequence, time), None)
     return list(named.values())
-
-
-def _place(type: str, publisher: bytes, time: float, sequence: int) -> bytes:  # noqa: A002
-    """What a sealed event is bound to."""
-    return _encode((type, bytes(publisher), time, sequence))
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -39,7 +39,7 @@ from pubsub_core.history.condition import Indexed
 from pubsub_core.history.retention import Keeping, Search
 from pubsub_core.types import AttributeType
 
-VERSION = 4
+VERSION = 5
 """Of what all tables have in common. An older database is brought up to it; a later one is refused."""
 
 SILENT = -1
@@ -94,6 +94,14 @@ HEADS = Table(
     Column("head", LargeBinary, nullable=False),
 )
 """The links before the oldest row that is kept and of the newest, sealed."""
+SEAMS = Table(
+    "history_seams",
+    _metadata,
+    Column("type", String(32), primary_key=True),
+    Column("row", BigInteger, nullable=False),
+    Column("link", LargeBinary, nullable=False),
+)
+"""While another key takes over: to which row it has, and the link that this row had before, sealed."""
 
 
 @dataclass(frozen=True, slots=True)

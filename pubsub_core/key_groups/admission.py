@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection
 
 from authz.spki import Capability, Grant, Right
-from pubsub_core.key_groups.key_rotation import Tenure
+from pubsub_core.key_groups.rotation_schedule import Tenure
 from pubsub_core.keys import AdmissionRefused
 
 RIGHTS = (Right.PUBLISH, Right.SUBSCRIBE, Right.REPLAY)

@@ -22,8 +22,8 @@ from bus.runtime import end_task
 from bus.wire import pack, subjects
 from pubsub_core.key_groups.admission import entitle
 from pubsub_core.key_groups.appointment_store import Known, Managers
+from pubsub_core.key_groups.group_keys import Membership
 from pubsub_core.key_groups.keyed_type import KeyedType
-from pubsub_core.key_groups.membership import Membership
 from pubsub_core.key_groups.messages import (
     MAX_AGE,
     REQUEST_DOMAIN,

@@ -18,6 +18,7 @@ from pubsub_core.keys.errors import (
 )
 from pubsub_core.keys.filters import SealedFilter, open_filter, seal_filter
 from pubsub_core.keys.hybrid import Question, Secrets, ask, lock, unlock
+from pubsub_core.keys.network_secrets import lock_anew_for_network, lock_for_network, unlock_in_network
 from pubsub_core.keys.opening import Opened, Opener
 from pubsub_core.keys.plan import Group, Plan
 from pubsub_core.keys.ring import DataKey, KeyRing, mark
@@ -54,6 +55,8 @@ __all__ = [
     "ask",
     "derive",
     "lock",
+    "lock_anew_for_network",
+    "lock_for_network",
     "mark",
     "open_box",
     "open_filter",
@@ -61,4 +64,5 @@ __all__ = [
     "seal_box",
     "seal_filter",
     "unlock",
+    "unlock_in_network",
 ]

@@ -43,10 +43,6 @@ class DataKey:
         """What digests of values are keyed with by which events of a type are routed."""
         return derive(self._secret, "route", self.label + type_.encode())
 
-    def reveal(self) -> bytes:
-        """The secret itself, to be handed to a member of the group."""
-        return bytes(self._secret)
-
     def destroy(self) -> None:
         wipe(self._secret)
 

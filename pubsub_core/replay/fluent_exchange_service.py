@@ -17,18 +17,12 @@ from math import inf
 from typing import TypeAlias
 
 from pubsub_core.broker import Broker
-from pubsub_core.carriage import Peer
 from pubsub_core.events import WINDOW
 from pubsub_core.history import MarksFound, MarksWanted
 from pubsub_core.replay.fluent_uncertainty import SETTLE_SECONDS, Doubts
 from pubsub_core.replay.page_service import Pages, PastUnknown
-from pubsub_core.rules import Arguments, Common, Fluents, Mark
+from pubsub_core.rules import Arguments, Common, Mark
 
-PAGE = 1024
-MOST_BYTES = 256 * 1024
-"""So large a page may be: twice that is no message any more. What one event says of a fluent is much less."""
-MARK_BYTES = 16
-"""A mark has no more, besides the names in it."""
 AGAIN_SECONDS = 10.0
 """Seconds after which a broker that could not tell is asked again."""
 
@@ -46,7 +40,6 @@ class FluentExchange:
         self._pages = pages
         self._doubts = doubts
         broker.observer.on_define.append(self._define)
-        pages.tell_marks = self.tell
         self._asked: dict[_Key, asyncio.Task[None]] = {}
         self._greeted = False
 
@@ -119,20 +112,6 @@ class FluentExchange:
             else:
                 self._broker.observer.learn(Mark(name, arguments, min(at, now), begins))
 
-    def tell(self, peer: Peer, wanted: MarksWanted) -> MarksFound:
-        """What is known here, for a broker that asks."""
-        broker, vault = self._broker, self._broker.setting.vault
-        shared = broker.observer.common.get(wanted.fluent)
-        if not broker.observer.told:
-            return MarksFound(wanted.id, later=True)
-        if shared is None or shared.definition != wanted.definition:
-            return MarksFound(wanted.id, problem="follows no such fluent")
-        if not shared.types <= peer.carries:
-            return MarksFound(wanted.id, problem="does not trust us with the events behind it")
-        if any(each in vault.sealed and not vault.equal(each, peer.groups) for each in shared.types):
-            return MarksFound(wanted.id, problem="tells only those who have the same keys")
-        return _page(wanted, broker.setting.rules.context.fluents)
-
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """For the length of the block."""
@@ -141,21 +120,3 @@ class FluentExchange:
         finally:
             for task in self._asked.values():
                 task.cancel()
-
-
-def _page(wanted: MarksWanted, fluents: Fluents) -> MarksFound:
-    """The next that are wanted, as many as go into a page.
-
-    A page ends at a place in the order rather than after a number: what comes in between shifts nothing.
-    """
-    marks: list[tuple[Arguments, float, bool]] = []
-    size, last = 0, (wanted.since, wanted.beyond)
-    for at, name, arguments, begins in fluents.moments(wanted.fluent, wanted.since):
-        if wanted.beyond and (at, name) <= (wanted.since, wanted.beyond):
-            continue
-        size += len(name) + MARK_BYTES
-        if marks and (len(marks) == PAGE or size > MOST_BYTES):
-            return MarksFound(wanted.id, marks, last[0], beyond=last[1])
-        marks.append((arguments, at, begins))
-        last = at, name
-    return MarksFound(wanted.id, marks)

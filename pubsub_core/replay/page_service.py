@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 import msgspec
 
 from authz import PublicKey
 from authz.errors import UNREADABLE, AuthFabricError
-from authz.predicate import EVENT, TRUE, Or, Predicate, compile_predicate
+from authz.predicate import TRUE, Or, Predicate
 from authz.predicate.cost import PEER_COMPARISONS, check_cost
 from bus.errors import BadMessage
 from bus.wire import pack, subjects
 from pubsub_core.broker import Broker
 from pubsub_core.carriage import Peer
-from pubsub_core.events import WINDOW, Event, decode, encode
+from pubsub_core.errors import InvalidEvent
+from pubsub_core.events import WINDOW, Encoded, decode, decode_all, encode
 from pubsub_core.history import (
     Keeper,
     MarksFound,
@@ -34,6 +35,7 @@ from pubsub_core.history import (
     unpack_past_box,
 )
 from pubsub_core.keys import CannotOpen, lock, unlock
+from pubsub_core.replay.fluent_marks import tell_marks
 
 AGAIN_SECONDS = 2.0
 """Seconds without an answer after which a page is asked for again (retransmission)."""
@@ -41,6 +43,8 @@ SOON_SECONDS = 0.05
 PATIENCE_SECONDS = 15.0
 """Seconds without any answer after which a broker is given up."""
 AT_ONCE = 4
+CHUNK = 512
+"""Events of a page decoded in one call."""
 MOST_ASKED = 256
 
 _log = logging.getLogger("authfabric.history")
@@ -55,6 +59,21 @@ class PastUnknown(AuthFabricError):
         self.problem = problem
 
 
+def _decoded(raws: Sequence[msgspec.Raw]) -> Iterator[list[Encoded]]:
+    """The events of a page, some at a time, so that what is worked on stays in the processor's cache.
+
+    Raises InvalidEvent at the first that is none.
+    """
+    for start in range(0, len(raws), CHUNK):
+        some = raws[start : start + CHUNK]
+        try:
+            found = list(zip(decode_all(some), some, strict=True))
+        except InvalidEvent:
+            yield from ([(decode(each), each)] for each in some)
+        else:
+            yield found
+
+
 class Pages:
     """Asks other brokers for pages, and answers them."""
 
@@ -62,28 +81,24 @@ class Pages:
         self._broker = broker
         self.keeper: Keeper | None = None
         """The history here, if there is one."""
-        self.tell_marks: Callable[[Peer, MarksWanted], MarksFound] = lambda peer, wanted: MarksFound(
-            wanted.id
-        )
-        """Answers what is asked about fluents."""
         self._expected: dict[bytes, asyncio.Future[PageFound | MarksFound]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def ask(
-        self, name: str, wanted: PageWanted
-    ) -> tuple[PageFound, Iterable[tuple[Event, msgspec.Raw]]]:
-        """A page of what a broker has, which may be this one, and the events in it. Raises PastUnknown.
+    async def ask(self, name: str, wanted: PageWanted) -> tuple[PageFound, Iterable[Sequence[Encoded]]]:
+        """A page of what a broker has, which may be this one, and the events in it, some at a time.
 
-        Of this one's own page, events are decoded as they are taken, which may raise InvalidEvent.
+        Of this one's own page, events are decoded as they are taken, which may raise InvalidEvent, and more may be
+        among them than the filter lets through. Raises PastUnknown.
         """
         own = name == self._broker.setting.name
         found = await self._look(None, wanted) if own else await self._ask(name, wanted)
         if not isinstance(found, PageFound) or found.problem:
             raise PastUnknown(name, found.problem or "has answered something else")
         try:
-            opened = self._opened(name, wanted, found)
-            return found, opened if own else list(self._dated(opened))
+            return found, _decoded(found.events) if own else [
+                list(self._dated(self._opened(name, wanted, found)))
+            ]
         except (CannotOpen, AuthFabricError, *UNREADABLE):
             raise PastUnknown(name, "has sent what cannot be opened") from None
 
@@ -147,7 +162,7 @@ class Pages:
             self._broker.counts.untrusted += 1
             return
         if isinstance(content, MarksWanted):
-            self._send(peer, self.tell_marks(peer, content))
+            self._send(peer, tell_marks(self._broker, peer, content))
         elif isinstance(content, PageFound | MarksFound):
             answer = self._expected.get(content.id)
             if answer is not None and not answer.done():
@@ -211,30 +226,23 @@ class Pages:
         times = [each.time for each in events]
         return msgspec.structs.replace(page, events=[], columns=columns or b"", times=times)
 
-    def _opened(self, name: str, wanted: PageWanted, found: PageFound) -> Iterable[tuple[Event, msgspec.Raw]]:
-        """The events of a page, as far as they can be read here. Raises CannotOpen, InvalidEvent."""
-        own = name == self._broker.setting.name
+    def _opened(self, name: str, wanted: PageWanted, found: PageFound) -> Iterable[Encoded]:
+        """The events of another's page, as far as they can be read here. Raises CannotOpen, InvalidEvent."""
         if found.columns:
             return self._unsealed(name, found)
-        if found.events and wanted.type in self._broker.setting.vault.sealed and not own:
+        if found.events and wanted.type in self._broker.setting.vault.sealed:
             raise CannotOpen
-        opened: Iterable[tuple[Event, msgspec.Raw]] = zip(
-            map(decode, found.events), found.events, strict=True
-        )
-        if found.loose and wanted.filter is not None:
-            passes = compile_predicate(wanted.filter, EVENT)
-            opened = (each for each in opened if passes(each[0].attributes))
-        # A history has each type in a table of its own, and what is in it opens as that type alone.
-        return opened if own else (each for each in opened if each[0].type == wanted.type)
+        opened = zip(map(decode, found.events), found.events, strict=True)
+        return (each for each in opened if each[0].type == wanted.type)
 
-    def _unsealed(self, name: str, found: PageFound) -> Iterator[tuple[Event, msgspec.Raw]]:
+    def _unsealed(self, name: str, found: PageFound) -> Iterator[Encoded]:
         peer = self._broker.peers.get(name)
         opened = self._broker.setting.vault.open_many(found.columns, peer.key if peer is not None else "")
         for event, time in zip(opened, found.times, strict=True):
             event = msgspec.structs.replace(event, time=time)
             yield event, msgspec.Raw(encode(event))
 
-    def _dated(self, events: Iterable[tuple[Event, msgspec.Raw]]) -> Iterator[tuple[Event, msgspec.Raw]]:
+    def _dated(self, events: Iterable[Encoded]) -> Iterator[Encoded]:
         """Those of another broker's events that can have been published by now, as is asked of present ones."""
         latest = self._broker.setting.now() + WINDOW
         for each in events:

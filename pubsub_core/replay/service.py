@@ -1,16 +1,16 @@
 """Replay at a subscriber's broker: past events are fetched from all brokers that have them, and go to the client.
 
-They go into the same outbox as present ones, and so through the same enforcement at the moment they are sent; and no
-more of them than the client has room for, so that a slow client slows the reading of the database. Invariant: what was
-stored before it was known what the client wants is replayed, and what is routed after is sent; so nothing falls between
-past and future. What comes both ways the client knows by publisher, number and time.
+They go into the same send window as present ones, and so through the same enforcement at the moment they are sent; and
+no more of them than the client has room for, so that a slow client slows the reading of the database. Invariant: what
+was stored before it was known what the client wants is replayed, and what is routed after is sent; so nothing falls
+between past and future. What comes both ways the client knows by publisher, number and time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from typing import cast
 
 import msgspec
@@ -29,7 +29,7 @@ from pubsub_core.delivery import (
     Subscription,
     Waiting,
 )
-from pubsub_core.events import LOOKBACK, Event, encode
+from pubsub_core.events import LOOKBACK, Encoded, encode
 from pubsub_core.history import PageWanted
 from pubsub_core.messages import Ended, Tense
 from pubsub_core.replay.page_service import Pages, PastUnknown
@@ -192,14 +192,14 @@ class Replays:
                 self._start(self._fetch(playback, source, missing))
             now = self._broker.setting.now()
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
-                last = session.send_window.last
+                rates, last = playback.rates, session.send_window.last
                 self.rules.announce(session, playback)
                 wanted = playback.wanted(taken, now)
-                session.send_window.put(*(Item(playback, *each) for each in wanted))
+                session.send_window.put(*[Item(playback, event, raw) for event, raw in wanted])
                 self._broker.flush(session)
                 if playback.tense is Tense.PAST:  # what rules send starts nothing, or they would never end
                     self._broker.hear_past(event for event, _ in wanted)
-                if rates := playback.rates:
+                if rates:
                     _, sent = session.send_window.unacknowledged(last)
                     count = sum(each.subscription is playback and not each.part for each in sent)
                     for rule in rates:
@@ -250,9 +250,9 @@ class Replays:
             playback.go_on()
 
     def _read(
-        self, events: Iterable[tuple[Event, msgspec.Raw]], source: Source, missing: list[str]
-    ) -> Iterator[tuple[Event, msgspec.Raw]]:
-        """The events of a page. Those from here are read one by one, so what is wrong with one shows late."""
+        self, events: Iterable[Sequence[Encoded]], source: Source, missing: list[str]
+    ) -> Iterator[Sequence[Encoded]]:
+        """The events of a page. Those from here are read bit by bit, so what is wrong with one shows late."""
         try:
             yield from events
         except AuthFabricError as error:

@@ -18,7 +18,7 @@ from authz.predicate import EVENT, TRUE, Predicate, compile_predicate
 from authz.predicate.matching import Matcher
 from authz.rules.terms import term_texts
 from pubsub_core.errors import EventError
-from pubsub_core.events import Event
+from pubsub_core.events import Event, sift
 from pubsub_core.rules.condition import event_part, is_about_event
 from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
 from pubsub_core.rules.interaction import Bar, Change, Interaction, Permit
@@ -166,8 +166,8 @@ class Judge:
         if force is None or force.tests or len(force.changes) > 1:
             return None
         shown: Alike = events
-        for holds in force.filters:
-            shown = [each if each is not None and holds(each.attributes) else None for each in shown]
+        for only in force.sieves:
+            shown = sift(only, shown)
         if visible is not None:
             shown = [each.narrowed(visible) if each is not None else None for each in shown]
         if force.changes:
@@ -215,6 +215,8 @@ class _Ready:
     test: Test | None = None
     filter: Filter | None = None
     """What it asks of the event in place of `test`, if it asks nothing else."""
+    sieve: Predicate | None = None
+    """The same, to be asked of many."""
     change: Change | None = None
 
     @classmethod
@@ -226,7 +228,7 @@ class _Ready:
                 return cls(rule.id, part, rest)
             case Bar() if is_about_event(rule.filter):
                 only = compile_predicate(rule.filter, EVENT)
-                return cls(rule.id, part, rest, rule.overrides, filter=only)
+                return cls(rule.id, part, rest, rule.overrides, filter=only, sieve=rule.filter)
             case Bar():
                 return cls(rule.id, part, rest, rule.overrides, compile_condition(rule.filter))
             case Change():
@@ -238,6 +240,8 @@ class _Force(NamedTuple):
 
     tests: tuple[Test, ...]
     filters: tuple[Filter, ...]
+    sieves: tuple[Predicate, ...]
+    """The same, for many events at once."""
     changes: tuple[Change, ...]
     ids: tuple[str, ...]
 
@@ -246,6 +250,7 @@ class _Force(NamedTuple):
         return cls(
             tuple(each.test for each in rules if each.test is not None),
             tuple(each.filter for each in rules if each.filter is not None),
+            tuple(each.sieve for each in rules if each.sieve is not None),
             tuple(each.change for each in rules if each.change is not None),
             tuple(each.id for each in rules),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from authz.predicate import Path, Scalar
 from authz.rules import Call
@@ -22,15 +22,6 @@ from pubsub_core.types import Attribute, AttributeType, Catalogue, EventType, re
 MOST_PLANS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """How events of one version become events of another type."""
-
-    type: str
-    version: str
-    transform: Transformed
-
-
 class _Last(NamedTuple):
     """What was done last, which is at hand since many events are alike. It keeps the rules alive."""
 
@@ -39,7 +30,7 @@ class _Last(NamedTuple):
     """Of the event."""
     revision: int
     """Of the definitions."""
-    plan: _Plan
+    transform: Transformed
 
 
 _Key: TypeAlias = tuple[str, str, str, tuple[int, ...]]
@@ -52,7 +43,8 @@ class Production:
         self._catalogue = catalogue
         self._context = context
         self._scene = Scene(secret, context.look_up)
-        self._plans: dict[_Key, _Plan] = {}
+        self._plans: dict[_Key, Transformed] = {}
+        """How events of one version become events of another type."""
         self._last: _Last | None = None
 
     def produce(self, event: Event, changes: Sequence[Change]) -> tuple[Event, ...]:
@@ -64,26 +56,18 @@ class Production:
 
     def produce_all(self, events: Sequence[Event | None], changes: Sequence[Change]) -> list[Event | None]:
         """The same for events of one version, by one rule. Raises whatever one of them leads to."""
-        plan = next((self._plan(each.version, changes) for each in events if each is not None), None)
-        if plan is None:
-            return [None] * len(events)
-        type_, version, transform = plan.type, plan.version, plan.transform
-        return [
-            Event(type_, version, each.publisher, each.time, each.sequence, transform(each.attributes, each))
-            if each is not None
-            else None
-            for each in events
-        ]
+        transform = next((self._plan(each.version, changes) for each in events if each is not None), None)
+        return [None] * len(events) if transform is None else transform(events)
 
     def _made(self, event: Event, to: str, changes: Sequence[Change]) -> Event:
-        plan = self._plan(event.version, changes)
+        transform = self._plan(event.version, changes)
         try:
-            values = plan.transform(event.attributes, event)
+            (made,) = transform((event,))
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise Untransformable(to, f"cannot be made of this event: {error}") from None
-        return Event(plan.type, plan.version, event.publisher, event.time, event.sequence, values)
+        return cast("Event", made)
 
-    def _plan(self, version: str, changes: Sequence[Change]) -> _Plan:
+    def _plan(self, version: str, changes: Sequence[Change]) -> Transformed:
         last = self._last
         if (
             last is None
@@ -93,9 +77,9 @@ class Production:
         ):
             plan = self._find_plan(version, changes)
             last = self._last = _Last(changes, version, self._catalogue.revision, plan)
-        return last.plan
+        return last.transform
 
-    def _find_plan(self, version: str, changes: Sequence[Change]) -> _Plan:
+    def _find_plan(self, version: str, changes: Sequence[Change]) -> Transformed:
         catalogue = self._catalogue
         source, to = catalogue.named(changes[0].source), catalogue.named(changes[0].to)
         # By which objects they are: those of a judge live as long as this, and two rules may have one name.
@@ -110,7 +94,7 @@ class Production:
 
     def _new_plan(
         self, written: Mapping[str, Attribute], source: EventType, to: EventType, changes: Iterable[Change]
-    ) -> _Plan:
+    ) -> Transformed:
         calls = tuple(call for each in changes for call in each.steps)
         known = self._catalogue.attributes(source.version)
         steps = tuple(make(call, self._context.functions) for call in calls)
@@ -121,7 +105,7 @@ class Production:
             step.emit(program, self._scene)
         untouched = {name: kind for name, kind in kinds.items() if name not in _touched(calls)}
         _store(program, self._catalogue.attributes(to.version), untouched)
-        return _Plan(to.id, to.version, program.function())
+        return program.function(to.id, to.version)
 
 
 def _load(

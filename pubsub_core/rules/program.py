@@ -1,4 +1,4 @@
-"""The steps of a transformation as one Python function: values come in by UUID and go out by UUID.
+"""The steps of a transformation as one Python function of events: values come in by UUID and go out by UUID.
 
 Between the two they have names, which exist only while the function is made: each is a local variable of it. As with
 predicates, no text of a rule becomes code: names and constants enter as closure variables.
@@ -6,7 +6,7 @@ predicates, no text of a rule becomes code: names and constants enter as closure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, cast
 
 from authz.predicate.compiler import EVENT as LAYOUT
@@ -14,8 +14,8 @@ from authz.predicate.compiler import Emitter
 from pubsub_core.events import Event
 from pubsub_core.types import Reader
 
-Transformed: TypeAlias = Callable[[Mapping[str, object], Event], dict[str, object]]
-"""Makes new values of an event's values."""
+Transformed: TypeAlias = Callable[[Sequence[Event | None]], list[Event | None]]
+"""Makes other events of events, and None of None."""
 
 
 class Program:
@@ -37,9 +37,9 @@ class Program:
 
     def load_all(self, names: Iterable[str], read: Reader) -> None:
         """Begin with the values, by name, that something reads from those of the event."""
-        self._lines.append(f"found = {self._emitter.constant(read)}(values)")
+        self._lines.append(f"read = {self._emitter.constant(read)}(values)")
         for name in names:
-            self._lines.append(f"{self._variable(name)} = found.get({self._emitter.constant(name)})")
+            self._lines.append(f"{self._variable(name)} = read.get({self._emitter.constant(name)})")
 
     def clear(self, name: str) -> None:
         self._lines.append(f"{self._variable(name)} = None")
@@ -70,10 +70,20 @@ class Program:
         """Call `refuse`, which raises, if there is a value in the end."""
         self._lines.append(f"if {self._variable(name)} is not None: {self._call(refuse)}")
 
-    def function(self) -> Transformed:
+    def function(self, type_: str, version: str) -> Transformed:
+        """What makes events of this version of a type: one loop, since a call for each costs as much as a step."""
         start = "".join(f"{each} = " for each in self._variables.values())
-        lines = ["get, made = values.get, {}", f"{start}None", *self._lines, "return made"]
-        return cast("Transformed", self._emitter.function("values, event", lines))
+        kind = ", ".join(map(self._emitter.constant, (type_, version)))
+        event = f"{self._emitter.constant(Event)}({kind}, event.publisher, event.time, event.sequence, made)"
+        body = [
+            "if event is None: add(None); continue",
+            "values = event.attributes; get, made = values.get, {}",
+            f"{start}None",
+            *self._lines,
+            f"add({event})",
+        ]
+        lines = ["found = []; add = found.append", "for event in events:", *(f"  {each}" for each in body)]
+        return cast("Transformed", self._emitter.function("events", [*lines, "return found"]))
 
     def _variable(self, name: str) -> str:
         return self._variables.setdefault(name, f"v{len(self._variables)}")

@@ -57,6 +57,9 @@ class Sealing:
         self._due = dict.fromkeys(sealed, 0.0)
         """When to ask about each type again."""
         self._asked: dict[str, float] = {}
+        self._lacking = set(sealed)
+        """The types whose keys no manager has given yet."""
+        self._complete = asyncio.Event()
         self._hurried = asyncio.Event()
         self._groups, self._departures = self.vault.ring.groups, self.vault.ring.departures
         self._changed = asyncio.Event()
@@ -69,6 +72,14 @@ class Sealing:
         await stack.enter_async_context(self.keys.running())
         for work in (partial(self._follow_groups, on_change), self._join_groups, self._find_plans):
             in_background(stack, work)
+
+    async def until_complete(self, seconds: float) -> None:
+        """Return when the keys of all types are here, or after some seconds: what is in clear is served anyway."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._lacking:
+                    self._complete.clear()
+                    await self._complete.wait()
 
     def _mark_sealed(self, definition: EventType) -> None:
         """Have a type's events, and those of its sub-types, travel sealed or not at all."""
@@ -129,6 +140,8 @@ class Sealing:
                 self._due[name], self._asked[name] = now + RETRY_SECONDS, now
                 try:
                     await self._join_group(name)
+                    self._lacking.discard(name)
+                    self._complete.set()
                     self._due[name], answered[name] = now + REVIEW_SECONDS, monotonic()
                     if problems.pop(name, None) is not None:
                         _log.warning("the keys of `%s` are here", name)

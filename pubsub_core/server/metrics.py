@@ -10,20 +10,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from bus.nats import SILENT_SECONDS
+from pubsub_core.delivery import Counts
 from pubsub_core.events import GapReason
 from pubsub_core.server.service import BrokerService
 
-_EVENTS = {
-    "published": "Events taken from clients.",
-    "delivered": "Events sent to clients.",
-    "forwarded": "Events that the stream has for other brokers.",
-    "received": "Events accepted from other brokers.",
-    "refused": "Events that did not fit their type, or that their publisher may not publish.",
-    "withheld": "Events kept back because a restriction excludes them.",
-    "unreadable": "Events kept back because this broker has no keys for anything of them.",
-    "restricted": "Events that were changed, or shown in part, because a restriction says so.",
-}
 _CALLS_REFUSED = ("bus", "credential", "durable", "permission", "request", "session", "signature", "type")
+_REFUSED = ("clock", "history", "keys", "permission", "restriction", "size", "type")
 _DROPPED = ("forged", "replayed", "untrusted", "overflowed", "skewed")
 
 
@@ -50,24 +42,35 @@ class BrokerMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         counts = self._service.broker.counts
-        for name, meaning in _EVENTS.items():
-            yield CounterMetricFamily(f"authfabric_broker_{name}", meaning, getattr(counts, name))
-        yield CounterMetricFamily(
-            "authfabric_broker_lost",
-            "Parcels discarded by the stream before they were read here.",
-            counts.lost,
+        yield from _events(counts)
+        refused = {reason: counts.refused[reason] for reason in _REFUSED}
+        yield _labelled(
+            "authfabric_broker_refused", "Events of clients not published, by why.", "reason", refused
         )
         dropped = {name: getattr(counts, name) for name in _DROPPED}
-        yield _labelled("dropped", "Events and messages dropped, by why.", "reason", dropped)
+        yield _labelled(
+            "authfabric_broker_dropped", "Events and messages dropped, by why.", "reason", dropped
+        )
         gaps = {str(reason): counts.gaps[reason] for reason in GapReason}
-        yield _labelled("gaps", "Gaps that subscribers were told of, by why.", "reason", gaps)
+        yield _labelled(
+            "authfabric_broker_gaps", "Gaps that subscribers were told of, by why.", "reason", gaps
+        )
         calls = {reason: counts.calls_refused[reason] for reason in _CALLS_REFUSED}
-        yield _labelled("calls_refused", "Calls of clients that were refused, by why.", "reason", calls)
+        yield _labelled(
+            "authfabric_broker_calls_refused", "Calls of clients that were refused, by why.", "reason", calls
+        )
         proofs = {"yes": counts.verified, "no": counts.unverified}
-        yield _labelled("proofs", "Proofs of other brokers' events, by whether verified.", "verified", proofs)
+        yield _labelled(
+            "authfabric_broker_proofs",
+            "Proofs of other brokers' events, by whether verified.",
+            "verified",
+            proofs,
+        )
         judged = self._service.broker.setting.rules.counts
         rules = {name: getattr(judged, name) for name in ("passed", "restricted", "failed")}
-        yield _labelled("rules", "Events judged by rules, by what came of them.", "outcome", rules)
+        yield _labelled(
+            "authfabric_broker_rules", "Events judged by rules, by what came of them.", "outcome", rules
+        )
         yield from self._gauges()
 
     def _gauges(self) -> Iterable[Metric]:
@@ -102,8 +105,37 @@ class BrokerMetrics(Collector):
         )
 
 
+def _events(counts: Counts) -> Iterable[Metric]:
+    yield CounterMetricFamily("authfabric_broker_published", "Events taken from clients.", counts.published)
+    yield CounterMetricFamily("authfabric_broker_delivered", "Events sent to clients.", counts.delivered)
+    yield CounterMetricFamily(
+        "authfabric_broker_forwarded", "Events that the stream has for other brokers.", counts.forwarded
+    )
+    yield CounterMetricFamily(
+        "authfabric_broker_received", "Events accepted from other brokers.", counts.received
+    )
+    yield CounterMetricFamily(
+        "authfabric_broker_withheld",
+        "Events kept back from subscribers because a restriction excludes them.",
+        counts.withheld,
+    )
+    yield CounterMetricFamily(
+        "authfabric_broker_unreadable",
+        "Events kept back because this broker has no keys for anything of them.",
+        counts.unreadable,
+    )
+    yield CounterMetricFamily(
+        "authfabric_broker_restricted",
+        "Events that were changed, or shown in part, because a restriction says so.",
+        counts.restricted,
+    )
+    yield CounterMetricFamily(
+        "authfabric_broker_lost", "Parcels discarded by the stream before they were read here.", counts.lost
+    )
+
+
 def _labelled(name: str, meaning: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(f"authfabric_broker_{name}", meaning, labels=[label])
+    family = CounterMetricFamily(name, meaning, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
     return family

@@ -50,6 +50,7 @@ from pubsub_core.messages import (
     place_of,
 )
 from pubsub_core.replay import Replays, admit
+from pubsub_core.rules import check_asked, shown_instead
 from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.refusals import refusal
 from pubsub_core.server.survey import describe, survey
@@ -258,7 +259,9 @@ class Calls:
         granted, edition = await self._claims.granted(claim), self._claims.edition
         if granted.restrictions:
             names = self._catalogue.names(definition.version)
-            await asyncio.to_thread(check_filter, subscription.filter, names)
+            rules = [each.every_rule for each in granted.restrictions.values()]
+            shown = shown_instead(definition.id, rules, self._catalogue)
+            await asyncio.to_thread(check_asked, subscription.filter, names, shown)
             if self._claims.edition != edition:
                 granted = await self._claims.granted(claim)
         if not granted.restrictions:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from time import time
 
 from authz import AuthFabricError, Identity, PublicKey
 from bus.nats import Connection, Subscription
 from bus.stores import RecordStore, writer
 from bus.wire import subjects
-from pubsub_core.keys import lock, unlock
+from pubsub_core.keys import lock_anew_for_network, lock_for_network, unlock_in_network
 from pubsub_core.rules import MAX_TABLE_BYTES, TABLE, InvalidTable, Rows, Table
 
 _log = logging.getLogger("authfabric.rules")
@@ -56,6 +57,13 @@ class TableStore:
                 self.left_out.pop(_table(record.name), None)
         return bool(records)
 
+    async def lock_anew(self) -> tuple[int, int]:
+        """Lock all tables of this writer by the first secret of the network. Raises StoreUnavailable.
+
+        Returns how many are locked anew, and how many are left, since none of the secrets opens them.
+        """
+        return await self._records.rewrite(self._own, partial(lock_anew_for_network, self._network, _LOCK))
+
     async def listen(self, on_news: Callable[[], None]) -> Subscription:
         """Call back whenever there may be something new."""
         return await self._records.listen(on_news, subjects.token(self._domain))
@@ -77,7 +85,7 @@ class TableStore:
         if len(data) > MAX_TABLE_BYTES:
             raise InvalidTable(table.name, f"has {len(data)} bytes, and may have {MAX_TABLE_BYTES}: split it")
         stored = f"{self._own}.{subjects.token(table.name)}"
-        data = lock(self._network, _LOCK, data) if self._network else data
+        data = lock_for_network(self._network, _LOCK, data)
         self._numbers[stored] = await self._records.write(stored, data, self._numbers.get(stored, 0))
         self._heed(table, stored)
 
@@ -91,7 +99,7 @@ class TableStore:
 
     def _accept(self, stored: str, data: bytes) -> None:
         try:
-            opened = unlock(self._network, _LOCK, data) if self._network else data
+            opened = unlock_in_network(self._network, _LOCK, data)
             table = TABLE.open(opened, self._trusted).value
         except AuthFabricError as error:
             _log.warning("the context table `%s` is left out: %s", _table(stored), error)

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from time import time
 
 from authz import AuthFabricError
@@ -18,7 +19,7 @@ from bus.nats import Connection, Subscription
 from bus.stores import Record, RecordStore, writer
 from bus.wire import subjects
 from pubsub_core.errors import TypeRefused
-from pubsub_core.keys import CannotOpen, lock, unlock
+from pubsub_core.keys import CannotOpen, lock_anew_for_network, lock_for_network, unlock_in_network
 from pubsub_core.types import POLICY, REMOVAL, UNREAD, Catalogue, OwnerPolicies, SignedType
 
 _log = logging.getLogger("authfabric.events")
@@ -92,6 +93,15 @@ class TypeStore:
             if record.name in places and record.data:
                 await self._records.remove(record.name)
 
+    async def lock_anew(self) -> tuple[int, int]:
+        """Lock all records of this writer by the first secret of the network. Raises StoreUnavailable.
+
+        Returns how many are locked anew, and how many are left, since none of the secrets opens them. What others have
+        written they lock themselves.
+        """
+        anew = partial(lock_anew_for_network, self._network, "type definition")
+        return await self._records.rewrite(self._own, anew)
+
     async def refresh(self) -> bool:
         """Take in what is new in the store; says whether anything was. What is not rightly made is left out."""
         records = await self._records.since(self._read)
@@ -114,10 +124,10 @@ class TypeStore:
         return await self._records.listen(on_news)
 
     def _locked(self, data: bytes) -> bytes:
-        return lock(self._network, "type definition", data) if self._network else data
+        return lock_for_network(self._network, "type definition", data)
 
     def _unlocked(self, data: bytes) -> bytes:
-        return unlock(self._network, "type definition", data) if self._network else data
+        return unlock_in_network(self._network, "type definition", data)
 
     def _read_in(self, record: Record) -> list[str]:
         """Take one record in; what is returned is why it was not."""

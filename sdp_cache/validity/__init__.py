@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from authz.lazy import lazily
 
 if TYPE_CHECKING:
+    from sdp_cache.validity.cache_lease import Lease, LeaseRules, Standing, Step
     from sdp_cache.validity.change_log import ChangeLog, Pin
-    from sdp_cache.validity.lease import Lease, LeaseRules, Standing, Step
 
 __all__ = ["ChangeLog", "Lease", "LeaseRules", "Pin", "Standing", "Step"]
 
 __getattr__ = lazily(
     __name__,
     {
+        ".cache_lease": "Lease LeaseRules Standing Step",
         ".change_log": "ChangeLog Pin",
-        ".lease": "Lease LeaseRules Standing Step",
     },
 )

@@ -38,6 +38,7 @@ from spark_eval.experiment.recovery import (
     recovery_curves,
     recovery_points,
 )
+from spark_eval.experiment.remote import Hosts
 from spark_eval.experiment.report import make_report
 from spark_eval.experiment.sampling import Flags, Sample, draw_grants, generator
 from spark_eval.experiment.simulation import cell_columns, draw_task, simulate, tasks
@@ -45,9 +46,9 @@ from spark_eval.experiment.simulation import cell_columns, draw_task, simulate, 
 __all__ = [
     "ALL_AWAY", "ALL_PDPS", "ALL_SERVERS", "EVENTS_ONE", "EVENTS_TWO", "FIGURE", "ONE_BROKER", "ONE_PDP",
     "ONE_SERVER", "STRUCK", "Availability", "Cell", "Comparison",
-    "Experiment", "Flags", "HitRate", "InvalidExperiment", "Load", "Machine",
+    "Experiment", "Flags", "HitRate", "Hosts", "InvalidExperiment", "Load", "Machine",
     "Part", "Population", "Recovery", "ResponseTime", "Result", "Sample", "Twins", "availability_points",
-    "cell_columns",    "compare_runs", "describe_machine", "draw_grants", "draw_task", "dump", "generator", "load",
+    "cell_columns", "compare_runs", "describe_machine", "draw_grants", "draw_task", "dump", "generator", "load",
     "make_report", "pace_points", "recovery_curves", "recovery_points",
     "shipped", "simulate", "tasks", "time_points", "time_summaries", "variants",
     "watching_load",

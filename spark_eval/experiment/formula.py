@@ -9,7 +9,9 @@ probability and otherwise none, so that it is u (1 - o) + o u^n.
 
 from __future__ import annotations
 
-from math import comb
+from math import comb, sqrt
+
+import numpy as np
 
 from pep.asking import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population, Spaces
@@ -26,6 +28,32 @@ def failing(cell: Cell, population: Population) -> float:
 def decrease(cell: Cell, population: Population) -> float:
     """By which share fewer requests fail than point to point: the paper's measure of availability."""
     return 1 - failing(cell, population) / cell.unavailability
+
+
+def spread_of_spaces(cell: Cell, population: Population) -> float:
+    """By how much the decrease varies from run to run because each draws its object spaces: a standard deviation.
+
+    All requests of a run have them in common, so that nothing within the run shows it. Of two objects each other PDP
+    serves both, one or none: it draws exactly as many of them as the overlap says.
+    """
+    others, objects = cell.pdps - 1, population.objects
+    if cell.spaces is Spaces.CORE or others == 0 or objects == 1:
+        return 0.0
+    shared = round(cell.overlap * objects)
+    both = shared * (shared - 1) / (objects * (objects - 1))
+    one = shared / objects - both
+    serving = np.ones((1, 1))  # by how many serve the first, and the second
+    for _ in range(others):
+        more = np.zeros((len(serving) + 1, len(serving) + 1))
+        for first, second, share in ((0, 0, 1 - both - 2 * one), (0, 1, one), (1, 0, one), (1, 1, both)):
+            more[first : first + len(serving), second : second + len(serving)] += share * serving
+        serving = more
+    unanswered = np.array([_unanswered(cell, population, number) for number in range(others + 1)])
+    single = serving.sum(axis=1)
+    mean = single @ unanswered
+    variance = single @ unanswered**2 - mean**2
+    covariance = unanswered @ serving @ unanswered - mean**2
+    return sqrt(max(variance / objects + (1 - 1 / objects) * covariance, 0.0)) / cell.unavailability
 
 
 def _serving(cell: Cell) -> list[tuple[int, float]]:

@@ -17,6 +17,7 @@ from spark_eval.errors import EvaluationError
 from spark_eval.experiment.cell import Cache, Cell, Count, Counted, Population, Share, Spaces, Span
 from spark_eval.experiment.chain import Chain
 from spark_eval.experiment.recovery import Recovery
+from spark_eval.experiment.remote import Hosts
 
 _WHERE = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -128,6 +129,8 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     response_time: ResponseTime = ResponseTime()
     recovery: Recovery = Recovery()
     chain: Chain = Chain()
+    hosts: Hosts | None = None
+    """Other machines for PDPs: without them all run here, and another host is a network namespace."""
 
 
 def shipped(name: str) -> Path:

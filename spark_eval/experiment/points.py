@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, floor, sqrt
+from math import ceil, floor, hypot, sqrt
 from statistics import NormalDist, median
 from typing import NamedTuple
 
@@ -12,9 +12,10 @@ from pyspark.sql import Row
 
 from spark_eval.experiment.aggregate import CONFIDENCE
 from spark_eval.experiment.cell import Cell, Population
-from spark_eval.experiment.formula import decrease
+from spark_eval.experiment.formula import decrease, spread_of_spaces
 from spark_eval.experiment.machine import Machine
 from spark_eval.experiment.recovery import RecoveryCurve, RecoveryPoint
+from spark_eval.schemas import LIVE
 
 
 class AvailabilityPoint(msgspec.Struct, frozen=True):
@@ -125,13 +126,24 @@ class Result(msgspec.Struct, frozen=True):
         return [point for point in self.availability if not point.agrees]
 
 
-def availability_points(rows: Iterable[Row], population: Population) -> list[AvailabilityPoint]:
+def availability_points(rows: Sequence[Row], population: Population) -> list[AvailabilityPoint]:
+    """The points with what the formula says of each.
+
+    Batches of a live run have its object spaces in common. What another draw of them would change is added to their
+    interval: computed, since a few runs cannot show it. Simulated runs each draw their own.
+    """
+    quantile = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / max(len(rows), 1) / 2)
     points = []
     for row in rows:
         fields = row.asDict()
         cell = msgspec.convert({name: fields.pop(name) for name in Cell.__struct_fields__}, Cell)
-        expected = decrease(cell, population)
-        points.append(msgspec.convert({**fields, "cell": cell, "expected": expected}, AvailabilityPoint))
+        point = msgspec.convert(
+            {**fields, "cell": cell, "expected": decrease(cell, population)}, AvailabilityPoint
+        )
+        if point.source == LIVE:
+            spread = spread_of_spaces(cell, population) / sqrt(point.requests / population.requests)
+            point = msgspec.structs.replace(point, margin=hypot(point.margin, quantile * spread))
+        points.append(point)
     return points
 
 

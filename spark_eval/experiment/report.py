@@ -238,6 +238,9 @@ def _assumptions(plan: Experiment, result: Result) -> Section:
             " answers"
             " take longer than the deadline."
         )
+    if plan.hosts is not None:
+        names = ", ".join(host.ssh for host in plan.hosts.remote)
+        parts.append(f"PDPs of live runs ran on other machines, in turn: {names}.")
     return Section("What is assumed", parts)
 
 

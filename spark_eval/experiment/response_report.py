@@ -78,8 +78,8 @@ STORIES = {
         " NATS,"
         " answered over TCP, beside the same bare PEP answered over NATS), security switched on (TLS, credentials"
         " checked"
-        " by the access control service, and answers authenticated), and a PDP on another host: a network namespace of"
-        " its own behind a virtual link.",
+        " by the access control service, and answers authenticated), and PDPs on other hosts: those that the plan"
+        " names, started over SSH, or else network namespaces of this machine, each behind a virtual link.",
     ),
 }
 
@@ -114,7 +114,7 @@ def order(variant: str) -> tuple[int, int, str]:
     """Variants in the order in which they are told; numbers by their size, and what is hedged or filtered last."""
     told = (
         v.ONE_INBOX, v.UNSUBSCRIBES, v.KEEPS, v.NOTHING, v.PRECISE, v.SAAM, v.CERTIFICATES,
-        v.DIRECT, v.OVER_NATS, v.BARE, v.DIRECT_REPLY, v.SECURED, v.DIRECT_FAR, v.FAR,
+        v.DIRECT, v.OVER_NATS, v.BARE, v.DIRECT_REPLY, v.SECURED, v.DIRECT_FAR, v.FAR, v.SPREAD,
     )  # fmt: skip
     if variant in told:
         return told.index(variant), 0, variant
@@ -240,6 +240,9 @@ def _transport(figure: Figure) -> list[Claim]:
     if v.FAR in figure.by:
         far = figure.ratio(v.FAR, v.DIRECT_FAR)
         words += f" With the PDP on another host, NATS takes {far} as long as direct TCP."
+    if v.SPREAD in figure.by:
+        spread = figure.ratio(v.SPREAD, v.FAR)
+        words += f" A PDP on each other host, all asked at once, take {spread} as long as one of them."
     reply = figure.ratio(v.DIRECT_REPLY, v.BARE)
     agrees = reply.within(0.0, 1.0)
     return [

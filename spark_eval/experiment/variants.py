@@ -22,6 +22,8 @@ DIRECT_REPLY = "over NATS, reply by direct TCP"
 SECURED = "over NATS, secured"
 DIRECT_FAR = "direct TCP, another host"
 FAR = "over NATS, another host"
+SPREAD = "over NATS, a PDP on each other host"
+"""All asked at once."""
 
 
 def objects(count: int, kind: str = "") -> str:

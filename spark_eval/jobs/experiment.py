@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from bus.runtime import run_fast
 from spark_eval.experiment import (
     Comparison,
     Experiment,
@@ -45,6 +45,7 @@ from spark_eval.measurement import (
     count_hits,
     count_requests,
     count_strikes,
+    remote_hosts,
     run_live,
     run_recovery,
     run_response_times,
@@ -57,6 +58,7 @@ from spark_eval.runtime import (
     ending_in_order,
     open_session,
     read_text,
+    run_interruptible,
     to_frame,
     whole_folder,
 )
@@ -68,6 +70,9 @@ UNFINISHED = "-unfinished"
 """What is added to the folder's name where an experiment was ended before its end."""
 ORDER = ("figure", *CELL, "run", "request", "variant")
 """By what traces are sorted, so that equal traces are equal files."""
+TIMES = ("at", "seconds")
+TICKS = 2.0**23
+"""A second has so many: the times of a trace are kept to an eighth of a microsecond, and take a third of the room."""
 PARTITIONS = 64
 ASKING, TIMING, SIMULATING = "asking failing PDPs", "measuring response times", "simulating"
 STRIKING = "striking the whole fabric"
@@ -154,7 +159,7 @@ def _expected(job: ExperimentJob) -> list[float]:
     if Part.AVAILABILITY in job.parts and live.live_requests:
         seconds.append(live.live_requests / 2 * live.interval + 20.0 * live.rounds)
     if Part.RESPONSE_TIME in job.parts:
-        seconds.append(count_requests(plan.response_time) * 0.0015 + 60.0)
+        seconds.append(count_requests(plan.response_time, plan.hosts) * 0.0015 + 60.0)
     if _strikes(job):
         seconds.append(plan.recovery.expected)
     if Part.AVAILABILITY in job.parts:
@@ -188,26 +193,44 @@ def _write(folder: Path, traces: Mapping[str, pa.Table]) -> None:
     for source, trace in traces.items():
         if trace.num_rows:
             ordered = trace.sort_by([(name, "ascending") for name in ORDER]).combine_chunks()
-            pq.write_table(ordered, folder / f"{source}.parquet", compression="zstd")
+            pq.write_table(
+                ordered,
+                folder / f"{source}.parquet",
+                compression="zstd",
+                compression_level=19,
+                use_dictionary=[name for name in TRACE.names if name not in TIMES],
+                column_encoding=dict.fromkeys(TIMES, "BYTE_STREAM_SPLIT"),
+            )
+
+
+def _in_ticks(trace: pa.Table) -> pa.Table:
+    """The same with times as exact as they are kept."""
+    for name in TIMES:
+        ticks = pc.round(pc.multiply(trace.column(name), TICKS))
+        trace = trace.set_column(trace.column_names.index(name), TRACE.field(name), pc.divide(ticks, TICKS))
+    return trace
 
 
 def _measure(job: ExperimentJob, steps: Steps, measured: _Measured) -> None:
     """The live parts, before the simulation takes computing time from them."""
-    plan, keep = job.plan, measured.parts.append
-    live = plan.availability
+    plan, live = job.plan, job.plan.availability
+
+    def keep(trace: pa.Table) -> None:
+        measured.parts.append(_in_ticks(trace))
+
     if Part.AVAILABILITY in job.parts and live.live_requests:
         with steps.step(ASKING, live.live_requests) as advance, watching_load(ASKING, measured.loads):
-            run_fast(run_live(live, plan.seed, advance, keep))
+            run_interruptible(run_live(live, plan.seed, advance, keep, remote_hosts(plan.hosts)))
     if Part.RESPONSE_TIME in job.parts:
-        requests = count_requests(plan.response_time)
+        requests = count_requests(plan.response_time, plan.hosts)
         with steps.step(TIMING, requests) as advance, watching_load(TIMING, measured.loads):
-            run_fast(run_response_times(plan.response_time, plan.seed, job.shipped, advance, keep))
+            run_interruptible(run_response_times(plan, job.shipped, advance, keep))
     if _strikes(job):
         with (
             steps.step(STRIKING, count_strikes(plan.recovery)) as advance,
             watching_load(STRIKING, measured.loads),
         ):
-            run_fast(run_recovery(plan.recovery, plan.seed, job.whole, advance, keep))
+            run_interruptible(run_recovery(plan.recovery, plan.seed, job.whole, advance, keep))
 
 
 def _strikes(job: ExperimentJob) -> bool:

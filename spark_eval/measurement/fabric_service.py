@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from bus.identity import Credentials
 from bus.runtime import ServingProcess, all_or_none
 from bus.server import NatsServer
 from spark_eval.experiment import Flags, Population
-from spark_eval.measurement.hosts import Host
+from spark_eval.measurement.hosts import HERE, Host
 from spark_eval.measurement.replica_service import Kind, ReplicaTask
 
 START_SECONDS = 240.0
@@ -25,7 +26,7 @@ START_SECONDS = 240.0
 STARTING = 8
 """How many PDPs start at the same time."""
 ACTION = "read"
-_PDP = (sys.executable, "-c", "from spark_eval.measurement.replica_service import main; main()")
+_PDP = "from spark_eval.measurement.replica_service import main; main()"
 _EVENTS = (sys.executable, "-c", "from spark_eval.measurement.event_service import main; main()")
 
 
@@ -57,19 +58,18 @@ class Shipped(Protocol):
 
 
 @contextlib.asynccontextmanager
-async def run_fabric(tasks: Iterable[ReplicaTask], host: Host | None = None) -> AsyncIterator[Running]:
-    """Run a server, and a PDP for each task, which need not know the server's URL; on another host if one is given."""
-    prefix, here = ((), "127.0.0.1") if host is None else (host.prefix, host.here)
-    there = "127.0.0.1" if host is None else host.there
-    async with NatsServer(host=here) as server, contextlib.AsyncExitStack() as stack:
-        told = [msgspec.structs.replace(task, url=server.url, host=there) for task in tasks]
+async def run_fabric(tasks: Iterable[ReplicaTask], hosts: Sequence[Host] = ()) -> AsyncIterator[Running]:
+    """Run a server, and a PDP for each task, which need not know the server's URL: here, or on these hosts in turn."""
+    places = hosts or (HERE,)
+    async with NatsServer(host=places[0].here) as server, contextlib.AsyncExitStack() as stack:
         turn = asyncio.Semaphore(STARTING)
 
-        async def start(task: ReplicaTask) -> ServingProcess:
+        async def start(task: ReplicaTask, host: Host) -> ServingProcess:
+            told = msgspec.structs.replace(task, url=server.url, host=host.there)
             async with turn:
-                return await stack.enter_async_context(replica(task, prefix))
+                return await stack.enter_async_context(replica(told, host))
 
-        started = await all_or_none(map(start, told))
+        started = await all_or_none(map(start, tasks, cycle(places)))
         yield Running(server.url, tuple(each.ready.url for each in started))
 
 
@@ -86,11 +86,10 @@ async def run_content_fabric(task: ReplicaTask) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def replica(task: ReplicaTask, prefix: Sequence[str] = ()) -> AsyncIterator[ServingProcess]:
+async def replica(task: ReplicaTask, host: Host = HERE) -> AsyncIterator[ServingProcess]:
     """A PDP process for the length of a block. Raises ProcessFailed."""
-    command = [*prefix, *_PDP]
     line = msgspec.json.encode(task)
-    running = await ServingProcess.run("experiment-pdp", command, seconds=START_SECONDS, line=line)
+    running = await ServingProcess.run("experiment-pdp", host.command(_PDP), seconds=START_SECONDS, line=line)
     try:
         yield running
     finally:

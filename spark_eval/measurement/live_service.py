@@ -40,6 +40,7 @@ from spark_eval.measurement.fabric_service import (
     role_policies,
     run_fabric,
 )
+from spark_eval.measurement.hosts import Host
 from spark_eval.measurement.peps import DirectPep
 from spark_eval.measurement.replica_service import NUMBER, RUN, ReplicaTask
 from spark_eval.measurement.response_service import Keep
@@ -94,8 +95,13 @@ class Place:
         return max(BATCHES, int(requests / (BATCH * self.cell.mttr)))
 
 
-async def run_live(plan: Availability, seed: int, advance: Advance, keep: Keep) -> None:
-    """Run every live run of the plan; `keep` is given the trace of each, `advance` told how many requests are done."""
+async def run_live(
+    plan: Availability, seed: int, advance: Advance, keep: Keep, hosts: Sequence[Host] = ()
+) -> None:
+    """Run every live run of the plan, its PDPs here, or on these hosts in turn.
+
+    `keep` is given the trace of each, `advance` told how many requests are done.
+    """
     grants = draw_grants(plan.population, seed)
     policies = role_policies(grants)
     for number in range(plan.rounds):
@@ -104,7 +110,7 @@ async def run_live(plan: Availability, seed: int, advance: Advance, keep: Keep) 
         for together in ([place for place in places if place not in crowded], *([each] for each in crowded)):
             if together:
                 run = _Run(plan, grants, advance)
-                async with run_fabric(replica_tasks(together, policies)) as running:
+                async with run_fabric(replica_tasks(together, policies), hosts) as running:
                     await run.ask_all(together, running)
                 # Not before the fabric is gone: whoever computes for long without listening is taken for dead.
                 keep(pa.concat_tables(run.tables()))

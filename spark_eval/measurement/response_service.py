@@ -24,6 +24,8 @@ from bus.nats import Connection
 from pep import UNVERIFIED, Enforcer, Recycling, Strategy
 from spark_eval.experiment import (
     Cell,
+    Experiment,
+    Hosts,
     Population,
     ResponseTime,
     cell_columns,
@@ -41,7 +43,7 @@ from spark_eval.measurement.fabric_service import (
     run_content_fabric,
     run_fabric,
 )
-from spark_eval.measurement.hosts import Host, another_host, hosts_allowed
+from spark_eval.measurement.hosts import Host, count_other_hosts, other_hosts
 from spark_eval.measurement.peps import (
     DEADLINE,
     Ask,
@@ -81,14 +83,15 @@ class Variant:
 Variants: TypeAlias = Mapping[str, Variant]
 
 
-def count_requests(plan: ResponseTime) -> int:
+def count_requests(plan: ResponseTime, hosts: Hosts | None = None) -> int:
     """How many requests the experiments ask, all variants together."""
+    others = count_other_hosts(hosts)
     compared = {
         variants.SUBSCRIPTIONS: 2 * len(plan.subscriptions),
         variants.UNSUBSCRIBING: len((variants.ONE_INBOX, *2 * (variants.UNSUBSCRIBES, variants.KEEPS))),
         variants.RECYCLING: len(RECYCLINGS),
         variants.PDPS: len({*plan.pdps}) + len((variants.HEDGED,)),
-        variants.TRANSPORT: 7 if hosts_allowed() else 5,
+        variants.TRANSPORT: 5 + 2 * (others > 0) + (others > 1),
     }
     return sum(compared[figure] * population.requests for figure, population in populations(plan).items())
 
@@ -99,15 +102,14 @@ def populations(plan: ResponseTime) -> dict[str, Population]:
     return {figure: plan.recycling if figure == variants.RECYCLING else plain for figure in FIGURES}
 
 
-async def run_response_times(
-    plan: ResponseTime, seed: int, shipped: Shipped, advance: Advance, keep: Keep
-) -> None:
+async def run_response_times(plan: Experiment, shipped: Shipped, advance: Advance, keep: Keep) -> None:
     """Run all experiments; `keep` is given the trace of each, `advance` told how many requests are done."""
     for figure, prepare in FIGURES.items():
-        population = populations(plan)[figure]
-        requests = draw_requests(population, seed, figure)
-        async with Fabrics(population, seed, shipped) as fabrics:
-            measured = await _take_turns(figure, await prepare(plan, fabrics), requests, advance)
+        population = populations(plan.response_time)[figure]
+        requests = draw_requests(population, plan.seed, figure)
+        async with Fabrics(population, plan.seed, shipped, plan.hosts) as fabrics:
+            compared = await prepare(plan.response_time, fabrics)
+            measured = await _take_turns(figure, compared, requests, advance)
         # Not before the fabrics are gone: whoever computes for long without listening is taken for dead.
         keep(pa.concat_tables(map(_rows, measured)))
 
@@ -161,7 +163,7 @@ async def by_pdps(plan: ResponseTime, fabrics: Fabrics) -> Variants:
 
 
 async def by_transport(plan: ResponseTime, fabrics: Fabrics) -> Variants:
-    """Point to point without an event service, over NATS, answered past NATS, secured, and on another host."""
+    """Point to point without an event service, over NATS, answered past NATS, secured, and on other hosts."""
     near, bypassed = await fabrics.start(), await fabrics.start(kind=Kind.DIRECT_REPLY)
     found = {
         variants.DIRECT: await fabrics.direct_pep(near),
@@ -170,11 +172,14 @@ async def by_transport(plan: ResponseTime, fabrics: Fabrics) -> Variants:
         variants.DIRECT_REPLY: await fabrics.direct_reply_pep(bypassed.url),
         variants.SECURED: await fabrics.trusting_pep(await fabrics.start_shipped(secure=True), None),
     }
-    host = fabrics.enter_context(another_host())
-    if host is not None:
-        far = await fabrics.start(host=host)
+    hosts = fabrics.enter_context(other_hosts(fabrics.named))
+    if hosts:
+        far = await fabrics.start(hosts=hosts[:1])
         found[variants.DIRECT_FAR] = await fabrics.direct_pep(far)
         found[variants.FAR] = await fabrics.pep(far.url)
+    if len(hosts) > 1:
+        spread = await fabrics.start(pdps=len(hosts), hosts=hosts)
+        found[variants.SPREAD] = await fabrics.pep(spread.url)
     return found
 
 
@@ -190,8 +195,12 @@ FIGURES: Mapping[str, Callable[[ResponseTime, Fabrics], Awaitable[Variants]]] = 
 class Fabrics(AsyncExitStack):
     """Fabrics for one population, each a server with PDPs of its own, and PEPs on them that have warmed up."""
 
-    def __init__(self, population: Population, seed: int, shipped: Shipped) -> None:
+    def __init__(
+        self, population: Population, seed: int, shipped: Shipped, named: Hosts | None = None
+    ) -> None:
         super().__init__()
+        self.named = named
+        """The other hosts of the plan, if it names any."""
         self._objects = population.objects
         self._policies = role_policies(draw_grants(population, seed))
         self._shipped = shipped
@@ -201,10 +210,10 @@ class Fabrics(AsyncExitStack):
         return ReplicaTask("", scopes, self._policies, kind=kind)
 
     async def start(
-        self, objects: int = 0, pdps: int = 1, kind: Kind = Kind.REPLICA, host: Host | None = None
+        self, objects: int = 0, pdps: int = 1, kind: Kind = Kind.REPLICA, hosts: Sequence[Host] = ()
     ) -> Running:
         """Start `pdps` PDPs that subscribe to `objects` objects each, or to those of the population."""
-        return await self.enter_async_context(run_fabric([self._task(objects, kind)] * pdps, host))
+        return await self.enter_async_context(run_fabric([self._task(objects, kind)] * pdps, hosts))
 
     async def start_shipped(self, secure: bool = False) -> ShippedFabric:
         """Start a fabric as it is shipped, with one PDP."""

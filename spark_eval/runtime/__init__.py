@@ -8,6 +8,7 @@ from spark_eval.runtime.file_store import (
     whole_folder,
     write_whole,
 )
+from spark_eval.runtime.interruptible import run_interruptible
 from spark_eval.runtime.progress import Advance, Steps
 from spark_eval.runtime.session import (
     Sessions,
@@ -21,6 +22,6 @@ from spark_eval.runtime.tasks import collect_rows, map_rows
 
 __all__ = [
     "Advance", "OutputExists", "Sessions", "SparkOptions", "Steps", "Unreadable", "absolute", "collect_rows",
-    "ending_in_order", "lazy_session", "map_rows", "open_session", "read_text", "to_frame", "whole_folder",
-    "write_whole",
+    "ending_in_order", "lazy_session", "map_rows", "open_session", "read_text", "run_interruptible", "to_frame",
+    "whole_folder", "write_whole",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,15 @@ CONCEPTS = Path(__file__).parents[2] / "docs/concepts"
 
 
 @contextlib.asynccontextmanager
-async def up(*options: str) -> AsyncIterator[None]:
-    """`authfabric up`, for the length of a block."""
+async def up(*options: str) -> AsyncIterator[dict[str, Any]]:
+    """`authfabric up`, for the length of a block; what it says when it is ready."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "authfabric", "up", "--port", "-1", "--json", *options,
         stdout=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    await printed_document(process)
+    ready = await printed_document(process)
     try:
-        yield
+        yield ready
     finally:
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0

@@ -29,6 +29,17 @@ FOUR_EYES = """
   rules:
     context: {$.ip: {condition: Not, value: {condition: CIDR, value: 10.0.0.0/8}}}
 """
+AUDITORS_ONLY = """
+- uid: all-read
+  effect: allow
+  targets: {resource_id: /reports/*, action_id: read}
+  rules: {}
+- uid: no-others
+  effect: deny
+  targets: {resource_id: /reports/*}
+  rules:
+    subject: {$.role: {condition: NotEquals, value: auditor}}
+"""
 ROLES = """
 role admin, editor, doctor(d)
 admin > editor
@@ -107,13 +118,23 @@ async def test_whoever_leaves_an_attribute_out_escapes_no_deny(running, tmp_path
             assert (await pep.check(guest, "/news", "read", context=context)).allowed is allowed, context
 
 
+async def test_whoever_has_no_role_escapes_no_deny_for_all_but_one(running, tmp_path):
+    policies = folder(tmp_path / "negative", p_yaml=AUDITORS_ONLY)
+    assert (await authfabric("policy", "push", policies, "--wait", "--url", running.url))[0] == 0
+    async with Enforcer.connect(running.url, trust=UNVERIFIED) as pep:
+        for role, allowed in (("auditor", True), ("guest", False), (["auditor"], False), (None, False)):
+            subject = Entity("eve", {} if role is None else {"role": role})
+            assert (await pep.check(subject, "/reports/1", "read")).allowed is allowed, role
+
+
 async def test_check_names_every_policy_that_means_something_else_than_in_py_abac(tmp_path):
-    policies = folder(tmp_path / "negative", p_yaml=FOUR_EYES % "id", q_yaml=DENIES)
+    policies = folder(tmp_path / "negative", p_yaml=FOUR_EYES % "id", q_yaml=DENIES, r_yaml=AUDITORS_ONLY)
     code, found = await authfabric("policy", "check", policies)
     assert code == 0
     assert [(each["policy"], each["level"], each["kind"]) for each in found["findings"]] == [
         ("another-approves", "note", "negative"),
         ("guests-read", "note", "negative"),
+        ("no-others", "note", "negative"),
     ]
 
 

@@ -8,16 +8,18 @@ import sys
 
 import msgspec
 
-from authz import Request
-from bus import Connection
+from authz import Decision, Request
+from bus import BusError, Connection
 from bus.wire.envelope import pack
 from bus.wire.messages import Questions, unpack_answers
 from bus.wire.scopes import Scope
 from bus.wire.subjects import Mode, question
 from pep import UNVERIFIED, Enforcer
 from tests.authfabric.pushing import authfabric, released, write
+from tests.waiting import PATIENCE, once_it_works
 
 SUBJECTS = ["ann", "bob", "eve"]
+LEASE = 2.0
 
 
 class Load:
@@ -111,6 +113,31 @@ async def test_a_member_that_does_not_answer_is_named_and_the_exit_code_says_so(
         code, done = await authfabric(*push)
         assert (code, done["new"]) == (0, False)
         assert done["rollout"]["applied"] == ["pdp-1", "pdp-2"]
+
+
+async def test_a_replica_that_was_frozen_through_a_push_answers_nothing_by_the_policies_of_before(tmp_path):
+    """Whoever asks all the while gets its first answers as soon as it runs again: it looks at the store before them."""
+    ann = pack(Questions([Request.of("ann", "/x", "read")]))
+    subject = question(Mode.ANY, Scope.parse("domain:default"))
+
+    async def answer() -> Decision | None:
+        (decision,) = unpack_answers(await bus.ask(subject, ann, 0.5)).in_order()
+        return decision
+
+    async with released(tmp_path / "policies", replicas=0) as running, Connection(running.url) as bus:
+        await running.add("pdp-1", extra=["--lease", str(LEASE)])
+        before = await once_it_works(answer, BusError)
+        assert before is not None
+        assert before.allowed
+        running.replicas["pdp-1"].freeze()
+        push = ("policy", "push", str(write(tmp_path / "policies", "bob")), "--wait", "--url", running.url)
+        code, done = await authfabric(*push, "--timeout", str(LEASE + 1))  # longer than its lease
+        assert (done["epoch"], done["rollout"]["applied"]) == (2, [])
+        running.replicas["pdp-1"].thaw()
+        async with asyncio.timeout(PATIENCE):
+            while (after := await once_it_works(answer, BusError)) is None or after.epoch < 2:
+                assert after is None or not after.allowed, after
+        assert (code, after.allowed, after.decided) == (1, False, True)
 
 
 async def test_a_replica_that_left_is_not_waited_for(tmp_path):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from authfabric.commands.begin import doctor
-from authfabric.releases import in_force
+from authfabric.releases import replica_readiness
 from bus.server.nats_server import free_ports
 from tests.authfabric.test_commands import Shell, read_document
 from tests.authfabric.test_full_disk import permit
@@ -65,7 +65,7 @@ def test_up_is_not_said_while_no_replica_can_decide(shell, monkeypatch):
         pass
     kept = shell.state / "authfabric"
     shutil.copytree(kept / "secured" / "releases", kept / "insecure" / "releases")
-    monkeypatch.setattr(in_force, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(replica_readiness, "PATIENCE_SECONDS", 1.0)
     code, out, error = shell.invoke("up", "--insecure", "--port", "-1", "--replicas", "1")
     assert (code, out) == (3, "")
     assert "the replicas run and cannot decide: `pdp-1`: " in error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path as FilePath
 
 from hypothesis import strategies as st
 
+import authz.predicate
 from authz import Entity, Request
 from authz.predicate import (
     And,
@@ -30,6 +32,13 @@ from authz.predicate import (
     Subset,
     Suffix,
 )
+from authz.predicate.text import WORDS, PredicateReader
+from authz.syntax import Language
+
+parse_predicate = Language(
+    FilePath(authz.predicate.__file__).with_name("text.lark"), "predicate", PredicateReader(), WORDS
+).parse
+"""A condition alone: rules and capabilities read theirs by the same grammar."""
 
 TEXTS = ["", "a", "ab", "abc", "b", "B", "10.0.0.1", "10.0.0.9", "10.1.0.1", "::1", "\U0010ffff", "a\0"]
 NUMBERS = [0, 1, 1.0, 2, 2.5, -1, 2**53 + 1]

@@ -161,6 +161,7 @@ class TestValidation:
 
     def test_only_so_many_plain_names_are_remembered(self, monkeypatch):
         monkeypatch.setattr(requests_module, "NAMES_KEPT", 8)
+        monkeypatch.setattr(requests_module, "_plain", {})
         for n in range(100):
             assert plain_request("alice", f"/{n}", "read") == Request.of("alice", f"/{n}", "read")
         assert len(requests_module._plain) <= 8

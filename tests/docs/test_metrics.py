@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("bus", "pdp", "pep", "sdp_cache")
+PACKAGES = ("bus", "pdp", "pep", "pubsub_core", "sdp_cache")
 KINDS = {
     "CounterMetricFamily": "counter",
     "GaugeMetricFamily": "gauge",
     "InfoMetricFamily": "info",
     "_by_reason": "counter",
+    "_labelled": "counter",
     "metric": "histogram",
 }
 

@@ -19,7 +19,6 @@ from authfabric.commands.events.event_bridge import Bridge
 from authz import AuthFabricError, Identity
 from authz.authority.introduction import Introduction
 from authz.crypto.seal import Seal, _Signed
-from authz.predicate.text import parse_predicate
 from authz.release import _SEAL as RELEASE
 from authz.release import Released
 from authz.rules import parse_rules, parse_term
@@ -45,6 +44,7 @@ from pubsub_core.types import Attribute, AttributeType
 from pubsub_core.types.filter_binding import check_filter
 from pubsub_core.types.signature import SignedType
 from sdp_cache.snapshots.snapshot import PREAMBLE, Snapshot, message
+from tests.authz.predicates import parse_predicate
 from tests.fuzz.gateway import READERS as GATEWAY
 from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
 from tests.pubsub_core.net import KIND, NAMES, net

@@ -308,9 +308,9 @@ SUBJECTS = [
     ),
     without(
         f"{_LIMITS}TestSubjects::test_nobody_may_write_into_anothers_inbox",
-        "bus/nats/connection.py",
-        'reply = f"{self._answers}.{secrets.token_hex(8)}"',
-        'reply = f"{self._answers}.{len(self._expected)}"',
+        "bus/nats/subscription.py",
+        'reply = f"{self.place}.{secrets.token_hex(8)}"',
+        'reply = f"{self.place}.{len(self._expected)}"',
     ),
     without(
         f"{_LIMITS}TestStreams::test_nobody_writes_to_a_store_by_naming_it_as_the_place_for_answers",

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from authz import Decision, Request
+from authz.decision import Effect
 from pdp.abac import Algorithm, read_policy, reference
 from pdp.abac.oracle import Oracle
 from pdp.abac.source import AbacSource
@@ -77,15 +78,16 @@ def compare_set(
     for request in requests:
         fast, specified = engine.evaluate(request), reference.decide([slow], request)
         there, allowed = reference.decide([modelled], request), oracle.allows(request)
-        wider = [
+        unsafe = [
             one.id
             for one, other in zip(read, theirs, strict=True)
-            if reference.applies(one, request) and not reference.applies(other, request)
+            if (applies := reference.applies(one, request)) is not reference.applies(other, request)
+            and applies is (one.effect is Effect.ALLOW)  # an allow of more, or a deny of less
         ]
-        if there.allowed is not allowed or not _alike(fast, specified) or wider:
+        if there.allowed is not allowed or not _alike(fast, specified) or unsafe:
             answers = (
                 f"engine: {fast}\nreference: {specified}\nas py-abac reads it: {there}\n"
-                f"py-abac: {'allow' if allowed else 'deny'}\napply here only: {wider}"
+                f"py-abac: {'allow' if allowed else 'deny'}\nless safe here: {unsafe}"
             )
             raise Disagreement(policies, algorithm, request, answers)
         tally.outcomes[specified.effect if specified.policies else "no policy"] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from math import inf, nan
 from time import time
 
 import pytest
@@ -45,7 +46,7 @@ from authz.predicate import (
 )
 from authz.predicate import Path as Attribute
 from authz.scope import Scope as ListScope
-from authz.scope import ScopeExpired, ScopeRefused
+from authz.scope import ScopeExpired, ScopeRefused, ScopeUnavailable
 from bus import Connection, NatsServer, ReplyTimeout
 from bus import Scope as BusScope
 from bus.wire import ScopeAnswer, ScopeQuery, pack
@@ -139,7 +140,7 @@ attributes = st.fixed_dictionaries(
 values = {
     "owner": st.one_of(st.none(), st.sampled_from(WORDS)),
     "size": st.one_of(st.none(), st.integers(-2, 8), st.just(2**40 % 2**31)),
-    "score": st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0, 2.5, -1.0])),
+    "score": st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0, 2.5, -1.0, nan, inf, -inf])),
     "open": st.one_of(st.none(), st.booleans()),
 }
 rows = st.lists(st.fixed_dictionaries(values), min_size=1, max_size=len(KEYS))
@@ -267,6 +268,13 @@ async def test_what_cannot_be_said_is_refused_with_its_place():
             await pep.scope("ann", "read", UNDER)
 
 
+async def test_an_attribute_that_nothing_provides_is_no_refusal_by_the_policies():
+    policies = {"bundle.yaml": "name: notes\nprovided: [subject.team]\n", "notes.yaml": OWNERS}
+    async with Enforcer.local(policies) as pep:
+        with pytest.raises(ScopeUnavailable, match=r"nothing provides `subject\.team` here: name a provider"):
+            await pep.scope("ann", "read", UNDER)
+
+
 def test_the_name_of_a_column_is_no_column():
     scope = ListScope("/notes/", Equal(Attribute("object", ("owner",)), "ann"), 1, time() + 60)
     with pytest.raises(TypeError, match="'owner' is no column: give one of SQLAlchemy's"):
@@ -287,7 +295,7 @@ async def test_a_scope_by_older_policies_than_are_known_is_refused():
     async with Enforcer.local(OWNERS) as pep:
         assert (await pep.scope("ann", "read", UNDER)).epoch == 1
         pep.secondary.point.restart(2, 2)
-        with pytest.raises(ScopeRefused, match="epoch 1, and 2 is known"):
+        with pytest.raises(ScopeUnavailable, match="epoch 1, and 2 is known"):
             await pep.scope("ann", "read", UNDER)
 
 
@@ -324,6 +332,28 @@ class TestOverTheBus:
             assert scope.until <= time() + 10
             with pytest.raises(InvalidRequest):
                 await pep.scope("", "read", UNDER)
+
+    async def test_what_is_no_fault_of_the_policies_is_unavailable(self, world):
+        bus, _, _ = world
+        served = [BusScope.parse("domain:default")]
+        root, holder = Identity.generate(), Identity.generate()
+        authority = AnswerAuthority(holder, [empower(holder, root)], time())
+        lacking = PolicyPoint(PolicySet(Manifest(provided=("subject.team",))), 3)
+
+        async def failing(query: ScopeQuery, now: float) -> ListScope:
+            raise RuntimeError
+
+        async with Enforcer.connect(bus.url, trust=[root.public], recycling=None) as pep:
+            for make, says in (
+                (lacking.scope, r"nothing provides `subject\.team`"),
+                (failing, "see its log"),
+            ):
+                async with (
+                    Replica(bus, lacking, served, authority=authority),
+                    serve_scopes(bus, make, served, authority),
+                ):
+                    with pytest.raises(ScopeUnavailable, match=says):
+                        await pep.scope("ann", "read", UNDER, deadline=10)
 
     async def test_what_nobody_trusted_says_may_be_listed_is_not(self, world):
         bus, pep, serving = world

@@ -9,10 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from authz import Identity
 from pubsub_core.client import CallRefused, EventClient
-from pubsub_core.errors import CredentialRefused, KeysAwaited, NoBroker, UnknownType
+from pubsub_core.errors import CredentialRefused, InvalidEvent, KeysAwaited, NoBroker, UnknownType
+from pubsub_core.events.event import MAX_EVENT_BYTES
 from pubsub_core.server.metrics import BrokerMetrics
 from pubsub_core.trust.credential import Credential, issue
-from tests.pubsub_core.town import NEWS
+from tests.pubsub_core.town import NEWS, rule
 
 
 def credential(place, key: Identity, by: Identity | None = None, lasts: float = 1000.0) -> bytes:
@@ -93,4 +94,29 @@ async def test_without_a_key_manager_the_event_is_refused_the_log_says_it_once_a
             await publisher.flush()
         assert caught.value.attribute == "event"  # nobody has said which attributes are sealed
     assert caplog.text.count("an event was not published") == 1
-    assert publisher.refused == metric(north, "refused_total") == 3
+    assert publisher.refused == metric(north, "refused_total", reason="keys") == 3
+
+
+async def test_a_broker_counts_what_it_does_not_publish_by_why(place, monkeypatch):
+    """Also what a client sends that does not look first whether it is too large."""
+    kind = await place.define("News", *NEWS)
+    await place.release(
+        rule("connect", action_id="connect")
+        + rule("write", "[{filter: \"place = 'Soho'\"}]", subject_id="ann")
+    )
+    north = await place.broker("north")
+    publisher = await (await place.client("ann", "north")).publisher(kind.name)
+    monkeypatch.setattr("pubsub_core.client.publisher.MAX_EVENT_BYTES", 10 * MAX_EVENT_BYTES)
+    await publisher.publish(place="Soho", headline="x" * MAX_EVENT_BYTES)
+    with pytest.raises(InvalidEvent, match=f"`event` must have at most {MAX_EVENT_BYTES} bytes, not "):
+        await publisher.flush()
+    await publisher.publish(place="Leeds")
+    with pytest.raises(InvalidEvent, match="a restriction excludes it"):
+        await publisher.flush()
+    await publisher.publish(place="Soho")
+    await publisher.flush()
+    reasons = "clock", "history", "keys", "permission", "restriction", "size", "type"
+    counted = {reason: metric(north, "refused_total", reason=reason) for reason in reasons}
+    assert counted == {**dict.fromkeys(reasons, 0), "restriction": 1, "size": 1}
+    assert metric(north, "published_total") == 1
+    assert metric(north, "withheld_total") == 0

@@ -142,7 +142,7 @@ def serve(
         opened,
         issuer,
         capabilities,
-        holding,
+        lambda: holding,
         network,
         provider,
     )

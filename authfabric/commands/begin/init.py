@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Callable
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -62,14 +64,21 @@ def init(
         fail(AuthFabricError(f"`{path}` cannot be written: {error.strerror}"))
     for path in files:
         out.print(str(path), highlight=False)
-    here = folder / "policies"
-    steps = [f"authfabric policy watch {here}    checks and tests them on save"]
+    steps = next_steps(folder, framework, lambda module: find_spec(module) is not None)
+    out.print("\nnext:", *steps, sep="\n  ", highlight=False, markup=False, soft_wrap=True)
+
+
+def next_steps(folder: Path, framework: Framework, installed: Callable[[str], bool]) -> list[str]:
+    """What is left to do; `installed` tells of modules whether they are."""
+    steps = [] if folder == Path() else [f"cd {folder}"]
     if framework is not Framework.NONE:
-        steps.append(f"pip install '{_distribution()}[{framework},test,lists]' && cd {folder} && pytest")
+        if not all(map(installed, (framework, "pytest", "sqlalchemy"))):
+            steps.append(f"pip install '{_distribution()}[{framework},test,lists]'")
+        steps.append("pytest")
         steps.append(
             _RUN.get(framework, "python service.py 8000    then ask for /notes/1 with the header X-User: ann")
         )
-    out.print("\nnext:", *steps, sep="\n  ", highlight=False, markup=False, soft_wrap=True)
+    return [*steps, "authfabric policy watch policies    checks and tests them on save"]
 
 
 def _distribution() -> str:

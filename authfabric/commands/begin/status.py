@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
+from socket import gethostname
 from time import time
 
 import typer
@@ -88,7 +89,9 @@ def _show(view: FabricView) -> None:
         say(f"           [red]{printable(view.problem)}[/]")
     say(f"[bold]server[/]     {printable(view.server)}\n")
     if view.members:
-        heading = ("member", "kind", "state", "release", "signed by", "since", "clock", "version", "trusts")
+        heading = (
+            "member", "kind", "state", "release", "signed by", "since", "clock", "version", "process", "trusts",
+        )  # fmt: skip
         say_table(heading, map(_member_row, view.members))
         for each in view.members:
             if each.problem:
@@ -132,8 +135,16 @@ def _member_row(member: MemberView) -> tuple[str, ...]:
         moment(member.since) if member.since else "-",
         clock_words(member.clock),
         printable(member.version) or "-",
+        process_words(member),
         " ".join(each[:12] for each in member.trust) or "-",
     )
+
+
+def process_words(member: MemberView) -> str:
+    """Which process a member is, and where if not on this machine."""
+    if not member.pid:
+        return "-"
+    return f"{member.pid}" if member.host == gethostname() else f"{member.pid} on {printable(member.host)}"
 
 
 def clock_words(ahead: float | None) -> str:

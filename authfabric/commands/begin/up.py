@@ -27,6 +27,7 @@ from authfabric.processes import (
     fabric,
     forget_hosted,
     hosted_logs,
+    hosted_managers,
 )
 from authfabric.releases import deciding, read_tested
 from authfabric.terminal import Json, err, out, print_json, program, run, waiting
@@ -196,6 +197,7 @@ async def _console(
         cases=policies,
         folder=None if local is None else local.folder,
         issuer=None if local is None else local.issuer,
+        managers=hosted_managers,
     )
     try:
         return (await stack.enter_async_context(serve_console(given))).link

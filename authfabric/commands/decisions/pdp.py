@@ -14,14 +14,11 @@ from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, fi
 from authfabric.processes import PdpProcess, serve_pdp
 from authfabric.terminal import (
     Exit,
-    HealthCertificate,
-    HealthKey,
-    HealthListen,
-    HealthPort,
+    HealthOptions,
     Url,
     fail,
-    health_address,
     run,
+    with_option_types,
 )
 from authz import AuthFabricError
 from bus.feeds import DEFAULT_LEASE
@@ -40,7 +37,9 @@ def pdp() -> None:
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     policies: Annotated[
         Path | None,
         typer.Option(
@@ -108,10 +107,7 @@ def serve(
     name: Annotated[
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
     ] = "",
-    health_port: HealthPort = 0,
-    listen: HealthListen = None,
-    listen_certificate: HealthCertificate = None,
-    listen_key: HealthKey = None,
+    health: HealthOptions,
     max_queue: Annotated[
         int,
         typer.Option(min=1, help="Questions taken and not yet answered; beyond, they are refused as busy."),
@@ -150,7 +146,7 @@ def serve(
         domain=domain,
         held=held,
         audit=audit,
-        health=health_address(listen, health_port, listen_certificate, listen_key),
+        health=health.address(),
         max_queue=max_queue,
         json=json,
     )

@@ -14,16 +14,13 @@ from authfabric.files import Chain, DecisionRight, Key, Trust, find_authority, f
 from authfabric.terminal import (
     Exit,
     HealthAddress,
-    HealthCertificate,
-    HealthKey,
-    HealthListen,
-    HealthPort,
+    HealthOptions,
     Url,
     err,
     fail,
-    health_address,
     print_json,
     run,
+    with_option_types,
 )
 from authz import AuthFabricError, Decision, Request
 from authz.errors import InvalidKey
@@ -54,7 +51,9 @@ class SharedPoint:
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     serve_as: Annotated[
         str, typer.Option("--as", help="The domain name under which services ask it, such as the host's.")
     ],
@@ -78,10 +77,7 @@ def serve(
         ),
     ] = None,
     url: Url = None,
-    health_port: HealthPort = 0,
-    listen: HealthListen = None,
-    listen_certificate: HealthCertificate = None,
-    listen_key: HealthKey = None,
+    health: HealthOptions,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Answer from caches, and ask the PDPs for what is not there, until SIGTERM or Ctrl-C.
@@ -107,8 +103,7 @@ def serve(
         where, domain=domain, deadline=deadline, trust=keys, lease=rules, name="sdp", learn=learn or ()
     )
     TRACES.start("authfabric-sdp")
-    health = health_address(listen, health_port, listen_certificate, listen_key)
-    run(_serve(asking, scope, held, where, health, json))
+    run(_serve(asking, scope, held, where, health.address(), json))
 
 
 async def _serve(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from rich.markup import escape
 
 from authfabric.commands.begin.ask import Insecure, TrustedKeys, asking, believed, read_attributes
 from authfabric.files import find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run, with_option_types
 from authz import Entity, InvalidRequest
 from bus.wire import DEFAULT_DOMAIN, SearchPage, SearchQuery
 from pep.trust import Trust
@@ -30,100 +31,85 @@ ObjectAttributes = Annotated[
     list[str] | None,
     typer.Option("--object", "-o", metavar="NAME=VALUE", help="An attribute of the object."),
 ]
-Context = Annotated[
-    list[str] | None, typer.Option("--context", "-c", metavar="NAME=VALUE", help="A fact of the context.")
-]
-Limit = Annotated[int, typer.Option(min=1, max=500, help="How many to show.")]
-Cursor = Annotated[str, typer.Option(help="Go on where an earlier search ended.")]
-Everything = Annotated[bool, typer.Option("--all", help="Show all there are, page by page.")]
-Domain = Annotated[str, typer.Option(help="The domain the objects belong to.")]
-Deadline = Annotated[float, typer.Option(help="Seconds to wait for each page.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How a search is made, whatever is searched for."""
+
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", "-c", metavar="NAME=VALUE", help="A fact of the context."),
+    ] = None
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many to show.")] = 100
+    cursor: Annotated[str, typer.Option(help="Go on where an earlier search ended.")] = ""
+    everything: Annotated[bool, typer.Option("--all", help="Show all there are, page by page.")] = False
+    domain: Annotated[str, typer.Option(help="The domain the objects belong to.")] = DEFAULT_DOMAIN
+    deadline: Annotated[float, typer.Option(help="Seconds to wait for each page.")] = 10.0
+    trust: TrustedKeys = None
+    insecure: Insecure = False
+    url: Url = None
+    json: Json = False
 
 
 @app.command()
+@with_option_types
 def subjects(
-    object: Object,
-    action: Action,
-    object_attributes: ObjectAttributes = None,
-    context: Context = None,
-    limit: Limit = 100,
-    cursor: Cursor = "",
-    everything: Everything = False,
-    domain: Domain = DEFAULT_DOMAIN,
-    deadline: Deadline = 10.0,
-    trust: TrustedKeys = None,
-    insecure: Insecure = False,
-    url: Url = None,
-    json: Json = False,
+    object: Object, action: Action, *, object_attributes: ObjectAttributes = None, options: SearchOptions
 ) -> None:
     """Who may do ACTION to OBJECT?"""
-    entity = _entity(object, object_attributes)
-    query = SearchQuery("subject", None, entity, Entity(action), _context(context), limit, cursor)
-    where = find_url(url)
-    run(_search(query, everything, domain, deadline, where, believed(trust, insecure, where), json))
+    _run("subject", None, _entity(object, object_attributes), Entity(action), options)
 
 
 @app.command()
+@with_option_types
 def objects(
-    subject: Subject,
-    action: Action,
-    subject_attributes: SubjectAttributes = None,
-    context: Context = None,
-    limit: Limit = 100,
-    cursor: Cursor = "",
-    everything: Everything = False,
-    domain: Domain = DEFAULT_DOMAIN,
-    deadline: Deadline = 10.0,
-    trust: TrustedKeys = None,
-    insecure: Insecure = False,
-    url: Url = None,
-    json: Json = False,
+    subject: Subject, action: Action, *, subject_attributes: SubjectAttributes = None, options: SearchOptions
 ) -> None:
     """What may SUBJECT do ACTION to?"""
-    entity = _entity(subject, subject_attributes)
-    query = SearchQuery("object", entity, None, Entity(action), _context(context), limit, cursor)
-    where = find_url(url)
-    run(_search(query, everything, domain, deadline, where, believed(trust, insecure, where), json))
+    _run("object", _entity(subject, subject_attributes), None, Entity(action), options)
 
 
 @app.command()
+@with_option_types
 def actions(
     subject: Subject,
     object: Object,
+    *,
     subject_attributes: SubjectAttributes = None,
     object_attributes: ObjectAttributes = None,
-    context: Context = None,
-    limit: Limit = 100,
-    cursor: Cursor = "",
-    everything: Everything = False,
-    domain: Domain = DEFAULT_DOMAIN,
-    deadline: Deadline = 10.0,
-    trust: TrustedKeys = None,
-    insecure: Insecure = False,
-    url: Url = None,
-    json: Json = False,
+    options: SearchOptions,
 ) -> None:
     """What may SUBJECT do to OBJECT?"""
     who, what = _entity(subject, subject_attributes), _entity(object, object_attributes)
-    query = SearchQuery("action", who, what, None, _context(context), limit, cursor)
-    where = find_url(url)
-    run(_search(query, everything, domain, deadline, where, believed(trust, insecure, where), json))
+    _run("action", who, what, None, options)
 
 
-async def _search(
-    query: SearchQuery, everything: bool, domain: str, deadline: float, url: str, trust: Trust, json: bool
+def _run(
+    wanted: Literal["subject", "object", "action"],
+    subject: Entity | None,
+    object: Entity | None,
+    action: Entity | None,
+    options: SearchOptions,
 ) -> None:
+    context = _context(options.context)
+    query = SearchQuery(wanted, subject, object, action, context, options.limit, options.cursor)
+    url = find_url(options.url)
+    run(_search(query, options, url, believed(options.trust, options.insecure, url)))
+
+
+async def _search(query: SearchQuery, options: SearchOptions, url: str, trust: Trust) -> None:
     found: list[str] = []
-    async with asking(url, trust, domain, "search") as pep:
+    async with asking(url, trust, options.domain, "search") as pep:
         while True:
-            page = await pep.search(query, deadline=deadline)
+            page = await pep.search(query, deadline=options.deadline)
             found += page.found
-            if not json:
+            if not options.json:
                 _show(page)
-            if not page.cursor or (not everything and len(found) >= query.limit):
+            if not page.cursor or (not options.everything and len(found) >= query.limit):
                 break
             query = replace(query, cursor=page.cursor)
-    if json:
+    if options.json:
         print_json(
             {"found": found, "cursor": page.cursor, "epoch": page.epoch, "depends_on_context": page.depends}
         )
@@ -131,7 +117,7 @@ async def _search(
         err.print(f"no known {query.wanted} would be allowed", highlight=False)
     elif page.cursor:
         err.print(f"there may be more: --cursor {page.cursor}", highlight=False)
-    if page.depends and not json:
+    if page.depends and not options.json:
         err.print(
             f"with other facts in the context ({escape(', '.join(page.depends))}) it may be otherwise: see --context",
             highlight=False,

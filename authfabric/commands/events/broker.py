@@ -17,38 +17,16 @@ import typer
 
 from authfabric.commands.events.broker_certificates import read_certificates
 from authfabric.commands.events.broker_options import (
-    BlanketFile,
-    BrokerDomain,
-    BrokerGroup,
-    BrokerKey,
-    BrokerName,
-    ClientDomains,
-    Disclosures,
-    FunctionMemory,
-    FunctionSeconds,
-    FunctionsModule,
-    FunctionsUnconfined,
-    HomeCredentials,
-    HomeUrl,
-    Insecure,
-    KnownFile,
-    OwnerKeys,
-    OwnersFile,
-    SealedTypes,
-    TrustedKeys,
-    VerifiedShare,
-    VouchFiles,
-    VouchingRoots,
+    BrokerOptions,
+    FunctionOptions,
+    HistoryOptions,
+    HomeOptions,
+    SealingOptions,
+    TrustOptions,
 )
 from authfabric.files import (
-    Database,
-    HistoryKey,
-    KeepFile,
-    NamesOption,
-    NetworkKey,
     find_trust,
     find_url,
-    history_setting,
     own_state_folder,
     read_names,
     read_network_key,
@@ -59,21 +37,18 @@ from authfabric.processes import collect_garbage_rarely, keep_freed_memory
 from authfabric.terminal import (
     Exit,
     HealthAddress,
-    HealthCertificate,
-    HealthKey,
-    HealthListen,
-    HealthPort,
+    HealthOptions,
     Json,
     OutFile,
     SignerKey,
     Url,
     err,
     fail,
-    health_address,
     option_seconds,
     passphrase,
     print_json,
     run,
+    with_option_types,
 )
 from authz import AuthFabricError
 from authz.errors import InvalidKey
@@ -87,10 +62,12 @@ from pep import NobodyTrusted
 from pep.trust import read_keys
 from pubsub_core.carriage import MAX_NAME_LENGTH, word_record
 from pubsub_core.errors import WordTooLong
-from pubsub_core.functions import Limits
 from pubsub_core.server import BrokerMetrics, BrokerService, BrokerVitals, Serving, serve_broker
 from pubsub_core.trust import ALL, Credential, issue, withdraw
 from pubsub_core.trust import vouch as vouch_for
+
+KEYS_SECONDS = 10.0
+"""How long a broker waits for the keys of sealed types before it says that it is ready without."""
 
 app = typer.Typer(help="Event brokers, and those who use them.", no_args_is_help=True)
 
@@ -101,79 +78,67 @@ Types = Annotated[
 
 
 @app.command()
+@with_option_types
 def serve(
-    key: BrokerKey,
-    clients: ClientDomains,
-    name: BrokerName = "",
-    domain: BrokerDomain = DEFAULT_DOMAIN,
-    group: BrokerGroup = "",
-    trust: TrustedKeys = None,
-    insecure: Insecure = False,
-    roots: VouchingRoots = None,
-    vouches: VouchFiles = None,
-    owner_keys: OwnerKeys = None,
-    owners: OwnersFile = None,
-    names: NamesOption = None,
-    share: VerifiedShare = 1.0,
-    sealed: SealedTypes = None,
-    blanket: BlanketFile = None,
-    network_key: NetworkKey = None,
-    home: HomeUrl = "",
-    home_credentials: HomeCredentials = None,
-    functions: FunctionsModule = "",
-    function_seconds: FunctionSeconds = Limits().seconds,
-    function_memory: FunctionMemory = Limits().memory >> 20,
-    functions_unconfined: FunctionsUnconfined = False,
-    disclosures: Disclosures = True,
-    known: KnownFile = None,
-    history: Database = None,
-    history_key: HistoryKey = None,
-    keep: KeepFile = None,
-    health_port: HealthPort = 0,
-    listen: HealthListen = None,
-    listen_certificate: HealthCertificate = None,
-    listen_key: HealthKey = None,
+    *,
+    broker: BrokerOptions,
+    trusted: TrustOptions,
+    sealing: SealingOptions,
+    homes: HomeOptions,
+    calls: FunctionOptions,
+    disclosures: Annotated[
+        bool, typer.Option(help="Put what is sent under rules into the audit stream, if there is one.")
+    ] = True,
+    kept: HistoryOptions,
+    health: HealthOptions,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """Carry events between clients and other brokers, as the PDPs permit, until SIGTERM or Ctrl-C."""
-    name = name or socket.gethostname()
-    if max(map(len, (name, domain, group))) > MAX_NAME_LENGTH:
+    name = broker.name or socket.gethostname()
+    if max(map(len, (name, broker.domain, broker.group))) > MAX_NAME_LENGTH:
         fail(f"--name, --domain and --group must have at most {MAX_NAME_LENGTH} characters", Exit.USAGE)
     with _errors():
-        identity, where = load_key(key, passphrase.known), find_url(url)
-        known = known or own_state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known"
-        reread = partial(read_certificates, identity.public, clients, vouches or [], sealed or [], blanket)
+        identity, where = load_key(broker.key, passphrase.known), find_url(url)
+        own = own_state_folder() / "brokers" / f"{identity.public.raw.hex()[:16]}.known"
+        known, access = trusted.known or own, homes.home_credentials
+        reread = partial(
+            read_certificates,
+            identity.public,
+            broker.clients,
+            trusted.vouches or [],
+            sealing.sealed or [],
+            sealing.blanket,
+        )
         given = reread()
         serving = Serving(
             where,
             name,
-            domain,
+            broker.domain,
             identity,
             given.clients,
-            frozenset() if insecure else find_trust(trust, home or where),
-            read_keys(roots or []),
+            frozenset() if trusted.insecure else find_trust(trusted.trust, homes.home or where),
+            read_keys(trusted.roots or []),
             given.vouches,
-            tuple(load_key(path, passphrase.known) for path in owner_keys or []),
-            read_owners(owners) if owners is not None else None,
-            share,
+            tuple(load_key(path, passphrase.known) for path in trusted.owner_keys or []),
+            read_owners(trusted.owners) if trusted.owners is not None else None,
+            trusted.share,
             sealed=given.sealed,
-            network=read_network_key(network_key),
-            history=history_setting(history, history_key, keep, name),
+            network=read_network_key(sealing.network_key),
+            history=kept.setting(name),
             known=known,
             managers=known.with_suffix(".managers"),
-            home=home,
-            home_access=read_credentials(home_credentials).credentials if home_credentials else None,
-            functions=functions,
+            home=homes.home,
+            home_access=read_credentials(access).credentials if access else None,
+            functions=calls.functions,
             disclosures=disclosures,
-            unverified=insecure,
-            limits=Limits(function_seconds, function_memory << 20, confined=not functions_unconfined),
-            names=read_names(names),
-            group=group,
+            unverified=trusted.insecure,
+            limits=calls.limits(),
+            names=read_names(trusted.names),
+            group=broker.group,
             reread=reread,
         )
-    health = health_address(listen, health_port, listen_certificate, listen_key)
-    run(_serve(serving, health, json))
+    run(_serve(serving, health.address(), json))
 
 
 @app.command()
@@ -259,13 +224,25 @@ async def _serve(serving: Serving, health: HealthAddress, json: bool) -> None:
         collect_garbage_rarely()
         metrics = BrokerMetrics(service)
         with serve_vitals(BrokerVitals(service), [metrics], health.port, health.host, health.tls) as port:
-            _say_ready(serving, service, health.at(port), json)
+            await _wait_for_keys(service, stop)  # health and metrics can be read meanwhile
+            if not stop.is_set():
+                _say_ready(serving, service, health.at(port), json)
             await stop.wait()
     counts = service.broker.counts
     err.print(
         f"ended: {counts.published} events published, {counts.forwarded} passed on, {counts.delivered} delivered",
         highlight=False,
     )
+
+
+async def _wait_for_keys(service: BrokerService, stop: asyncio.Event) -> None:
+    """Return when the keys of sealed types are here, after some seconds, or when it is told to end."""
+    waits = [
+        asyncio.create_task(each) for each in (service.sealing.until_complete(KEYS_SECONDS), stop.wait())
+    ]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in waits:
+        each.cancel()
 
 
 def _say_ready(serving: Serving, service: BrokerService, health: str, json: bool) -> None:

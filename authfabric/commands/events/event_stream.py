@@ -111,16 +111,30 @@ def subscribe(
     async def work() -> None:
         known = read_profile(profile)
         async with EventClient.connect(url, profile=known) as client:
+            if durable:
+                await tell_shared(client, durable)
             reader = (
                 await client.subscriber(type_, filter_, durable=durable, manual_ack=True)
                 if durable
                 else await client.subscriber(type_, filter_, from_=start)
             )
-            if not (json or cloud or count):
+            if not count:
                 err.print(f"listening to {type_} as {known.name}; Ctrl-C ends it", highlight=False)
             await _print(reader, count, json or cloud, show_type=False, cloud=cloud)
 
     _run(work(), profile)
+
+
+async def tell_shared(client: EventClient, durable: str) -> None:
+    """Say that somebody reads a durable subscription already, or did and was killed: then its events are shared out."""
+    broker = next((each.broker for each in await client.durables() if each.name == durable), "")
+    if broker:
+        err.print(
+            f"`{durable}` is being read at the broker {broker}: events are shared out; what a reader that was killed"
+            " had not acknowledged comes within 30 s",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def replay(

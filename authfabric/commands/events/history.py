@@ -12,6 +12,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from authfabric.commands.events import history_exposure
+from authfabric.commands.events.history_rekey import rekey
 from authfabric.commands.events.history_store import open_history
 from authfabric.files import DEFAULT, Database, HistoryKey
 from authfabric.terminal import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="What brokers have kept of the events that were published.", no_args_is_help=True)
 
 app.command("exposure")(history_exposure.exposure)
+app.command("rekey")(rekey)
 
 PRUNE_ROWS = 5_000
 """Maximum events deleted in one transaction: a running broker writes between two."""
@@ -46,7 +48,11 @@ Type = Annotated[str, typer.Option("--type", help="Only this type, by name or UU
 def stats(
     history: Database = DEFAULT, history_key: HistoryKey = None, broker: Broker = "", json: Json = False
 ) -> None:
-    """Show how many events are kept of each type, from when to when, and for how long."""
+    """Show how many events are kept of each type, from when to when, and for how long.
+
+    It counts what this database holds. An event whose broker was lost before it could say that it is kept may be in the
+    history of another broker too; a replay brings it once.
+    """
     with open_history(history, history_key, broker) as store:
         found, kept = store.stats(), store.kept
     if json:

@@ -142,7 +142,7 @@ def _reading(
         from spark_eval.runtime import SparkOptions, lazy_session
     setting = history_setting(history, key, None, asked.broker or socket.gethostname(), create=False)
     assert setting is not None
-    place = Place(setting.url, setting.secret)
+    place = Place(setting.url, setting.keys() if setting.keys is not None else (setting.secret,))
     with lazy_session(SparkOptions(master)) as session:
 
         async def read(found: Gathered, names: Sequence[str]) -> Counts:

@@ -24,10 +24,10 @@ def open_history(url: str | None, key: Path | None, broker: str) -> Iterator[His
         setting = history_setting(url, key, None, broker or socket.gethostname(), create=False)
         assert setting is not None
         try:
-            from pubsub_core.history import EventCipher, HistoryStore
+            from pubsub_core.history import HistoryStore
         except ImportError as error:
             raise HistoryUnavailable(setting.url, INSTALL) from error
-        with HistoryStore(setting.url, EventCipher(setting.secret)) as store:
+        with HistoryStore(setting.url, setting.vault) as store:
             yield store
     except AuthFabricError as error:
         fail(error)

@@ -14,12 +14,12 @@ from typing import Annotated
 
 import typer
 
+from authfabric.commands.events import network_secret
 from authfabric.files import (
     FileRefused,
     NamesOption,
     NetworkKey,
     find_url,
-    make_network_key,
     read_file,
     read_names,
     read_network_key,
@@ -66,6 +66,9 @@ app = typer.Typer(
     help="Keys of encrypted events: who manages them, and who holds them.", no_args_is_help=True
 )
 
+for _command in (network_secret.network, network_secret.relock):
+    app.command()(_command)
+
 Type = Annotated[str, typer.Argument(help="The name of the event type, as it was published.")]
 Key = Annotated[Path, typer.Option("--key", help="The manager's key file.")]
 Whole = Annotated[bool, typer.Option("--whole", help="One key for whole events, not one for each attribute.")]
@@ -98,13 +101,6 @@ def appoint(
             Appointment(type_.id, manager, now + option_seconds("--for", lasts), now), owner
         )
         write_new(output, base64.b64encode(signed).decode() + "\n")
-
-
-@app.command()
-def network(output: Annotated[Path, typer.Argument(help="The file to write, for you alone.")]) -> None:
-    """Make the secret under which the brokers of a network keep and send definitions of types."""
-    with _errors():
-        make_network_key(output)
 
 
 @app.command()

@@ -12,17 +12,7 @@ import typer
 from rich.markup import escape
 
 from authfabric.commands.policies.push import Domain
-from authfabric.commands.scale.populations import (
-    LOCAL,
-    Actions,
-    Master,
-    MayLack,
-    Objects,
-    Subjects,
-    Verbose,
-    make_inputs,
-    stored,
-)
+from authfabric.commands.scale.populations import Population, SparkRun, stored
 from authfabric.files import Trust, find_url
 from authfabric.releases import PolicySources
 from authfabric.terminal import (
@@ -38,6 +28,7 @@ from authfabric.terminal import (
     say,
     say_table,
     warn,
+    with_option_types,
 )
 from authz import AuthFabricError
 from bus.wire import DEFAULT_DOMAIN
@@ -61,13 +52,11 @@ class FailOn(enum.StrEnum):
     NEVER = "never"
 
 
+@with_option_types
 def diff(
+    *,
     old: Annotated[str, typer.Argument(help="A folder, a bundle, the number of a release, or `current`.")],
     new: Annotated[str, typer.Argument(help="Likewise.")],
-    subjects: Subjects = None,
-    objects: Objects = None,
-    actions: Actions = None,
-    may_lack: MayLack = None,
     seen: Annotated[
         str | None,
         typer.Option(
@@ -79,9 +68,9 @@ def diff(
     domain: Domain = DEFAULT_DOMAIN,
     trust: Trust = None,
     url: Url = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
     json: Json = False,
+    population: Population,
+    spark_run: SparkRun,
 ) -> None:
     """Find exactly which decisions change from OLD to NEW: who gains, who loses, and because of which policies.
 
@@ -93,18 +82,18 @@ def diff(
         from spark_eval.analysis import LESS, MORE, Told, diff_report
         from spark_eval.jobs import SeenJob, compare_policies, compare_seen
         from spark_eval.reports import render
-        from spark_eval.runtime import SparkOptions, Steps, lazy_session, write_whole
+        from spark_eval.runtime import Steps, lazy_session, write_whole
 
         shelf = PolicySources(find_url(url), domain, trust)
         before, after = (shelf.find(each).bundle for each in (old, new))
         steps = Steps(None if json else err)
-        with lazy_session(SparkOptions(master, verbose)) as session:
+        with lazy_session(spark_run.options) as session:
             policies = PolicySet.read(after)
             if seen is not None:
-                known = (stored(each, session) for each in (subjects, objects))
+                known = (stored(each, session) for each in (population.subjects, population.objects))
                 found = compare_seen(SeenJob(before, after, seen, *known), session, steps)
             else:
-                inputs = make_inputs(policies, subjects, objects, actions, may_lack, session)
+                inputs = population.inputs(policies, session)
                 found = compare_policies(PolicySet.read(before), inputs, session, steps)
         found = msgspec.structs.replace(found, obliging=obliging(PolicySet.read(before), policies))
         if report is not None:

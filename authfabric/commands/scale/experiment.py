@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from authfabric.commands.scale.populations import LOCAL, Master, Verbose
-from authfabric.terminal import Exit, Json, counted, err, fail, out, print_json, say, say_table
+from authfabric.commands.scale.populations import SparkRun
+from authfabric.terminal import (
+    Exit,
+    Json,
+    counted,
+    err,
+    fail,
+    out,
+    print_json,
+    say,
+    say_table,
+    with_option_types,
+)
 from authz import AuthFabricError
 from spark_eval.errors import require_spark
 
@@ -24,14 +36,23 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Quick = Annotated[bool, typer.Option("--quick", help="The same experiment with fewer repetitions: minutes.")]
-Plan = Annotated[
-    Path | None, typer.Option("--plan", help="The experiment as a YAML file. Default: the paper's.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="The folder to write. Default: experiment- and the command."),
-]
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What is run, and where its report goes."""
+
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The same experiment with fewer repetitions: minutes.")
+    ] = False
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="The experiment as a YAML file. Default: the paper's.")
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="The folder to write. Default: experiment- and the command."
+        ),
+    ] = None
 
 
 @app.callback()
@@ -40,55 +61,31 @@ def experiment() -> None:
 
 
 @app.command("all")
-def everything(
-    quick: Quick = False,
-    plan: Plan = None,
-    folder: Out = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+@with_option_types
+def everything(*, options: RunOptions, spark_run: SparkRun, json: Json = False) -> None:
     """Run everything there is. Exit code 1 if what was measured does not agree with the formula."""
-    _run("all", quick, plan, folder, master, verbose, json)
+    _run("all", options, spark_run, json)
 
 
 @app.command()
-def availability(
-    quick: Quick = False,
-    plan: Plan = None,
-    folder: Out = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+@with_option_types
+def availability(*, options: RunOptions, spark_run: SparkRun, json: Json = False) -> None:
     """How many requests fail when PDPs do. Exit code 1 if that does not agree with the formula."""
-    _run("availability", quick, plan, folder, master, verbose, json)
+    _run("availability", options, spark_run, json)
 
 
 @app.command("response-time")
-def response_time(
-    quick: Quick = False,
-    plan: Plan = None,
-    folder: Out = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+@with_option_types
+def response_time(*, options: RunOptions, spark_run: SparkRun, json: Json = False) -> None:
     """How long answers take when nothing fails."""
-    _run("response-time", quick, plan, folder, master, verbose, json)
+    _run("response-time", options, spark_run, json)
 
 
 @app.command()
-def recovery(
-    quick: Quick = False,
-    plan: Plan = None,
-    folder: Out = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+@with_option_types
+def recovery(*, options: RunOptions, spark_run: SparkRun, json: Json = False) -> None:
     """Who is answered while PDPs, servers or brokers are away, and how long until all is as before."""
-    _run("recovery", quick, plan, folder, master, verbose, json)
+    _run("recovery", options, spark_run, json)
 
 
 @app.command()
@@ -114,10 +111,8 @@ def compare(
         _say_comparison(found)
 
 
-def _run(
-    what: str, quick: bool, plan: Path | None, folder: Path | None, master: str, verbose: bool, json: bool
-) -> None:
-    if quick and plan:
+def _run(what: str, options: RunOptions, spark_run: SparkRun, json: bool) -> None:
+    if options.quick and options.plan:
         fail("`--quick` names a plan, and so does `--plan`: choose one", Exit.USAGE)
     try:
         require_spark()
@@ -125,14 +120,14 @@ def _run(
         from authfabric.commands.scale.experiment_fabric import shipped_fabric
         from spark_eval.experiment import Part, load, shipped
         from spark_eval.jobs import REPORT, ExperimentJob, run_experiment
-        from spark_eval.runtime import SparkOptions, Steps
+        from spark_eval.runtime import Steps
 
         job = ExperimentJob(
-            plan=load(plan or shipped("quick" if quick else "full")),
+            plan=load(options.plan or shipped("quick" if options.quick else "full")),
             parts=frozenset(Part) if what == "all" else frozenset([Part(what)]),
-            out=folder or Path(f"experiment-{what}"),
+            out=options.out or Path(f"experiment-{what}"),
             command=shlex.join(["authfabric", *sys.argv[1:]]),
-            spark=SparkOptions(master, verbose),
+            spark=spark_run.options,
             shipped=shipped_fabric,
             whole=whole_fabric,
         )

@@ -15,19 +15,23 @@ from msgspec import structs
 from rich.markup import escape
 
 from authfabric.commands.policies.push import Domain, Key
-from authfabric.commands.scale.populations import (
-    LOCAL,
-    Actions,
-    Master,
-    MayLack,
-    Objects,
-    Subjects,
-    Verbose,
-    make_inputs,
-)
+from authfabric.commands.scale.populations import Population, SparkRun
 from authfabric.files import Trust, find_url, own_identity
 from authfabric.releases import CURRENT, PolicySources
-from authfabric.terminal import Exit, Json, Url, command_line, counted, err, fail, print_json, run, say, warn
+from authfabric.terminal import (
+    Exit,
+    Json,
+    Url,
+    command_line,
+    counted,
+    err,
+    fail,
+    print_json,
+    run,
+    say,
+    warn,
+    with_option_types,
+)
 from authz import AuthFabricError
 from bus.wire import DEFAULT_DOMAIN
 from pdp.bundle import PolicySet
@@ -53,7 +57,9 @@ def spark() -> None:
 
 
 @app.command()
+@with_option_types
 def precompute(
+    *,
     output: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder to write, or to bring up to date.")
     ],
@@ -61,10 +67,6 @@ def precompute(
     epoch: Annotated[
         int | None, typer.Option(help="With a folder or a bundle: under which epoch it is in force.")
     ] = None,
-    subjects: Subjects = None,
-    objects: Objects = None,
-    actions: Actions = None,
-    may_lack: MayLack = None,
     full: Annotated[bool, typer.Option("--full", help="Compute everything anew, whatever is there.")] = False,
     lifetime: Annotated[
         float, typer.Option(min=1.0, help="Seconds for which caches may use the snapshot.")
@@ -79,9 +81,9 @@ def precompute(
     key: Key = None,
     trust: Trust = None,
     url: Url = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
     json: Json = False,
+    population: Population,
+    spark_run: SparkRun,
 ) -> None:
     """Compute every decision in advance: as Parquet for analysis, and as the signed snapshot that caches load.
 
@@ -97,12 +99,12 @@ def precompute(
                 "`--epoch` is missing: caches use a snapshot only under the epoch it is made for", Exit.USAGE
             )
         from spark_eval.jobs import PrecomputeJob, precompute_decisions
-        from spark_eval.runtime import SparkOptions, Steps, lazy_session
+        from spark_eval.runtime import Steps, lazy_session
 
-        with lazy_session(SparkOptions(master, verbose)) as session:
+        with lazy_session(spark_run.options) as session:
             read = PolicySet.read(found.bundle)
             job = PrecomputeJob(
-                make_inputs(read, subjects, objects, actions, may_lack, session),
+                population.inputs(read, session),
                 Origin(domain, found.epoch or epoch or 0, found.bundle.hash),
                 identity,
                 output,
@@ -121,12 +123,10 @@ def precompute(
 
 
 @app.command()
+@with_option_types
 def review(
+    *,
     policies: Policies = CURRENT,
-    subjects: Subjects = None,
-    objects: Objects = None,
-    actions: Actions = None,
-    may_lack: MayLack = None,
     log: Annotated[
         str | None,
         typer.Option(help="Requests that were asked: what `spark audit` wrote, or lines of JSON."),
@@ -138,9 +138,9 @@ def review(
     domain: Domain = DEFAULT_DOMAIN,
     trust: Trust = None,
     url: Url = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
     json: Json = False,
+    population: Population,
+    spark_run: SparkRun,
 ) -> None:
     """Review who can do what: roles and policies that grant more than is used, and duties that should be separate.
 
@@ -151,12 +151,12 @@ def review(
         from spark_eval.analysis import read_separations, review_report
         from spark_eval.jobs import ReviewJob, review_access
         from spark_eval.reports import render
-        from spark_eval.runtime import SparkOptions, Steps, lazy_session, read_text, write_whole
+        from spark_eval.runtime import Steps, lazy_session, read_text, write_whole
 
         separations = read_separations(read_text(duties), str(duties)) if duties else ()
         bundle = PolicySources(find_url(url), domain, trust).find(policies).bundle
-        with lazy_session(SparkOptions(master, verbose)) as session:
-            inputs = make_inputs(PolicySet.read(bundle), subjects, objects, actions, may_lack, session)
+        with lazy_session(spark_run.options) as session:
+            inputs = population.inputs(PolicySet.read(bundle), session)
             found = review_access(ReviewJob(inputs, log, separations), session, Steps(None if json else err))
         if report is not None:
             page = review_report(found, f"the policies `{policies}`", command_line())
@@ -173,15 +173,16 @@ def review(
 
 
 @app.command()
+@with_option_types
 def audit(
+    *,
     output: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder to write, or to go on with.")
     ],
     domain: Domain = DEFAULT_DOMAIN,
     url: Url = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
     json: Json = False,
+    spark_run: SparkRun,
 ) -> None:
     """Write the decisions of the audit stream to Parquet, each once, and follow every writer's chain.
 
@@ -191,12 +192,12 @@ def audit(
     try:
         require_spark()
         from spark_eval.jobs import AuditJob, export_audit
-        from spark_eval.runtime import SparkOptions, Steps, lazy_session
+        from spark_eval.runtime import Steps, lazy_session
         from spark_eval.stores import look
 
         server = find_url(url)
         stand = run(look(server, domain))
-        with lazy_session(SparkOptions(master, verbose)) as session:
+        with lazy_session(spark_run.options) as session:
             job = AuditJob(server, domain, output, stand)
             chains = export_audit(job, session, Steps(None if json else err))
     except AuthFabricError as error:
@@ -210,16 +211,17 @@ def audit(
 
 
 @app.command()
+@with_option_types
 def usage(
+    *,
     log: Annotated[str, typer.Option(help="The folder `decisions` that `spark audit` wrote, or a table.")],
     policies: Policies = CURRENT,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     domain: Domain = DEFAULT_DOMAIN,
     trust: Trust = None,
     url: Url = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
     json: Json = False,
+    spark_run: SparkRun,
 ) -> None:
     """Tell from the audit how policies are used: who asks for what, what one alone uses, which policies are idle."""
     try:
@@ -227,11 +229,11 @@ def usage(
         from spark_eval.analysis import usage as find_usage
         from spark_eval.analysis import usage_report
         from spark_eval.reports import render
-        from spark_eval.runtime import SparkOptions, lazy_session, write_whole
+        from spark_eval.runtime import lazy_session, write_whole
         from spark_eval.stores import open_decisions
 
         names = PolicySet.read(PolicySources(find_url(url), domain, trust).find(policies).bundle).names
-        with lazy_session(SparkOptions(master, verbose)) as session:
+        with lazy_session(spark_run.options) as session:
             found = find_usage(open_decisions(session(), log), names)
         if report is not None:
             page = usage_report(found, f"the decisions in `{log}`", command_line())
@@ -245,7 +247,9 @@ def usage(
 
 
 @app.command()
+@with_option_types
 def watch(
+    *,
     refused: Annotated[int, typer.Option(min=1, help="Refusals of one subject that stand out.")] = 10,
     objects: Annotated[int, typer.Option(min=1, help="Different objects asked about that stand out.")] = 100,
     undecided: Annotated[int, typer.Option(min=1, help="Questions that nobody could decide.")] = 10,
@@ -254,9 +258,8 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Count what is in the stream, and end.")] = False,
     domain: Domain = DEFAULT_DOMAIN,
     url: Url = None,
-    master: Master = LOCAL,
-    verbose: Verbose = False,
     json: Json = False,
+    spark_run: SparkRun,
 ) -> None:
     """Count the audit stream while it grows, and tell at once of subjects that stand out, until Ctrl-C.
 
@@ -272,13 +275,13 @@ def watch(
     try:
         require_spark()
         from spark_eval.jobs import Bounds, WatchJob, watch_audit
-        from spark_eval.runtime import SparkOptions, lazy_session
+        from spark_eval.runtime import lazy_session
         from spark_eval.stores import look
 
         server = find_url(url)
         run(look(server, domain))
         bounds = Bounds(seconds, refused, objects, undecided)
-        with lazy_session(SparkOptions(master, verbose)) as session:
+        with lazy_session(spark_run.options) as session:
             watch_audit(WatchJob(server, domain, bounds, past, once), session(), tell)
     except AuthFabricError as error:
         fail(error)

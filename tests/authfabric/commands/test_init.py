@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from authfabric.commands.begin.init import Framework, init, installed_from
+from authfabric.commands.begin.init import Framework, init, installed_from, next_steps
 from authfabric.files import DEFAULT_POLICIES
 from authz.errors import InvalidSyntax
 from pdp.abac import policy_schema, read_policies
@@ -48,12 +48,20 @@ def test_what_init_writes_passes_its_own_tests(tmp_path: Path, framework: str):
 
 
 def test_a_misspelt_attribute_is_found_in_what_init_writes(tmp_path: Path):
-    done = authfabric("init", str(tmp_path), "--framework", "fastapi")
-    assert f"pip install '{ROOT}[fastapi,test,lists]'" in done.stdout
+    authfabric("init", str(tmp_path), "--framework", "fastapi")
     file = tmp_path / "policies" / "notes.yaml"
     file.write_text(file.read_text().replace("$.owner", "$.onwer"))
     done = authfabric("policy", "check", str(tmp_path / "policies"))
     assert (done.returncode, "did you mean `owner`?" in done.stdout) == (1, True)
+
+
+def test_the_next_steps_leave_out_what_was_done():
+    watch = "authfabric policy watch policies    checks and tests them on save"
+    new = next_steps(Path("notes"), Framework.GRPC, lambda module: module != "sqlalchemy")
+    assert new[:3] == ["cd notes", f"pip install '{ROOT}[grpc,test,lists]'", "pytest"]
+    assert (len(new), new[-1]) == (5, watch)
+    assert next_steps(Path(), Framework.GRPC, lambda module: True)[0] == "pytest"
+    assert next_steps(Path(), Framework.NONE, lambda module: False) == [watch]
 
 
 def test_the_line_for_pip_names_the_clone_that_was_installed(tmp_path: Path):

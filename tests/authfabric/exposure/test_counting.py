@@ -207,7 +207,7 @@ async def in_parts(url, parts: int) -> tuple[Counts, ShareTask]:
     with HistoryStore(url, VAULT) as store:
         spans = split(ALL, store, parts)
     assert len(spans) == parts
-    return whole, ShareTask(Place(url, b"k" * 32), ALL, WARDS, None, ("ann", "bob"), spans)
+    return whole, ShareTask(Place(url, (b"k" * 32,)), ALL, WARDS, None, ("ann", "bob"), spans)
 
 
 POLICIES = Bundle.of(

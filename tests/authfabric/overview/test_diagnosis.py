@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator
+from socket import gethostname
 from time import monotonic, time
 
 import pytest
+from msgspec.structs import replace
 
+from authfabric.commands.begin.status import process_words
 from authfabric.overview import FabricView, Finding, State, diagnose, fabric_view, look
 from authfabric.overview import diagnosis as diagnosing
 from authz import Identity
@@ -77,6 +81,11 @@ async def test_a_member_says_what_it_decides_by_since_when_and_whom_it_trusts(wo
     assert before <= pdp.since <= time()
     assert pdp.clock == 0.0
     assert pdp.load == {"decisions": 7.0}
+    assert (pdp.pid, pdp.host) == (os.getpid(), gethostname())
+    assert process_words(pdp) == f"{os.getpid()}"
+    elsewhere = replace(pdp, host="node-2")
+    assert process_words(elsewhere) == f"{os.getpid()} on node-2"  # where it would be another's
+    assert process_words(replace(pdp, pid=0, host="")) == "-"
     assert seen.complete
     assert seen.in_force == fabric_view.release_view(released)
     assert all(each.well for each in diagnose(seen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,12 +90,95 @@ async def test_the_whole_fabric(real_fabric):
         assert str(await pep.scope("ann", "read", "/notes/", deadline=20)) == "true"
         assert str(await pep.scope("bob", "read", "/notes/", deadline=20)) == "false"
 """
+PROVIDED = {
+    "policies/bundle.yaml": "name: notes\nprovided: [subject.team, subject.role]\n",
+    "policies/notes.yaml": """
+- uid: teams-read-their-notes
+  effect: allow
+  targets: {resource_id: /notes/*, action_id: read}
+  rules:
+    subject: {$.team: {condition: Equals, value: red}}
+    resource: {}
+    action: {}
+    context: {}
+""",
+    "attributes.yaml": "- file: people.yaml\n  provides: [subject.team, subject.role]\n",
+    "people.yaml": "subjects: {ann: {team: red}, bob: {team: blue}}\n",
+}
+TESTS_WITH_ATTRIBUTES = """
+import pytest
+from fastapi.testclient import TestClient
+from authfabric.testing import routes_of
+from authz import Reason
+from service import app
+
+given = pytest.mark.policies("policies", attributes="attributes.yaml")
+
+@pytest.fixture
+def client(fabric):
+    app.state.pep = fabric.pep
+    return TestClient(app)
+
+def get(client, user):
+    return client.get("/notes/1", headers={"x-user": user}).status_code
+
+@given
+def test_the_file_counts(client, fabric):
+    assert [get(client, user) for user in ("ann", "bob", "eve")] == [200, 403, 403]
+    assert [each.decision.reason for each in fabric.asked] == [Reason.POLICY, Reason.NO_POLICY, Reason.NO_POLICY]
+
+@given
+def test_what_a_test_provides_counts_more_than_the_file(client, fabric):
+    assert get(client, "bob") == 403
+    fabric.provide("bob", team="red")
+    fabric.provide("eve", team="red")
+    assert [get(client, user) for user in ("ann", "bob", "eve")] == [200, 200, 200]
+    fabric.provide("bob", team="blue")
+    assert get(client, "bob") == 403
+    assert fabric.sync.check("eve", "/notes/1", "read").allowed
+
+@pytest.mark.policies("policies")
+def test_a_test_provides_without_a_file(client, fabric):
+    fabric.provide("bob", team="red")
+    assert [get(client, user) for user in ("ann", "bob")] == [403, 200]
+    fabric.deny("bob", "/notes/1", "read")
+    assert get(client, "bob") == 403
+
+@pytest.mark.policies("policies")
+def test_what_is_missing_is_named(client, fabric):
+    assert get(client, "ann") == 403
+    assert "nothing provides `subject.team` here: name a provider" in fabric.asked[-1].decision.detail
+    with pytest.raises(ValueError, match="`tame` is not among the `provided`.*role.*team"):
+        fabric.provide("bob", tame="red")
+
+@given
+def test_a_fabric_that_fails(client, fabric):
+    fabric.fail()
+    assert get(client, "ann") == 503
+    fabric.recover()
+    assert get(client, "ann") == 200
+
+@given
+def test_the_matrix(client, fabric):
+    def call(actor, route):
+        return client.request(route.method, route.path, headers={"x-user": actor}).status_code
+    matrix = fabric.matrix(call, ["ann", "bob"], routes_of(app, id="1"))
+    assert [str(each) for each in matrix.allowed("bob")] == ["GET /health"]
+    matrix.require_protected(public=["GET /health"])
+
+@given
+async def test_scopes_know_what_is_provided(fabric):
+    assert str(await fabric.pep.scope("ann", "read", "/notes/")) == "true"
+    assert str(await fabric.pep.scope("bob", "read", "/notes/")) == "false"
+    fabric.provide("bob", team="red")
+    assert str(await fabric.pep.scope("bob", "read", "/notes/")) == "true"
+"""
+ROOT = Path(__file__).parents[3]
 PLUGIN = "authfabric.testing.plugin"
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    root = str(Path(__file__).parents[3])
-    environment = {**os.environ, "PYTHONPATH": f"{root}:{folder}"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{folder}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -119,6 +203,20 @@ def test_a_service_is_tested_without_any_server(service: Path):
     )
     (service / "test_service.py").write_text(TESTS.replace(', "DELETE /notes/1"]', "]"))
     assert "4 passed" in run(service).stdout
+
+
+def test_provided_attributes_come_from_a_file_and_from_tests(service: Path):
+    pytest.importorskip("fastapi")
+    for name, text in PROVIDED.items():
+        (service / name).write_text(text)
+    (service / "service.py").write_text(
+        SERVICE.replace("async def delete", '@guard("delete", "/notes/{id}")\nasync def delete')
+    )
+    (service / "test_service.py").write_text(TESTS_WITH_ATTRIBUTES)
+    (shown,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.S | re.M)
+    (service / "test_shown.py").write_text(shown)
+    done = run(service)
+    assert "8 passed" in done.stdout, done.stdout
 
 
 def test_a_misspelt_folder_is_named(service: Path):

@@ -18,8 +18,8 @@ from authz.predicate import (
     Predicate,
     compile_predicate,
 )
-from authz.predicate.text import parse_predicate
 from tests.authz import predicates as some
+from tests.authz.predicates import parse_predicate
 
 A = Path("subject", ("a",))
 

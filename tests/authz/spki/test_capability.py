@@ -13,7 +13,6 @@ from authz.spki import Capability, Certificate, MalformedCertificate, Notice, de
 from authz.spki.capability import MAX_CAPABILITY_BYTES, decode, encode
 from authz.spki.text import (
     parse_authority,
-    parse_capability,
     parse_chain,
     parse_notice,
     parse_owners,
@@ -167,7 +166,7 @@ def test_malformed_revocations_only_ever_raise_our_own_errors(data):
 @example("type: *\naction: *\nwhere: " + "not " * 500 + "true")
 @example("issuer: U\r\nsubject: U\r\n")
 def test_malformed_text_only_ever_raises_our_own_errors(text):
-    for parse in (parse_authority, parse_capability, parse_chain, parse_owners, parse_notice):
+    for parse in (parse_authority, parse_chain, parse_owners, parse_notice):
         assert "\n" not in complaint(parse, text)
 
 

@@ -12,7 +12,6 @@ from authz.spki import Capability, Kind, Notice, Right, Validity
 from authz.spki.condition import Rate, Window
 from authz.spki.text import (
     parse_authority,
-    parse_capability,
     parse_chain,
     parse_notice,
     parse_owners,
@@ -22,7 +21,7 @@ from authz.spki.text import (
     unparse_chain,
     unparse_notice,
 )
-from tests.authz.spki.generators import KEYS, authorities, capabilities
+from tests.authz.spki.generators import KEYS, authorities, capabilities, read_capability
 
 KEY = str(KEYS[0].public)
 CAMERA = """\
@@ -45,12 +44,12 @@ def test_an_authority_is_read_back_as_it_was_written(authority):
 
 @given(capabilities)
 def test_a_capability_is_read_back_as_it_was_written(capability):
-    assert parse_capability(unparse_capability(capability)) == capability
+    assert read_capability(unparse_capability(capability)) == capability
 
 
 def test_certificates_and_chains_are_read_back_as_they_were_written():
     issuer = Identity.generate()
-    capability = parse_capability(f"issuer: {issuer.public}\nsubject: {KEY}\n{CAMERA}")
+    capability = read_capability(f"issuer: {issuer.public}\nsubject: {KEY}\n{CAMERA}")
     certificate = capability.sign(issuer)
     assert parse_chain(unparse_certificate(certificate)) == (certificate,)
     assert parse_chain(unparse_chain([certificate] * 3)) == (certificate,) * 3
@@ -170,7 +169,7 @@ def test_an_error_says_where_and_what_would_be_right(text, line, column, problem
 )
 def test_an_error_in_the_fields_says_where_too(fields, line, problem):
     with pytest.raises(InvalidSyntax) as caught:
-        parse_capability(fields.format(key=KEY) + "type: *\naction: *\n")
+        read_capability(fields.format(key=KEY) + "type: *\naction: *\n")
     assert problem in caught.value.problem
     assert caught.value.line == line
 
@@ -223,4 +222,4 @@ def test_keys_in_text_are_checked_for_typing_errors():
     mistyped = KEY[:10] + ("A" if KEY[10] != "A" else "B") + KEY[11:]
     assert PublicKey.parse(KEY) == KEYS[0].public
     with pytest.raises(InvalidSyntax, match="typing error"):
-        parse_capability(f"issuer: {mistyped}\nsubject: {KEY}\ntype: *\naction: *")
+        read_capability(f"issuer: {mistyped}\nsubject: {KEY}\ntype: *\naction: *")

@@ -64,7 +64,7 @@ class TestAsk:
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
-        assert not bus._expected
+        assert not bus._replies._expected
 
     async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(self, bus):
         def answered(data: bytes) -> bool:

@@ -52,9 +52,9 @@ CHANGED = {"Not", "IsNotIn", "NotEqualsAttribute", "IsNotInAttribute"}
 UNCHANGED = set(NAMES) - CHANGED
 
 
-def negative(condition: dict[str, object]) -> Predicate:
+def negative(condition: dict[str, object], effect: str = "allow") -> Predicate:
     rules = {"subject": {"$.a": condition}}
-    return read_policy({"uid": "p", "effect": "allow", "targets": {}, "rules": rules}).condition
+    return read_policy({"uid": "p", "effect": effect, "targets": {}, "rules": rules}).condition
 
 
 def holds(predicate: Predicate, value: object, **context: object) -> bool:
@@ -90,6 +90,18 @@ def test_what_is_negative_is_false_of_what_is_missing_or_of_another_type(conditi
 
 
 @pytest.mark.parametrize(("condition", "good", "bad", "misfit"), NEGATIVE)
+def test_in_a_deny_it_is_true_of_that_and_nobody_escapes_by_leaving_an_attribute_out(
+    condition, good, bad, misfit
+):
+    predicate, known = negative(condition, "deny"), {"b": "b", "c": ["c"]}
+    assert holds(predicate, good, **known)
+    assert not holds(predicate, bad, **known)
+    about_what_is_there = condition["condition"] == "IsNotEmpty"
+    for value in (misfit, None):
+        assert holds(predicate, value, **known) is not about_what_is_there, value
+
+
+@pytest.mark.parametrize(("condition", "good", "bad", "misfit"), NEGATIVE)
 def test_what_is_denied_twice_is_what_was_denied_and_no_more(condition, good, bad, misfit):
     predicate, known = negative({"condition": "Not", "value": condition}), {"b": "b", "c": ["c"]}
     assert holds(predicate, bad, **known)
@@ -121,3 +133,18 @@ def test_a_relation_to_what_is_missing_has_no_negation():
     outside = negative({"condition": "IsNotInAttribute", "ace": "context", "path": "$.c"})
     assert not holds(outside, "x")
     assert not holds(outside, "x", c="abc")
+
+
+def test_in_a_deny_two_missing_attributes_are_not_known_to_be_equal():
+    different = negative({"condition": "NotEqualsAttribute", "ace": "context", "path": "$.b"}, "deny")
+    assert holds(different, None)
+    assert not holds(different, "x", b="x")
+
+
+def test_conditions_of_several_fail_closed_in_a_deny_part_by_part():
+    several = [{"condition": "NotEquals", "value": "x"}, {"condition": "Equals", "value": "y"}]
+    either, both = (negative({"condition": each, "values": several}, "deny") for each in ("AnyOf", "AllOf"))
+    assert [holds(either, value) for value in (None, "x", "y")] == [True, False, True]
+    assert [holds(both, value) for value in (None, "x", "y")] == [False, False, True]
+    neither = negative({"condition": "Not", "value": {"condition": "AnyOf", "values": several}}, "deny")
+    assert [holds(neither, value) for value in (None, "x", "y")] == [True, True, False]

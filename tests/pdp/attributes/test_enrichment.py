@@ -109,7 +109,31 @@ async def test_without_the_attribute_needed_the_answer_is_no_with_that_reason():
 async def test_an_attribute_that_nobody_provides_is_unavailable():
     decision = await decide(point(POLICIES, Table({}), DEPT), Request.of("ann", "/x", "read"))
     assert decision.reason is Reason.ATTRIBUTE_UNAVAILABLE
-    assert decision.detail == "nothing provides `subject.dept` here"
+    assert decision.detail.startswith("nothing provides `subject.dept` here: name a provider of it")
+
+
+OWNERS = (
+    "- {uid: own, effect: allow, targets: {}, rules: {resource: {$.owner: {condition: Equals, value: ann}}}}"
+)
+
+
+async def test_each_type_of_entity_has_its_own_provider_and_others_have_none():
+    owned = {name: {"owner": "ann"} for name in ("/docs/1", "/docs/own/1", "/notes/1")}
+    everything = Table({"object": owned}, "object.owner")
+    nothing = Table({}, "object.owner")
+    files = [File("p.yaml", OWNERS), File("bundle.yaml", "provided: [object.owner]")]
+    providers = [
+        CachingProvider(table, lambda: NOW, 20.0, lifetime=60.0, under=under)
+        for table, under in ((nothing, "/docs/"), (everything, "/docs/own/"), (everything, "/notes/"))
+    ]
+    its = PolicyPoint(PolicySet.read(Bundle.of(files)), 7, providers=providers)
+    names = ("/docs/1", "/docs/own/1", "/notes/1", "/films/1")
+    decisions = await decide(its, *(Request.of("ann", each, "read") for each in names))
+    assert [each.allowed for each in decisions] == [False, True, True, False]
+    assert decisions[0].reason is not Reason.ATTRIBUTE_UNAVAILABLE
+    assert decisions[3].reason is Reason.ATTRIBUTE_UNAVAILABLE
+    assert decisions[3].detail.startswith("nothing provides `object.owner` of `/films/1` here: ")
+    assert nothing.asked == [("object", frozenset({"/docs/1"}))]
 
 
 async def test_a_certificate_pins_the_entity_and_lasts_as_long_as_the_attribute():

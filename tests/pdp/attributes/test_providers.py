@@ -302,14 +302,18 @@ def test_providers_are_read_from_a_file(tmp_path):
     text = f"""\
 - file: people.yaml
   provides: [subject.department]
+- file: services.yaml
+  under: "service:"
+  provides: [subject.department]
 - service: hr
   key: {SERVICE.public}
   provides: [subject.roles, context.alert]
   lifetime: 10
   timeout: 0.2
 """
-    file, service = read_providers(text, "attributes.yaml", tmp_path)
+    file, other, service = read_providers(text, "attributes.yaml", tmp_path)
     assert (file.origin, file.lifetime) == (FileText(tmp_path / "people.yaml"), 60.0)
+    assert (file.under, other.under, other.provides) == ("", "service:", file.provides)
     assert service.origin == ServiceText("hr", SERVICE.public)
     assert service.provides == {Path("subject", ("roles",)), Path("context", ("alert",))}
     assert (service.lifetime, service.timeout) == (10.0, 0.2)
@@ -324,6 +328,11 @@ def test_providers_are_read_from_a_file(tmp_path):
         ("- {service: b, provides: [subject.a]}", "1:3"),
         ("- {service: b, key: x, provides: [subject.a]}", "1:16"),
         ("- {file: a.yaml, provides: []}", "1:18"),
+        (
+            "[{file: a, under: /b/, provides: [object.c]}, {file: d, under: /b/, provides: [object.c]}]",
+            "1:80",
+        ),
+        ("- {file: a.yaml, under: /b/, provides: [context.c]}", "1:18"),
         ("- {file: a.yaml, provides: [subject.a], lifetime: 0}", "1:41"),
     ],
 )

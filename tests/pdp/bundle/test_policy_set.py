@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 from authz import Entity, Request
-from authz.predicate import Path
-from pdp.abac.policy import Algorithm
+from authz.decision import Effect
+from authz.errors import InvalidPredicate
+from authz.predicate import And, Equal, Not, Path
+from authz.predicate.compiler import MAX_DEPTH
+from pdp.abac.policy import Algorithm, Policy
 from pdp.bundle.bundle import Bundle, File
 from pdp.bundle.policy_set import InvalidPolicies, PolicySet
 
@@ -35,6 +40,15 @@ def test_the_manifest_says_how_policies_combine():
     policies = read(bundle="name: shop\nalgorithm: allow-overrides\n", **files)
     assert policies.engine().evaluate(Request.of("x", "y", "z")).allowed
     assert (policies.manifest.name, policies.manifest.algorithm) == ("shop", Algorithm.ALLOW_OVERRIDES)
+
+
+def test_a_condition_that_cannot_be_compiled_is_refused_without_compiling_the_rest():
+    deep = reduce(lambda inner, _: Not(And((inner,))), range(MAX_DEPTH), Equal(Path("subject"), "ann"))
+    policies = PolicySet(policies=(Policy("p", Effect.ALLOW, deep),))
+    for compiling in (policies.engine, policies.verify):
+        with pytest.raises(InvalidPredicate, match="nested deeper"):
+            compiling()
+    read(a=ALLOW % ("a", "ann")).verify()
 
 
 def test_an_empty_bundle_denies_everything():

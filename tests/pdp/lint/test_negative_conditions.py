@@ -1,4 +1,4 @@
-"""Which policies mean something else than in py-abac: allows with negative conditions, and no others."""
+"""Which policies mean something else than in py-abac: those with negative conditions, and no others."""
 
 from __future__ import annotations
 
@@ -41,8 +41,14 @@ def test_what_means_the_same_is_not_named(rules):
     assert found(rules) == []
 
 
-def test_an_allow_is_named_with_what_it_compares_and_a_deny_means_what_it_does_there():
+def test_an_allow_is_named_with_what_it_compares():
     assert found(f"{{context: {{$.ip: {INSIDE}}}}}") == [("p0", ["context.ip"])]
+
+
+def test_a_deny_is_named_where_py_abac_lets_those_escape_who_leave_an_attribute_out():
+    assert found("{context: {$.ip: {condition: NotEquals, value: 10.0.0.1}}}", effect="deny") == [
+        ("p0", ["context.ip"])
+    ]
     assert found(f"{{context: {{$.ip: {INSIDE}}}}}", effect="deny") == []
 
 

@@ -18,6 +18,7 @@ from bus.wire.envelope import MAX_BYTES, VERSION, pack
 from bus.wire.messages import MAX_QUESTIONS, Answers, Questions, unpack_answers
 from bus.wire.scopes import Scope
 from bus.wire.subjects import ANNOUNCE, WHO, Mode, question
+from pdp.engine import Engine
 from pdp.replica.service import Decider, Replica
 from tests.attacker import Attacker
 from tests.deciders import Gated, Readers
@@ -55,6 +56,16 @@ async def test_it_answers_each_question_in_order(server, bus):
     async with replica(server, Readers()) as running:
         assert (await ask(bus, READ, WRITE, READ)).in_order() == [YES, NO, YES]
         assert running.answered == 3
+
+
+async def test_it_counts_every_outcome_whether_answers_are_one_or_differ(server, bus):
+    async with replica(server, Engine([])) as running:
+        await ask(bus, READ, READ, READ)
+        await ask(bus, READ)
+        assert running.outcomes == {(False, Reason.NO_POLICY): 4}
+    async with replica(server, Readers()) as running:
+        await ask(bus, READ, WRITE, READ, WRITE, WRITE)
+        assert running.outcomes == {(True, Reason.POLICY): 2, (False, Reason.NO_POLICY): 3}
 
 
 async def test_a_message_with_no_questions_has_no_answers_and_takes_no_place(server, bus):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz import Decision, Entity, Request
-from bus.wire.messages import Alarm, unpack_alarm
+from bus.wire import Alarm, Unpack
 from bus.wire.subjects import alarms
 from pdp.bundle.bundle import Bundle, File
 from pdp.bundle.policy_set import PolicySet
@@ -86,7 +86,7 @@ async def test_only_a_share_is_taken_and_what_is_too_much_is_dropped():
 
 async def test_the_alarm_goes_to_the_log_and_to_the_bus(bus, caplog):
     heard: list[Alarm] = []
-    await bus.listen(alarms("shop"), lambda s, r, data, h: heard.append(unpack_alarm(data)))
+    await bus.listen(alarms("shop"), lambda s, r, data, h: heard.append(Unpack(Alarm)(data)))
     wrong, right = Decision(True, policies=("oops",), epoch=7), Decision(False, epoch=7)
     alarm_on(bus, "shop", "pdp-1")(Divergence("reference", SECRET, wrong, right))
     await eventually(lambda: heard)

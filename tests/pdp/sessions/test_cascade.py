@@ -89,11 +89,16 @@ class Cascade(RuleBasedStateMachine):
     def activate(self, who: str, but: set[str]) -> None:
         """Activate all there is for someone, but for these."""
         for role in ROLES:
-            for each in self.sessions.available(who, role) if role not in but else ():
+            for each in self.available(who, role) if role not in but else ():
                 membership = self.sessions.activate(who, Atom(each.name, each.params))
                 assert isinstance(membership, Membership)
                 assert all(self.holds(who, each, membership) for each in membership.rule.conditions)
                 self.held[who, membership.role] = membership
+
+    def available(self, who: str, role: str) -> list[Instance]:
+        """The roles of this name for which there is a proof."""
+        searches = self.sessions._searches(self.sessions._view(who), role)
+        return list(dict.fromkeys(proof.role for search in searches for proof in search.proofs()))
 
     @rule(who=people, expires=st.sampled_from([None, 10, 40]))
     def present(self, who: str, expires: float | None) -> None:

@@ -31,7 +31,7 @@ def nothing_is_left(pep: Enforcer) -> bool:
         asker.open == 0
         and not asker.batches
         and not asker._filling
-        and list(asker.connection._expected) == [asker._inbox]
+        and list(asker.connection._replies._expected) == [asker._inbox]
     )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from authfabric.processes.launcher import fabric
+from authfabric.testing import TestedFabric
+from pep.gateway import GatewaySettings, gateway
 from tests.pep.gateway.running import EVALUATION, EVALUATIONS, POLICIES, gateway_process, question
 
 SUBJECTS = "/access/v1/search/subject"
@@ -51,6 +55,25 @@ class TestEvaluations:
         first, second = client.post(EVALUATIONS, json=body).json()["evaluations"]
         assert (first["decision"], first["context"]["error"]["status"]) == (False, 400)
         assert "resource" in first["context"]["error"]["message"]
+        assert second == {"decision": True}
+
+    def test_a_default_that_errs_harms_only_the_items_that_need_it(self, client):
+        body = {
+            **question(),
+            "subject": "alice",
+            "evaluations": [{}, {"subject": {"type": "user", "id": "alice"}}],
+        }
+        first, second = client.post(EVALUATIONS, json=body).json()["evaluations"]
+        assert (first["decision"], first["context"]["error"]["status"]) == (False, 400)
+        assert "$.subject" in first["context"]["error"]["message"]
+        assert second == {"decision": True}
+
+    @pytest.mark.parametrize("odd", ["record-1", None, [], 7])
+    def test_an_item_that_is_no_object_errs_alone(self, client, odd):
+        body = {**question(), "evaluations": [odd, {}]}
+        first, second = client.post(EVALUATIONS, json=body).json()["evaluations"]
+        assert first["decision"] is False
+        assert first["context"]["error"] == {"status": 400, "message": "an evaluation must be an object"}
         assert second == {"decision": True}
 
     def test_too_many_are_refused(self, client):
@@ -134,6 +157,37 @@ async def test_without_a_pdp_nothing_is_allowed_and_the_client_is_told_when_to_c
         body = question(context={"never": "cached before"}) | {"evaluations": [{}]}
         (item,) = (await client.post(EVALUATIONS, json=body)).json()["evaluations"]
         assert (item["decision"], item["context"]["error"]["status"]) == (False, 503)
+
+
+@contextlib.asynccontextmanager
+async def mounted(base_url: str = "https://example.org/pdp/") -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway in this very process."""
+    fabric = TestedFabric()
+    app = gateway(fabric.pep, GatewaySettings(anonymous=True, base_url=base_url))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["", "/pdp"])
+async def test_discovery_of_a_base_url_with_a_path_is_where_the_standard_puts_it(path):
+    async with mounted() as client:
+        found = await client.get(f"/.well-known/authzen-configuration{path}")
+        assert found.json()["policy_decision_point"] == "https://example.org/pdp/"
+        assert found.json()["access_evaluation_endpoint"] == "https://example.org/pdp/access/v1/evaluation"
+        assert (await client.get("/.well-known/authzen-configuration/other")).status_code == 404
+
+
+async def test_a_fault_of_the_gateway_itself_is_an_error_that_tells_nothing(monkeypatch):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("of interest to nobody")
+
+    monkeypatch.setattr("pep.gateway.evaluation.Evaluator.request", fail)
+    async with mounted() as client:
+        answer = await client.post(EVALUATION, json=question(), headers={"X-Request-ID": "r-1"})
+    assert (answer.status_code, answer.headers["x-request-id"]) == (500, "r-1")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {"title": "Internal Server Error", "status": 500, "detail": "the gateway failed"}
 
 
 async def test_many_at_once_are_each_answered_rightly(address):

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from pep.gateway.server import serving
+from pep.gateway.server import listen, serving
 from tests.pep.gateway.running import EVALUATION, EVALUATIONS, question
 
 START = b"POST /access/v1/evaluation HTTP/1.1\r\nHost: x\r\n"
@@ -161,3 +162,10 @@ async def test_a_body_is_no_request_although_another_protocol_is_offered(address
         text = await reader.readexactly(length)
     assert (statuses, json.loads(text)) == ([b"400", b"200", b"200"], {"decision": True})
     writer.close()
+
+
+def test_an_answer_is_sent_at_once():
+    with contextlib.closing(listen("127.0.0.1", 0, 8)) as listening:
+        listening.setblocking(True)
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

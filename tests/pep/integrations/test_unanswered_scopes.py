@@ -62,6 +62,14 @@ def fastapi_app(fabric: TestedFabric, before_scope=lambda: None) -> FastAPI:
 
 
 @pytest.mark.parametrize("path", ["/guarded", "/open"])
+def test_what_no_pdp_can_look_up_is_unavailable_and_the_log_says_what_to_do(fabric, path, caplog):
+    fabric.load({"bundle.yaml": "name: notes\nprovided: [subject.team]\n", "notes.yaml": "[]"})
+    answer = TestClient(fastapi_app(fabric)).get(path)
+    assert is_unavailable(answer.status_code, answer.headers, answer.content)
+    assert "there is no scope: nothing provides `subject.team` here: name a provider" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/guarded", "/open"])
 def test_in_fastapi(fabric, path):
     client = TestClient(fastapi_app(fabric, fabric.fail))
     answer = client.get(path)

@@ -13,7 +13,7 @@ from bus.wire import subjects
 from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import Restriction
 from pubsub_core.carriage.parcel import Parcel
-from pubsub_core.delivery.dispatcher import Mail
+from pubsub_core.delivery.dispatcher import Dispatcher
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events.batch_signature import WINDOW, all_digests
 from pubsub_core.events.event import MAX_EVENT_BYTES, decode, encode
@@ -393,7 +393,7 @@ def test_what_waits_for_a_client_is_not_sent_while_its_type_is_held(pair):
 
 def test_what_cannot_be_sent_to_one_client_is_in_the_way_of_no_other_and_of_no_publisher(pair, monkeypatch):
     pair.subscribe()
-    flush = Mail.flush
+    flush = Dispatcher.flush
 
     def fail(self, session, held=()):
         if session.token == "broken":
@@ -403,7 +403,7 @@ def test_what_cannot_be_sent_to_one_client_is_in_the_way_of_no_other_and_of_no_p
     broken = pair._session(pair.away, "broken")
     broken.subscriptions[1] = Subscription("broken", 1, KIND.id, "")
     pair.grant(broken.subscriptions[1], Restriction())
-    monkeypatch.setattr(Mail, "flush", fail)
+    monkeypatch.setattr(Dispatcher, "flush", fail)
     assert pair.publish(pair.bundle(CAR)) == Taken(1)
     pair.carry()
     assert pair.seen() == [(1, CAR)]

@@ -38,13 +38,13 @@ def test_what_rules_make_of_an_event_is_sent_however_much_it_is_but_for_one_too_
 
 def test_what_waits_for_a_slow_client_is_shown_as_policies_allow_when_it_is_sent(pair):
     subscription = pair.subscribe()
-    outbox = pair.away.sessions["sub"].send_window
-    outbox._window = 1
+    send_window = pair.away.sessions["sub"].send_window
+    send_window._window = 1
     pair.publish(pair.bundle(CAR, FAST, {**FAST, "numberplate": "B2"}))
     pair.carry()
     assert pair.seen() == [(1, CAR)]
     pair.grant(subscription, Restriction(frozenset({ID["speed"]}), {}, Equal(attribute("numberplate"), "B2")))
-    outbox.acknowledge(1)
+    send_window.acknowledge(1)
     pair.away.flush(pair.away.sessions["sub"])
     assert pair.seen() == [(1, CAR), (1, {"speed": 99.0})]
 

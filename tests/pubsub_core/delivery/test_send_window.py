@@ -47,7 +47,7 @@ def test_the_client_gets_everything_in_order_and_once_whatever_is_lost(steps, da
     assert received == [n for n in range(put) if n not in dropped]
 
 
-def test_an_outbox_with_more_than_its_limit_is_full():
+def test_a_send_window_with_more_than_its_limit_is_full():
     send_window = SendWindow[int](window=2, limit=3)
     for n in range(3):
         send_window.put(n)

@@ -14,6 +14,7 @@ from pubsub_core.history.reading import Reading
 from pubsub_core.history.recorder_service import _Job, recording
 from pubsub_core.history.retention import HistorySetting, KeepRule, Search
 from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.vault import Vault
 from pubsub_core.types.edit import Retyped, apply, find
 from pubsub_core.types.event_type import AttributeType
 from pubsub_core.types.registry import Catalogue
@@ -24,7 +25,7 @@ from tests.waiting import eventually
 
 __all__ = ["place", "postgresql", "url"]
 
-SECRET = b"h" * 32
+SECRET, OTHER = b"h" * 32, b"o" * 32
 ATTRIBUTES = (("drug", "string"), ("amount", "integer"))
 
 
@@ -90,7 +91,7 @@ async def test_whatever_goes_wrong_those_who_publish_are_told_and_what_comes_nex
     place, tmp_path, monkeypatch
 ):
     kind, url = await place.define("Prescribe", *ATTRIBUTES), f"sqlite:///{tmp_path / 'met.db'}"
-    await place.broker("met", history=setting(url))
+    met = await place.broker("met", history=setting(url))
     async with place.connected("nurse", "met") as nurse:
         publisher = await nurse.publisher(kind.name)
         with monkeypatch.context() as broken:
@@ -98,6 +99,7 @@ async def test_whatever_goes_wrong_those_who_publish_are_told_and_what_comes_nex
             await publisher.publish(drug="morphine", amount=1)
             with pytest.raises(NotKept, match="cannot be kept"):
                 await publisher.flush()
+        assert met.broker.counts.refused == {"history": 1}
         await publisher.publish(drug="morphine", amount=2)
         await publisher.flush()
     assert [each.attributes for each in kept(url, kind.id)] == [
@@ -116,6 +118,31 @@ async def test_what_has_been_kept_long_enough_is_forgotten(url, place, monkeypat
             await publisher.publish(drug="morphine", amount=number)
         await publisher.flush()
         await eventually(lambda: not kept(url, kind.id))
+
+
+async def test_while_another_key_is_not_here_yet_nothing_is_kept_and_afterwards_all_is(
+    url, place, monkeypatch
+):
+    """Others have taken up the key, and what is old is to be forgotten all the while."""
+    monkeypatch.setattr("pubsub_core.history.recorder_service.PRUNE_SECONDS", 0.01)
+    keys, rule = [SECRET], KeepRule(seconds=3600.0)
+    kind = await place.define("Prescribe", *ATTRIBUTES)
+    await place.broker("met", history=HistorySetting(url, SECRET, (rule,), lambda: tuple(keys)))
+    async with place.connected("nurse", "met") as nurse:
+        publisher = await nurse.publisher(kind.name)
+        await publisher.publish(drug="morphine", amount=1)
+        await publisher.flush()
+        with HistoryStore(url, Vault.of([SECRET, OTHER])) as shared:
+            await asyncio.to_thread(list, shared.rekey())
+        await publisher.publish(drug="morphine", amount=2)
+        with pytest.raises(NotKept, match="cannot be kept"):
+            await publisher.flush()
+        keys.append(OTHER)
+        await publisher.publish(drug="morphine", amount=3)
+        await publisher.flush()
+    with HistoryStore(url, Vault.of([OTHER])) as store:
+        events = store.read(Reading(kind.id)).events
+    assert [list(each.attributes.values())[1] for each in events] == [1, 3]
 
 
 async def test_the_history_of_another_broker_is_refused(url, place):

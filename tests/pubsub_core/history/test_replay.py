@@ -163,9 +163,9 @@ async def test_what_is_sent_again_after_the_end_of_a_replay_is_what_may_be_seen_
         await eventually(lambda: bool(session.played))
 
         def again() -> int:
-            mail = service.broker._mail
+            dispatcher = service.broker._dispatcher
             return sum(
-                each.event is not None and mail._again(session, each) is not None
+                each.event is not None and dispatcher._again(session, each) is not None
                 for each in session.send_window
             )
 

@@ -188,6 +188,7 @@ async def test_an_event_that_cannot_be_read_ends_what_comes_from_its_broker_and_
         return event
 
     monkeypatch.setattr(past_service, "decode", decode)
+    monkeypatch.setattr(past_service, "decode_all", lambda raws: list(map(decode, raws)))
     replayed = await ann.replay(reading.name)
     assert (await anext(replayed))["pulse"] == 0
     with pytest.raises(ReplayIncomplete, match="has an event that cannot be read"):

@@ -91,11 +91,10 @@ class Network:
             name,
             identity=identity,
             sealed={NAME: chain},
-            network=NETWORK,
             home=home,
             owner_keys=(self.pito,) if name == "met" else (),
             names=self.names,
-            **more,
+            **{"network": NETWORK, **more},
         )
 
 

@@ -9,7 +9,7 @@ from authz.predicate import TRUE, Equal, Path
 from pubsub_core.events.event import Event
 from pubsub_core.events.event_cipher import EventCipher
 from pubsub_core.key_groups.key_group import GroupRecord, KeyGroup, MemberRecord, Rules
-from pubsub_core.key_groups.key_rotation import Tenure
+from pubsub_core.key_groups.rotation_schedule import Tenure
 from pubsub_core.keys import CannotOpen, DataKey, KeyRing, Plan
 from pubsub_core.keys.ring import mark
 from tests.pubsub_core.kinds import MET, PITO

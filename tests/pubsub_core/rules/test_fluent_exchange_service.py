@@ -14,6 +14,7 @@ from pubsub_core.events.batch_signature import WINDOW
 from pubsub_core.history.page_messages import MarksFound, MarksWanted, Past
 from pubsub_core.history.retention import HistorySetting
 from pubsub_core.replay.fluent_exchange_service import FluentExchange
+from pubsub_core.replay.fluent_marks import tell_marks
 from pubsub_core.replay.fluent_uncertainty import Doubts
 from pubsub_core.replay.page_service import Pages
 from pubsub_core.rules.fluents import Fluent, Fluents
@@ -61,7 +62,7 @@ async def investigate(place, opened, closed):
 async def test_a_broker_that_starts_late_knows_what_began_before_and_hears_what_follows(
     place, city, monkeypatch
 ):
-    monkeypatch.setattr("pubsub_core.replay.fluent_exchange_service.PAGE", 2)
+    monkeypatch.setattr("pubsub_core.replay.fluent_marks.PAGE", 2)
     service, opened, closed = city
     known, clerk = await investigate(place, opened, closed)
     late = await place.broker("late")
@@ -91,7 +92,7 @@ async def test_what_is_told_is_of_the_same_fluent_and_for_those_trusted_with_wha
     definition = service.broker.observer.common[NAME].definition
 
     def told(name: str, definition: bytes):
-        return service._exchange.tell(half, MarksWanted(b"", opened.id, name, definition, -inf))
+        return tell_marks(service.broker, half, MarksWanted(b"", opened.id, name, definition, -inf))
 
     assert "does not trust us" in told(NAME, definition).problem
     assert "no such fluent" in told(NAME, b"another").problem
@@ -116,13 +117,12 @@ def test_no_more_is_told_at_once_than_goes_into_a_message_and_all_of_it_in_the_e
     pair.home.setting.rules.context.fluents = moments
     peer = Peer("away", "met", "key", pair.now, carries={"t"})
     pair.home.observer.told = True
-    exchange = FluentExchange(pair.home, Pages(pair.home), Doubts(pair.home, Web()))
-    pages = [exchange.tell(peer, MarksWanted(b"", "t", NAME, b"d"))]
+    pages = [tell_marks(pair.home, peer, MarksWanted(b"", "t", NAME, b"d"))]
     while pages[-1].after is not None:
         assert len(pack(Past(pages[-1]))) < 300 * 1024
         moments.initiate(Fluent(NAME, ("a",)), 1.0)  # what comes in between shifts nothing
         asked = MarksWanted(b"", "t", NAME, b"d", pages[-1].after, beyond=pages[-1].beyond)
-        pages.append(exchange.tell(peer, asked))
+        pages.append(tell_marks(pair.home, peer, asked))
     assert len(pages) > 4
     found = [each for page in pages for each in page.marks]
     assert sorted(each[0] for each in found) == sorted((f"{long}{number}",) for number in range(1500))

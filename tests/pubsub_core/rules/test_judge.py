@@ -8,13 +8,14 @@ from authz.spki import Right
 from pubsub_core.access.restriction import Restriction
 from pubsub_core.access.rights import Ask, Granted
 from pubsub_core.broker.reauthorization import Claim, Claims
-from pubsub_core.errors import InvalidObligation
+from pubsub_core.errors import InvalidFilter, InvalidObligation
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.interaction import About, read_interaction
 from pubsub_core.rules.judge import Judge
+from pubsub_core.rules.subscriber_filter import check_asked, shown_instead
 from tests.pubsub_core.pair import KIND, Pair
 from tests.pubsub_core.pair import NAMES as PLATES
-from tests.pubsub_core.rules.ward import NAMES, book, read, reading, shown
+from tests.pubsub_core.rules.ward import BLURRED, CATALOGUE, NAMES, READING, book, read, reading, shown
 
 ALL = ("all", "ALLOW SUBSCRIPTION TO ward.reading")
 CALM = ("calm", "RESTRICT DELIVERY OF ward.reading FILTER pulse < 100")
@@ -182,6 +183,26 @@ def test_a_filter_by_what_is_left_out_finds_nothing():
     assert not shown(blur, event, rules=rules, asked="NOT patient = 'p2'")
     rules.context.fluents.initiate(Fluent("emergency", ("p1",)), 1.0)
     assert shown(blur, event, rules=rules, asked="patient = 'p1'"), "it is shown as it is"
+
+
+def test_a_filter_that_fits_nothing_of_what_is_always_shown_is_refused_with_what_to_ask_by():
+    step = "drop(patient, taken) THEN bucket(pulse, 'low', 40, 'high')"
+    ranges = ("r", f"TRANSFORM EVENT ward.reading TO ward.blurred ON notify EXECUTE {step}")
+    always = shown_instead(READING.id, [[read(ALL, ranges)]], CATALOGUE)
+    assert always == {"ward.blurred": CATALOGUE.names(BLURRED.version)}
+    check_asked("nurse = 'n1'", NAMES, always)
+    for asked in ("pulse >= 40", "pulse = 'high'", "patient = 'p1'"):
+        with pytest.raises(
+            InvalidFilter, match=r"show you .* as `ward.blurred`, .* what they leave as it is"
+        ):
+            check_asked(asked, NAMES, always)
+    round_ = ("k", "TRANSFORM EVENT ward.reading TO ward.reading ON notify EXECUTE round(pulse, 10)")
+    bar = ("b", "RESTRICT DELIVERY OF ward.reading WHERE nurse = 'n2' FILTER pulse > 0 OVERRIDES r")
+    for sometimes in ((ALL,), (ALL, BLUR), (ALL, round_), (ALL, ranges, bar)):
+        assert shown_instead(READING.id, [[read(*sometimes)]], CATALOGUE) == {}
+    assert shown_instead(READING.id, [[read(ALL, ranges)], []], CATALOGUE) == {}, (
+        "a sub-type is shown as it is"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from bus.audit import AuditStore, read_record
+from pubsub_core.client import CallRefused
 from pubsub_core.functions.functions_service import Limits
 from pubsub_core.stores.table_store import TableStore
 from tests.pubsub_core.town import Town
@@ -80,6 +81,32 @@ async def test_a_prescription_is_another_event_for_the_pharmacy_and_for_the_audi
     ]
     assert await take(audit) == [("Authorised", {"prescriber": "doc", "drug": "morphine"})]
     assert audit.unread == 0
+
+
+async def test_a_subscriber_whose_filter_fits_nothing_that_it_is_shown_is_told_so(place):
+    kind = await place.define("Patient", ("age", "integer"), ("ward", "string"))
+    study = await place.define("Study", ("age", "string"), ("ward", "string"))
+    blur = f"TRANSFORM EVENT {kind.name} TO {study.name} ON notify EXECUTE bucket(age, 'under 40', 40, 'from 40')"
+    allow = ("all", f"ALLOW SUBSCRIPTION TO {kind.name}")
+    await release(
+        place,
+        policy("study", "subscribe", allow, ("blur", blur), subject="rea"),
+        policy("care", "subscribe", allow, subject="doc"),
+    )
+    await place.broker("north")
+    doctor, researcher = await place.client("doc", "north"), await place.client("rea", "north")
+    for asked in ("age >= 40", "age = 'from 40'"):
+        with pytest.raises(CallRefused, match=f"show you events of this type as `{study.name}`"):
+            await researcher.subscriber(kind.name, asked)
+    seen, own = (
+        await researcher.subscriber(kind.name, "ward = 'C3'"),
+        await doctor.subscriber(kind.name, "age >= 40"),
+    )
+    publisher = await doctor.publisher(kind.name)
+    await publisher.publish(age=44, ward="C3")
+    await publisher.flush()
+    assert await take(seen) == [("Study", {"age": "from 40", "ward": "C3"})]
+    assert await take(own) == [("Patient", {"age": 44, "ward": "C3"})]
 
 
 async def test_one_event_may_become_several_for_one_subscriber(place):

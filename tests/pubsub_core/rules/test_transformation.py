@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from authz.rules import Transform, parse_rules
 from pubsub_core.events.event import Event
@@ -55,7 +56,8 @@ def after(
         step.emit(program, scene)
     for name in program.names:
         program.store(name, name)
-    return program.function()(values, of or event())
+    (made,) = program.function("to", "version")([replace(of or event(), attributes=values)])
+    return made.attributes
 
 
 def kinds_after(text: str) -> dict[str, AttributeType]:

@@ -64,7 +64,7 @@ async def test_a_broker_counts_what_becomes_of_events(place):
     north.broker.setting.rules.context.doubted = {"treating"}
     here, there = await counted(north), await counted(south)
     expected = {
-        "published_total": 2, "delivered_total": 1, "forwarded_total": 2, "refused_total": 1,
+        "published_total": 2, "delivered_total": 1, "forwarded_total": 2, "refused_total type": 1,
         "restricted_total": 3, "sessions": 2, "peers": 1, "lost_total": 0, "held": 0, "doubted": 1,
         "epoch": north.claims.epoch, "dropped_total forged": 0,
     }  # fmt: skip
@@ -101,7 +101,7 @@ async def test_a_broker_is_not_ready_while_one_of_its_connections_hears_nothing(
     both = north._rights._pep.asker.connection, north._home
     assert both[0] is not both[1]
     (listening,) = [
-        each for each in both[deaf]._subscriptions if each.subject.startswith(both[deaf]._answers)
+        each for each in both[deaf]._subscriptions if each.subject.startswith(both[deaf]._replies.place)
     ]
     with serve_vitals(BrokerVitals(north), [], 0) as port:
         await answer(port, 200)

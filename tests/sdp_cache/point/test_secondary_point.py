@@ -6,7 +6,7 @@ from authz.change import Heartbeat, PolicyChange, Touched
 from authz.predicate import Equal, Path
 from sdp_cache.point.cache_sizes import Recycling
 from sdp_cache.point.secondary_point import SecondaryPoint
-from sdp_cache.validity.lease import LeaseRules, Step
+from sdp_cache.validity.cache_lease import LeaseRules, Step
 
 LEASE = 10.0
 ASKED = Request.of("s", "/o", "read")

@@ -12,6 +12,9 @@ from spark_eval.experiment.aggregate import (
     student_t,
     twins,
 )
+from spark_eval.experiment.cell import Cell, Population
+from spark_eval.experiment.formula import spread_of_spaces
+from spark_eval.experiment.points import availability_points
 from spark_eval.schemas import TRACE
 
 ROW = {
@@ -154,3 +157,19 @@ def test_the_summary_counts_what_failed_and_what_was_recycled(spark):
     ]
     row = response_summary(frame(spark, rows)).first()
     assert (row.requests, row.failed, row.recycled, row.median) == (10, 0, 0.5, 1.0)
+
+
+def test_a_live_point_is_as_uncertain_as_its_one_draw_of_object_spaces(spark):
+    """All batches of a live run have it in common; each simulated run has its own."""
+    failures = [(40, 20), (50, 26), (44, 21), (47, 25)]
+    fields = {"pdps": 10, "mttr": 10.0, "requests": 500}
+    rows = [
+        availability(pairs(spark, failures, source=source, **fields)).first()
+        for source in ("live", "simulation")
+    ]
+    live, simulated = availability_points(rows, Population(requests=2_000))
+    spread = spread_of_spaces(Cell(10), Population())
+    assert simulated.margin == rows[1].margin
+    assert live.margin**2 == pytest.approx(rows[0].margin ** 2 + (2.2414 * spread) ** 2, rel=1e-3)
+    longer, _ = availability_points(rows, Population(requests=1_000))  # then it was two runs
+    assert longer.margin**2 == pytest.approx(rows[0].margin ** 2 + (2.2414 * spread) ** 2 / 2, rel=1e-3)

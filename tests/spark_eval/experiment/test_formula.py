@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pep.asking.hedging import Strategy
+from pep.asking.strategy import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Counted, Population, Spaces
-from spark_eval.experiment.formula import decrease, failing
+from spark_eval.experiment.formula import decrease, failing, spread_of_spaces
 from spark_eval.experiment.outcome import publish_subscribe
 from spark_eval.experiment.sampling import draw_sample
 
@@ -91,3 +91,23 @@ def test_the_simulation_agrees_with_the_formula_by_every_reading(counted, spaces
     sample = draw_sample(cell, population, 5, 0, 100)
     failed = 1 - publish_subscribe(sample, cell, population).answered.mean()
     assert failed == pytest.approx(failing(cell, population), rel=0.12)
+
+
+@pytest.mark.parametrize(("pdps", "overlap"), [(10, 0.1), (4, 0.5), (3, 0.25), (64, 0.1)])
+@pytest.mark.parametrize("common", [0.0, 0.2])
+def test_the_spread_of_spaces_is_that_of_runs_that_draw_them(pdps, overlap, common):
+    """Of what would fail with these spaces if a run lasted for ever."""
+    cell = Cell(pdps, overlap, common=common)
+    drawn = draw_sample(cell, Population(requests=1), 5, 0, 1_500).serves[:, 1:].sum(axis=1)
+    failing = cell.common_unavailability + (1 - cell.common_unavailability) * (
+        cell.own_unavailability ** (drawn + 1)
+    ).mean(axis=1)
+    fewer = 1 - failing / cell.unavailability
+    assert fewer.mean() == pytest.approx(decrease(cell, POPULATION), abs=0.002)
+    assert spread_of_spaces(cell, POPULATION) == pytest.approx(fewer.std(), rel=0.08)
+
+
+@pytest.mark.parametrize("cell", [Cell(1), Cell(2, 0.3), Cell(4, 1.0), Cell(8, 0.1, spaces=Spaces.CORE)])
+def test_spaces_that_are_the_same_to_all_requests_have_no_spread(cell):
+    """Nobody else, one other, everything, or one core of a given size: as many objects have each number of PDPs."""
+    assert spread_of_spaces(cell, POPULATION) == pytest.approx(0, abs=1e-6)

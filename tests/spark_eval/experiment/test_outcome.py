@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pep.asking.hedging import Strategy
+from pep.asking.strategy import Strategy
 from spark_eval.experiment.cell import Cache, Cell, Population
 from spark_eval.experiment.outcome import point_to_point, publish_subscribe
 from spark_eval.experiment.sampling import draw_sample

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pep.asking.hedging import Strategy
+from pep.asking.strategy import Strategy
 from spark_eval.experiment.aggregate import availability
 from spark_eval.experiment.cell import Cache, Cell, Population
 from spark_eval.experiment.formula import decrease

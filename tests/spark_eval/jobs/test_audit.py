@@ -21,7 +21,7 @@ from authfabric.cli import app
 from authfabric.processes.launcher import fabric
 from authfabric.processes.local_domain import OPERATOR
 from authz import Decision, Entity, Request
-from bus import Connection, NatsServer
+from bus import Connection
 from bus.audit import AuditStore, AuditTrail, AuditWriter, Page
 from bus.identity.credentials_store import VARIABLE, read_credentials
 from pep.sync import LoopThread
@@ -42,14 +42,6 @@ from spark_eval.schemas import AUDITED
 from spark_eval.stores.audit_store import AuditReader, PageRange, Stand, look, page_batch
 from spark_eval.stores.request_store import Requests
 from tests.waiting import eventually
-
-
-@pytest.fixture
-def server():
-    server = NatsServer(jetstream=True)
-    asyncio.run(server.start())
-    yield server
-    asyncio.run(server.__aexit__(None, None, None))
 
 
 def record(server, *names):

@@ -161,6 +161,21 @@ def test_both_traces_have_one_schema_and_read_as_one_table(finished):
     assert trace.num_rows == 2 * 2 * 200 + 6 * 40 * 2 + count_requests(SMALL.response_time)
 
 
+def test_times_are_kept_to_an_eighth_of_a_microsecond(finished):
+    """So that the traces of a whole run fit into a repository."""
+    trace = pq.read_table(finished[1] / TRACES / "live.parquet")
+    for name in ("at", "seconds"):
+        found = [value for value in trace.column(name).to_pylist() if value is not None]
+        assert found
+        assert all((value * 2**23).is_integer() for value in found)
+    column = (
+        pq.ParquetFile(finished[1] / TRACES / "live.parquet")
+        .metadata.row_group(0)
+        .column(TRACE.names.index("seconds"))
+    )
+    assert "BYTE_STREAM_SPLIT" in column.encodings
+
+
 def test_simulation_and_live_run_agree_with_the_formula_at_every_point(finished):
     """The intervals hold the formula's values all together with 95 % (Bonferroni: each single one with 99.4 %)."""
     result = finished[0]

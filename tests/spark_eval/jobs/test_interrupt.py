@@ -32,11 +32,11 @@ from spark_eval.runtime import Steps
 
 run_fabric, step, runs = live_service.run_fabric, Steps.step, []
 
-def running(tasks):
+def running(tasks, hosts):
     runs.append(1)
     if len(runs) == 2:
         print("second live run", flush=True)
-    return run_fabric(tasks)
+    return run_fabric(tasks, hosts)
 
 def stepping(steps, words, total):
     if "simulating" in words:

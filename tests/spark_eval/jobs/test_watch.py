@@ -11,21 +11,13 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authz import Decision, Entity, Reason, Request
-from bus import Connection, NatsServer
+from bus import Connection
 from bus.audit import AuditStore, AuditWriter
 from spark_eval.jobs.watch import Bounds, WatchJob, watch_audit
 from tests.waiting import PATIENCE, eventually
 
 DAY = Bounds(seconds=86_400, refused=10, objects=50, undecided=3)
 """Windows so long that a test does not run across the end of two."""
-
-
-@pytest.fixture
-def server():
-    server = NatsServer(jetstream=True)
-    asyncio.run(server.start())
-    yield server
-    asyncio.run(server.__aexit__(None, None, None))
 
 
 def record(server, *asked):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from spark_eval.runtime import run_interruptible
 
 IDLE = """
 import sys, time
@@ -62,6 +66,31 @@ with lazy_session(SparkOptions("local[2]")) as session, whole_folder(Path(sys.ar
     numbers.mapInArrow(slowly, "id long").write.parquet(str(folder / "decisions"))
 """
 
+CALLED = """
+import asyncio, sys
+from pathlib import Path
+from spark_eval.runtime import ending_in_order, run_interruptible, whole_folder
+
+async def work(folder):
+    def called():
+        print("busy", flush=True)
+        end = asyncio.get_running_loop().time() + 0.5
+        while asyncio.get_running_loop().time() < end:  # the signal comes in here
+            pass
+        asyncio.get_running_loop().call_soon(called)
+
+    asyncio.get_running_loop().call_soon(called)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0)  # blocks end while the loop still runs
+        (folder / "ended").write_text("")
+
+with ending_in_order(), whole_folder(Path(sys.argv[1]), "mark") as folder:
+    run_interruptible(work(Path(sys.argv[1]).parent))
+"""
+"""Is in a callback of the event loop nearly all the time."""
+
 
 def end(program, folder, number):
     """What is left in the folder when a program was ended in the middle, and how it ended."""
@@ -85,6 +114,29 @@ def test_what_is_half_written_vanishes(tmp_path, number):
 
 def test_a_signal_in_the_middle_of_a_finalizer_ends_it_too(tmp_path):
     assert end(FINALIZING, tmp_path, signal.SIGINT) == ([], 128 + signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_of_a_callback_ends_the_loop_in_order(tmp_path, number):
+    left, code = end(CALLED, tmp_path, number)
+    assert ([each.name for each in left], code) == (["ended"], 128 + number)
+
+
+def test_a_signal_counts_although_the_work_that_it_cancels_ends_as_if_nothing_were():
+    def tell(number: int, frame: object) -> None:
+        raise InterruptedError(number)
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    before = signal.signal(signal.SIGTERM, tell)
+    try:
+        with pytest.raises(InterruptedError):
+            run_interruptible(work())
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.cluster

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
+from authfabric.commands.events.broker import _wait_for_keys
 from authfabric.files import read_encoded
 from authfabric.files.settings import note_running
 from authfabric.processes.launcher import ReplicaProcess
@@ -22,7 +23,7 @@ from pubsub_core.server.config import Serving
 from pubsub_core.server.service import serve_broker
 from pubsub_core.trust.broker_trust import Web
 from pubsub_core.trust.credential import Credentials
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 runner = CliRunner()
 
@@ -116,6 +117,21 @@ async def test_a_broker_process_says_when_it_is_ready_and_ends_when_told_to(jets
     assert "authfabric_broker_published_total 0.0" in await asyncio.to_thread(metrics, process)
     assert await process.stop() == 0
     assert "ended: 0 events published" in process.log
+
+
+async def test_a_broker_that_is_told_to_end_waits_for_no_keys(jetstream_server, monkeypatch):
+    monkeypatch.setattr("authfabric.commands.events.broker.KEYS_SECONDS", 2 * PATIENCE)
+    serving = Serving(
+        jetstream_server.url, "b-1", "keyless", load_key(Path("broker.key"), str), {"keyless": {key("met")}},
+        sealed={"Unknown": b""}, unverified=True,
+    )  # fmt: skip
+    stop = asyncio.Event()
+    async with serve_broker(serving) as service:
+        waiting = asyncio.create_task(_wait_for_keys(service, stop))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        stop.set()
+        await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_a_broker_that_is_distrusted_is_left_out_by_those_that_run(jetstream_server):

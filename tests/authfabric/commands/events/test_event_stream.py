@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
+from authfabric.commands.events.event_stream import tell_shared
 from authz import Identity
 from pubsub_core.client.profile import ProfileFile, profile_path, write_profile
 from pubsub_core.trust.credential import Credential, issue
@@ -81,3 +82,15 @@ async def test_what_is_typed_is_published_and_what_is_refused_says_what_to_do(pl
     assert "the profiles here are `ann`, `eva`, `eve`" in await run(
         place, "publish", kind.name, "score=1", "--as", "anna", code=3
     )
+
+
+async def test_who_reads_a_durable_subscription_that_has_a_reader_is_told_at_once(place, capsys):
+    kind = await place.define("Shared", *NEWS)
+    await place.release(rule("connect", action_id="connect") + rule("read", subject_id="bob"))
+    await place.broker("north")
+    client = await place.client("bob", "north")
+    await tell_shared(client, "ward")
+    assert capsys.readouterr().err == ""
+    await client.subscriber(kind.name, durable="ward")
+    await tell_shared(client, "ward")
+    assert f"`ward` is being read at the broker north-{place.domain}" in capsys.readouterr().err

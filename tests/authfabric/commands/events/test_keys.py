@@ -174,3 +174,33 @@ def test_a_broker_needs_a_capability_for_what_it_carries_sealed(folder):
         folder,
     )
     assert "TYPE=FILE" in run(*words, code=3)
+
+
+def test_another_network_key_takes_over_step_by_step_and_the_one_of_before_opens_nothing(folder, caplog):
+    old = Path("network.key").read_text()
+    assert "the next step is `--step add`" in run("keys", "network", "network.key", "--step", "use", code=3)
+    assert "Then: `keys network --step use`" in run("keys", "network", "network.key", "--step", "add")
+    for step in ("add", "drop"):
+        assert "the next step is `--step use`" in run(
+            "keys", "network", "network.key", "--step", step, code=3
+        )
+    assert folder in run("type", "list", *NETWORK)
+    run("keys", "network", "network.key", "--step", "use")
+    for step in ("add", "use"):
+        assert "the next step is `--step drop`" in run(
+            "keys", "network", "network.key", "--step", step, code=3
+        )
+    assert folder in run("type", "list", *NETWORK)  # still under the one of before
+    assert "`--network-key` is missing" in run("keys", "relock", code=2)
+    locked = runner.invoke(app, ["keys", "relock", *NETWORK, "--json"])
+    told = json.loads(locked.stdout)
+    assert told["types"] >= 1
+    assert locked.exit_code == (told["left"] > 0)  # those of other tests
+    run("keys", "network", "network.key", "--step", "drop")
+    new = Path("network.key").read_text()
+    assert folder in run("type", "list", *NETWORK)
+    assert len(new.split()) == 1
+    Path("network.key").write_text(old)
+    assert folder not in run("type", "list", *NETWORK)
+    assert "neither secret of `network.key` opens" in run("keys", "relock", *NETWORK, code=1)
+    assert "not kept under the network key given" in caplog.text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubsub_core.key_groups.key_rotation import Tenure, may_have, next_refresh
+from pubsub_core.key_groups.rotation_schedule import Tenure, may_have, next_refresh
 
 PERIOD = 100.0
 STAYS = Tenure(0.0)

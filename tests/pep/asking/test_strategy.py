@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.wire.subjects import Mode
-from pep.asking.hedging import HedgeDelay, Strategy
+from pep.asking.strategy import HedgeDelay, Strategy
 
 
 def test_whom_each_strategy_asks():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz.change import Heartbeat
-from sdp_cache.validity.lease import Lease, LeaseRules, Standing, Step
+from sdp_cache.validity.cache_lease import Lease, LeaseRules, Standing, Step
 
 RULES = LeaseRules(seconds=10.0)
 
