@@ -50,7 +50,7 @@ bytecode: $(VENV)/full  # once, rather than in every process that shares the tes
 	-@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1
 
 pytest: bytecode $(VENV)/browser $(VENV)/prometheus $(VENV)/sshd
-	$(BIN)/python -m pytest -n auto --maxprocesses 4
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 || { [ $$? = 1 ] && $(BIN)/python -m tests.alone; }
 
 test: $(VENV)/full $(VENV)/browser $(VENV)/prometheus $(VENV)/sshd ## everything that must hold before a change lands
 	@$(MAKE) --no-print-directory -j2 lint pytest
