@@ -60,10 +60,10 @@ SECTIONS = {
             "Event applications from one file, and their events: publish, subscribe, replay.",
         ),
         "type": ("events.event_type", "Event types: definitions that their owners sign."),
-        "broker": ("events.broker", "Event brokers, and those who use them."),
+        "broker": ("brokers.broker", "Event brokers, and those who use them."),
         "rules": ("events.rules", "Rules about who receives which events, and in which form."),
         "context": ("events.context", "The tables that rules look things up in."),
-        "history": ("events.history", "What brokers have kept of the events that were published."),
+        "history": ("history.history", "What brokers have kept of the events that were published."),
         "keys": ("events.keys", "Keys of encrypted events: who manages them, and who holds them."),
     },
     "At scale": {

@@ -23,12 +23,21 @@ from pubsub_core.history.retention import REPLACED, HistorySetting, Keeping, Kee
 from pubsub_core.history.vault import Vault
 
 if TYPE_CHECKING:
-    from pubsub_core.history.copying import HistoryPage, read_history, write_history
-    from pubsub_core.history.database import MAPPED_BYTES
     from pubsub_core.history.fluent_log import FluentLog, superfluous
-    from pubsub_core.history.reading import Clause, Counted, Counting, Reading
     from pubsub_core.history.recorder_service import recording
-    from pubsub_core.history.store import HistoryStore, Page, Stats
+    from pubsub_core.history.storage import (
+        MAPPED_BYTES,
+        Clause,
+        Counted,
+        Counting,
+        HistoryPage,
+        HistoryStore,
+        Page,
+        Reading,
+        Stats,
+        read_history,
+        write_history,
+    )
 
 __all__ = [
     "INSTALL",
@@ -78,19 +87,19 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Clause": ".reading",
-        "Counted": ".reading",
-        "Counting": ".reading",
+        "Clause": ".storage",
+        "Counted": ".storage",
+        "Counting": ".storage",
         "FluentLog": ".fluent_log",
-        "HistoryPage": ".copying",
-        "HistoryStore": ".store",
-        "MAPPED_BYTES": ".database",
-        "Page": ".store",
-        "Reading": ".reading",
-        "Stats": ".store",
-        "read_history": ".copying",
+        "HistoryPage": ".storage",
+        "HistoryStore": ".storage",
+        "MAPPED_BYTES": ".storage",
+        "Page": ".storage",
+        "Reading": ".storage",
+        "Stats": ".storage",
+        "read_history": ".storage",
         "recording": ".recorder_service",
         "superfluous": ".fluent_log",
-        "write_history": ".copying",
+        "write_history": ".storage",
     },
 )

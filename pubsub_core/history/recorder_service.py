@@ -26,9 +26,8 @@ from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.fluent_log import FluentLog, Row, superfluous
 from pubsub_core.history.page_messages import PageFound, PageWanted
 from pubsub_core.history.position import Span
-from pubsub_core.history.reading import Reading
 from pubsub_core.history.retention import HistorySetting, Keeping, aside
-from pubsub_core.history.store import PAGE, HistoryStore
+from pubsub_core.history.storage import PAGE, HistoryStore, Reading
 from pubsub_core.types import Catalogue, EventType
 
 MAX_WAITING = 65_536

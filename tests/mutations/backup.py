@@ -66,12 +66,12 @@ BACKUP: list[Mutation] = [
     ),
     without(
         f"{_CERTIFICATES}test_half_a_key_changes_nothing_and_is_told",
-        "authfabric/commands/events/broker_certificates.py",
+        "authfabric/commands/brokers/broker_certificates.py",
         "        keys[domain] = keys.get(domain, frozenset()) | read_keys([key])\n",
         "        with contextlib.suppress(InvalidKey):\n"
         "            keys[domain] = keys.get(domain, frozenset()) | read_keys([key])\n",
         Edit(
-            "authfabric/commands/events/broker_certificates.py",
+            "authfabric/commands/brokers/broker_certificates.py",
             "from collections.abc import Iterable,",
             "import contextlib\nfrom collections.abc import Iterable,",
         ),

@@ -210,8 +210,8 @@ EVENTS: list[Mutation] = [
         "    if False:\n",
     ),
     without(
-        f"{_HISTORY}test_store.py::test_another_key_is_refused_at_once_and_the_right_one_goes_on[sqlite]",
-        "pubsub_core/history/store.py",
+        f"{_HISTORY}storage/test_store.py::test_another_key_is_refused_at_once_and_the_right_one_goes_on[sqlite]",
+        "pubsub_core/history/storage/store.py",
         "            if not self._is_own_key(connection):\n",
         "            if False:\n",
     ),
@@ -237,23 +237,23 @@ EVENTS: list[Mutation] = [
         'scene.draw("perturb", name, self.name)',
     ),
     without(
-        f"{_HISTORY}test_store_queries.py::"
+        f"{_HISTORY}storage/test_store_queries.py::"
         "test_a_chain_that_was_cut_off_shows_although_its_ends_were_adapted[sqlite-statements0]",
-        "pubsub_core/history/chain_ends.py",
+        "pubsub_core/history/storage/chain_ends.py",
         "        if found is None:\n            raise HistoryDamaged(type_)\n        return found\n",
         "        return found or (self._vault.newest, bytes(sealed or b''))\n",
     ),
     without(
-        f"{_HISTORY}test_rekeying.py::"
+        f"{_HISTORY}storage/test_rekeying.py::"
         "test_whoever_has_not_heard_of_the_new_key_writes_nothing_and_reads_nothing[sqlite]",
-        "pubsub_core/history/store.py",
+        "pubsub_core/history/storage/store.py",
         "            if self._ends.opens(connection, type_):",
         "            if True:",
     ),
     without(
-        f"{_HISTORY}test_rekeying.py::test_what_was_altered_is_found_and_not_sealed_anew"
+        f"{_HISTORY}storage/test_rekeying.py::test_what_was_altered_is_found_and_not_sealed_anew"
         "[sqlite-DELETE FROM {} WHERE sequence = 15]",
-        "pubsub_core/history/rekeying.py",
+        "pubsub_core/history/storage/rekeying.py",
         "                if found is None or found[0].link(old, bytes(each.body), place) != bytes(each.link):\n",
         "                if found is None:\n",
     ),

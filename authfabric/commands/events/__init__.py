@@ -1,1 +1,1 @@
-"""The commands about events: types, brokers, rules, context, history and keys."""
+"""The commands about events: applications, types, rules, context and keys."""

@@ -10,10 +10,10 @@ from sqlalchemy import create_engine, text
 from pubsub_core.errors import NotKept
 from pubsub_core.events.event import Event, encode
 from pubsub_core.history.at_rest import EventCipher
-from pubsub_core.history.reading import Reading
 from pubsub_core.history.recorder_service import _Job, recording
 from pubsub_core.history.retention import HistorySetting, KeepRule, Search
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage.reading import Reading
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.history.vault import Vault
 from pubsub_core.types.edit import Retyped, apply, find
 from pubsub_core.types.event_type import AttributeType

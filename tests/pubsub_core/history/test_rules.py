@@ -13,9 +13,9 @@ from pdp.bundle.bundle import Bundle, File
 from pubsub_core.client.client import CallRefused
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.fluent_log import FluentLog
-from pubsub_core.history.reading import Reading
 from pubsub_core.history.retention import HistorySetting, KeepRule
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage.reading import Reading
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.replay.rate_limit import Pace
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url

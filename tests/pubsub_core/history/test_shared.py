@@ -11,9 +11,9 @@ from pubsub_core.events.event import Event, encode
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.position import ALWAYS
-from pubsub_core.history.reading import Reading
 from pubsub_core.history.retention import Keeping
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage.reading import Reading
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.types.event_type import AttributeType
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from spark_eval.experiment import availability_report, response_report, variants
+from spark_eval.experiment import variants
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.formula import decrease
 from spark_eval.experiment.machine import Load, Machine
@@ -22,7 +22,8 @@ from spark_eval.experiment.points import (
     ratio,
 )
 from spark_eval.experiment.recovery import ALL_PDPS, RecoveryPoint
-from spark_eval.experiment.report import make_report
+from spark_eval.experiment.report import availability_report, response_report
+from spark_eval.experiment.report.experiment_report import make_report
 from spark_eval.experiment.variants import (
     BARE,
     CERTIFICATES,

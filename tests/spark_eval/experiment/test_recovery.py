@@ -16,7 +16,7 @@ from spark_eval.experiment.recovery import (
     recovery_curves,
     recovery_points,
 )
-from spark_eval.experiment.report import make_report
+from spark_eval.experiment.report.experiment_report import make_report
 from spark_eval.experiment.variants import CERTIFICATES
 from spark_eval.reports import Claim, Plot
 from spark_eval.reports.html import render

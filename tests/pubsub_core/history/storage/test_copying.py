@@ -6,7 +6,7 @@ import pytest
 
 from pubsub_core.history import HistoryStore, HistoryUnavailable, read_history, write_history
 from tests.pubsub_core.history.databases import databases, postgresql
-from tests.pubsub_core.history.test_store import TYPE, VAULT, add, event, everything, keep
+from tests.pubsub_core.history.storage.test_store import TYPE, VAULT, add, event, everything, keep
 
 __all__ = ["databases", "postgresql"]
 

@@ -8,12 +8,12 @@ from statistics import median
 import pyspark
 
 from sdp_cache import LeaseRules
-from spark_eval.experiment import availability_report, response_report
-from spark_eval.experiment.availability_report import is_of_paper
 from spark_eval.experiment.chain import YEAR_SECONDS, chain_points
 from spark_eval.experiment.plan import Experiment, Part
 from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary
 from spark_eval.experiment.recovery import ALL_PDPS, ALL_SERVERS, RecoveryPoint
+from spark_eval.experiment.report import availability_report, response_report
+from spark_eval.experiment.report.availability_report import is_of_paper
 from spark_eval.experiment.variants import CERTIFICATES, SAAM
 from spark_eval.reports import Chart, Claim, Plot, Report, Section, Series, Table, draw
 from spark_eval.reports import Part as ReportPart

@@ -27,9 +27,9 @@ from pubsub_core.events.event import Event, encode
 from pubsub_core.history.at_rest import START, EventCipher
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.position import ALWAYS, Position, Span
-from pubsub_core.history.reading import Reading
 from pubsub_core.history.retention import Keeping, Search
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage.reading import Reading
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.history.vault import Vault
 from pubsub_core.types.event_type import AttributeType
 from tests.pubsub_core.history.databases import postgresql, url

@@ -15,12 +15,12 @@ from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from pubsub_core.events import decode
 from pubsub_core.history.at_rest import EventCipher, Link
-from pubsub_core.history.chain_ends import Ends, Seam
-from pubsub_core.history.database import Database
 from pubsub_core.history.errors import HistoryDamaged
 from pubsub_core.history.retention import Search
-from pubsub_core.history.sealed_rows import LINK, Kept, Row, columns_of, place_of, rows_of
-from pubsub_core.history.tables import (
+from pubsub_core.history.storage.chain_ends import Ends, Seam
+from pubsub_core.history.storage.database import Database
+from pubsub_core.history.storage.sealed_rows import LINK, Kept, Row, columns_of, place_of, rows_of
+from pubsub_core.history.storage.tables import (
     COLUMNS,
     MARKS,
     SEAMS,

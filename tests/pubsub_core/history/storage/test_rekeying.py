@@ -11,15 +11,15 @@ from sqlalchemy import create_engine, text
 
 from authfabric.files.history import read_history_keys, write_history_keys
 from authz.predicate import Equal
-from pubsub_core.history import rekeying
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.retention import HistorySetting
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage import rekeying
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.history.vault import Vault
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
+from tests.pubsub_core.history.storage.test_store import DRUG, TYPE, add, event, everything, keep, path
 from tests.pubsub_core.history.test_replay import ATTRIBUTES, SEARCHED, publish
-from tests.pubsub_core.history.test_store import DRUG, TYPE, add, event, everything, keep, path
 
 __all__ = ["place", "postgresql", "url"]
 

@@ -22,16 +22,16 @@ from authz.predicate import compile_predicate
 from authz.predicate.compiler import EVENT
 from pubsub_core.events import Event, decode
 from pubsub_core.history.at_rest import Body, EventCipher, Link
-from pubsub_core.history.chain_ends import KEY, SEALED_ENDS, Ends
-from pubsub_core.history.condition import Compiler, Condition
-from pubsub_core.history.database import Database, fetch, hold_still, insert
 from pubsub_core.history.errors import HistoryUnavailable
 from pubsub_core.history.position import Position
-from pubsub_core.history.reading import Counted, Counting, Reading, beyond, counting, upcoming, within
-from pubsub_core.history.rekeying import MARK, Rekeying, follow
 from pubsub_core.history.retention import Keeping
-from pubsub_core.history.sealed_rows import LINK, columns_of, place_of, rows_of
-from pubsub_core.history.tables import (
+from pubsub_core.history.storage.chain_ends import KEY, SEALED_ENDS, Ends
+from pubsub_core.history.storage.condition import Compiler, Condition
+from pubsub_core.history.storage.database import Database, fetch, hold_still, insert
+from pubsub_core.history.storage.reading import Counted, Counting, Reading, beyond, counting, upcoming, within
+from pubsub_core.history.storage.rekeying import MARK, Rekeying, follow
+from pubsub_core.history.storage.sealed_rows import LINK, columns_of, place_of, rows_of
+from pubsub_core.history.storage.tables import (
     ABOUT,
     MARKS,
     VERSION,

@@ -35,8 +35,8 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateColumn, CreateIndex
 from sqlalchemy.types import TypeEngine
 
-from pubsub_core.history.condition import Indexed
 from pubsub_core.history.retention import Keeping, Search
+from pubsub_core.history.storage.condition import Indexed
 from pubsub_core.types import AttributeType
 
 VERSION = 5

@@ -15,8 +15,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from authfabric.commands.events.broker_certificates import read_certificates
-from authfabric.commands.events.broker_options import (
+from authfabric.commands.brokers.broker_certificates import read_certificates
+from authfabric.commands.brokers.broker_options import (
     BrokerOptions,
     FunctionOptions,
     HistoryOptions,

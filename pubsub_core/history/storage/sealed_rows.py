@@ -9,9 +9,9 @@ import msgspec
 
 from pubsub_core.events import Event
 from pubsub_core.history.at_rest import Body, EventCipher, Link
-from pubsub_core.history.condition import store
 from pubsub_core.history.retention import Search
-from pubsub_core.history.tables import TypeTable, column_name
+from pubsub_core.history.storage.condition import store
+from pubsub_core.history.storage.tables import TypeTable, column_name
 
 LINK = 4
 """The place of the link in a row."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from authfabric.commands.events.event_values import parse_time
-from authfabric.commands.events.history_store import open_history
+from authfabric.commands.history.history_store import open_history
 from authfabric.files import (
     CONNECT_SECONDS,
     DEFAULT,

@@ -19,12 +19,12 @@ from pubsub_core.events.event import encode
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.errors import HistoryDamaged
 from pubsub_core.history.position import Span
-from pubsub_core.history.reading import Clause, Counted, Counting, Reading
 from pubsub_core.history.retention import Keeping, Search
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage.reading import Clause, Counted, Counting, Reading
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.types.event_type import AttributeType
 from tests.pubsub_core.history.databases import postgresql, url
-from tests.pubsub_core.history.test_store import (
+from tests.pubsub_core.history.storage.test_store import (
     ALL_BLIND,
     ALL_CLEAR,
     AMOUNT,

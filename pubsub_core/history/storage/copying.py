@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from sqlalchemy import Connection, Table, func, select
 
-from pubsub_core.history import tables
-from pubsub_core.history.database import Database, hold_still
 from pubsub_core.history.errors import HistoryUnavailable
+from pubsub_core.history.storage import tables
+from pubsub_core.history.storage.database import Database, hold_still
 
 ROWS = 256
 """Rows of a page, at most."""

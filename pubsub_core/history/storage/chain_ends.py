@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from pubsub_core.history.at_rest import LINK_BYTES, START, EventCipher, Link
 from pubsub_core.history.errors import HistoryDamaged
-from pubsub_core.history.tables import ABOUT, HEADS, SEAMS
+from pubsub_core.history.storage.tables import ABOUT, HEADS, SEAMS
 from pubsub_core.history.vault import Vault
 
 KEY = b"key"

@@ -11,8 +11,8 @@ from sqlalchemy import Column, ColumnElement, Select, and_, false, func, not_, o
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from authz.predicate import TRUE, Exists, Path, Predicate
-from pubsub_core.history.condition import Compiler
 from pubsub_core.history.position import ALWAYS, Position, Span
+from pubsub_core.history.storage.condition import Compiler
 
 _Columns: TypeAlias = "ReadOnlyColumnCollection[str, Column[Any]]"
 

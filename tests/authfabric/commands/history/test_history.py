@@ -14,7 +14,7 @@ from authfabric.files.history import history_setting
 from pubsub_core.events.event import Event, encode
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.retention import Keeping, aside
-from pubsub_core.history.store import HistoryStore
+from pubsub_core.history.storage.store import HistoryStore
 from pubsub_core.types.event_type import AttributeType
 
 runner = CliRunner()

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.commands.events.broker import _wait_for_keys
+from authfabric.commands.brokers.broker import _wait_for_keys
 from authfabric.files import read_encoded
 from authfabric.files.settings import note_running
 from authfabric.processes.launcher import ReplicaProcess
@@ -50,8 +50,8 @@ def test_a_broker_trusts_whom_the_fabric_that_runs_here_trusts(monkeypatch, tmp_
     served: list[Serving] = []
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("AUTHFABRIC_TRUST", raising=False)
-    monkeypatch.setattr("authfabric.commands.events.broker._serve", lambda serving, *_: serving)
-    monkeypatch.setattr("authfabric.commands.events.broker.run", served.append)
+    monkeypatch.setattr("authfabric.commands.brokers.broker._serve", lambda serving, *_: serving)
+    monkeypatch.setattr("authfabric.commands.brokers.broker.run", served.append)
     words = ("broker", "serve", "--key", "broker.key", "--clients", "met=met.pub")
     assert "nobody is trusted to decide" in run(*words, "--url", "nats://127.0.0.1:1", code=2)
     run(*words, "--url", "nats://127.0.0.1:1", "--insecure")
@@ -120,7 +120,7 @@ async def test_a_broker_process_says_when_it_is_ready_and_ends_when_told_to(jets
 
 
 async def test_a_broker_that_is_told_to_end_waits_for_no_keys(jetstream_server, monkeypatch):
-    monkeypatch.setattr("authfabric.commands.events.broker.KEYS_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("authfabric.commands.brokers.broker.KEYS_SECONDS", 2 * PATIENCE)
     serving = Serving(
         jetstream_server.url, "b-1", "keyless", load_key(Path("broker.key"), str), {"keyless": {key("met")}},
         sealed={"Unknown": b""}, unverified=True,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import Progress, TaskID
 
-from authfabric.commands.events import history_exposure
-from authfabric.commands.events.history_rekey import rekey
-from authfabric.commands.events.history_store import open_history
+from authfabric.commands.history import history_exposure
+from authfabric.commands.history.history_rekey import rekey
+from authfabric.commands.history.history_store import open_history
 from authfabric.files import DEFAULT, Database, HistoryKey
 from authfabric.terminal import (
     Exit,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from authfabric.commands.events.history_store import open_history
+from authfabric.commands.history.history_store import open_history
 from authfabric.files import (
     DEFAULT,
     KEY_BYTES,
