@@ -390,7 +390,12 @@ class Connection:
                 await self._open()
                 break
             except NotConnected:
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(2 * pause, MOST_REBUILD_SECONDS)
+                pass
+            except (
+                Exception
+            ):  # whatever the library stumbles over: without another attempt it would end for good
+                _log.exception("the connection to %s could not be built anew", self.address)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, MOST_REBUILD_SECONDS)
         self._rebuild = None
         self.reconnects += 1

@@ -46,6 +46,11 @@ class Work:
             try:
                 await self._run()
                 return
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                # Something that it awaited was cancelled, and not the work: left alone, it would end without a word.
+                _log.exception("`%s` was broken off and is started again in %g s", self.name, pause)
             except Exception:
                 _log.exception("`%s` failed and is started again in %g s", self.name, pause)
             self.failures += 1
@@ -53,6 +58,12 @@ class Work:
             await asyncio.sleep(pause)
             lasted = monotonic() - started > 2 * _LONGEST_PAUSE
             pause = _FIRST_PAUSE if lasted else min(2 * pause, _LONGEST_PAUSE)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled the current task."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 _works: list[Work] = []

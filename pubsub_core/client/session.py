@@ -14,7 +14,7 @@ import secrets
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from time import time
 
-from authz import Identity, PublicKey
+from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidSignature
 from bus.errors import BusError, NoResponders, NotConnected, ReplyTimeout
 from bus.nats import Connection
@@ -288,10 +288,9 @@ class ClientSession:
         self.start(self._try_to_connect())
 
     async def _try_to_connect(self, lost: Channel | None = None) -> None:
+        """Take the session up again. What may pass is left to the keep-alive, and what cannot ends the session."""
         try:
             await self._connect(lost)
-        except (BusError, SessionLost, InvalidSignature, CannotOpen):
-            return  # the keep-alive tries again
         except CallRefused as error:
             if error.fault != "failed":
                 self._end(str(error))
@@ -301,32 +300,35 @@ class ClientSession:
             self._lost = error.broker
         except (Refused, DurableRefused) as error:
             self._end(str(error))
+        except AuthFabricError as error:  # a broker that has just started may not know the types yet
+            _log.info("the session cannot be taken up for the moment: %s", error)
 
     async def _keep_alive(self) -> None:
         while not self._closed:
             await asyncio.sleep(BEAT_SECONDS if self.brokers.many else KEEPALIVE_SECONDS)
             channel = self.channel
-            if not self.joined:
-                await self._try_to_connect(channel)
-                continue
             try:
-                answer = await self.report(seconds=PATIENCE_SECONDS if self.brokers.many else CALL_SECONDS)
-                await self._verify_again(self._trust.lapsed(self._key, time()))
+                lost = not self.joined or not await self._beat()
             except BrokerUntrusted as error:
+                lost = True
                 if not self.brokers.many:
                     self._end(str(error))
                     continue
                 self._lose(channel)
-                await self._try_to_connect(channel)
-                continue
-            except (BusError, SessionLost) as error:
+            except AuthFabricError as error:
+                lost = True
                 if isinstance(error, NoResponders | ReplyTimeout) and self.bus.ready:
                     self._lose(channel)
+            if lost:
                 await self._try_to_connect(channel)
-                continue
-            if answer.fault == "lost":
-                await self._try_to_connect(channel)
-            self._outgoing.resend_old()
+            if self.joined:
+                self._outgoing.resend_old()
+
+    async def _beat(self) -> bool:
+        """Tell the broker that the client is there; says whether the broker knows the session."""
+        answer = await self.report(seconds=PATIENCE_SECONDS if self.brokers.many else CALL_SECONDS)
+        await self._verify_again(self._trust.lapsed(self._key, time()))
+        return answer.fault != "lost"
 
     async def report(
         self, seconds: float = CALL_SECONDS, acked: dict[int, list[int]] | None = None

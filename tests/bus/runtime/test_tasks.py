@@ -74,6 +74,21 @@ async def test_work_that_fails_is_started_again_and_counts_as_down_meanwhile():
     assert running not in background_work()
 
 
+async def test_work_is_started_again_when_something_that_it_awaits_is_cancelled():
+    waiting: list[asyncio.Future[None]] = []
+
+    async def work() -> None:
+        waiting.append(asyncio.get_running_loop().create_future())
+        await waiting[-1]
+
+    async with AsyncExitStack() as stack:
+        running = in_background(stack, work)
+        await eventually(lambda: len(waiting) == 1)
+        waiting[0].cancel()
+        await eventually(lambda: len(waiting) == 2)
+        assert running.failures == 1
+
+
 async def test_a_cancellation_that_comes_with_the_result_is_not_lost():
     async def answer() -> int:
         waiting.cancel()
