@@ -18,6 +18,7 @@ from authz import Decision, Identity, Request
 from bus.audit.records import Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
 from bus.audit.trail import AuditTrail
 from bus.errors import BusError
+from bus.runtime import Work, begin_work
 
 GATHER_SECONDS = 0.05
 """How long records are gathered into one page."""
@@ -58,10 +59,12 @@ class AuditWriter:
         self._store = store
         self._waiting = asyncio.Event()
         self._advanced = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._left: list[tuple[list[bytes], int]] = []
+        """Pages that are chained and not stored, each with the number of its first record."""
+        self._works: list[Work] = []
 
     async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(each) for each in (self._write(), self._keep_saying())]
+        self._works = [begin_work(each) for each in (self._write, self._keep_saying)]
         return self
 
     async def __aexit__(
@@ -72,8 +75,8 @@ class AuditWriter:
                 while len(self.trail) or self.stored < self.trail.head.sequence:
                     self._waiting.set()
                     await asyncio.sleep(GATHER_SECONDS / 5)
-        for task in self._tasks:
-            task.cancel()
+        for work in self._works:
+            work.cancel()
         if lost := self.trail.noted - self._accounted:
             _log.error("%d decisions of `%s` were not recorded: %s", lost, self.trail.writer, self.problem)
         if self.trail.noted:
@@ -105,6 +108,7 @@ class AuditWriter:
         return self.stored >= wanted and self.trail.dropped == dropped
 
     async def _write(self) -> None:
+        await self._store_left()  # if this was started again
         while True:
             await self._waiting.wait()
             await asyncio.sleep(GATHER_SECONDS)
@@ -112,9 +116,15 @@ class AuditWriter:
             while records := self.trail.drain(time(), PAGE_RECORDS):
                 first = self.trail.head.sequence - len(records) + 1
                 for page in _pages(records):
-                    await self._append(page, first)
+                    self._left.append((page, first))
                     first += len(page)
-                self._kept, self._accounted = self.trail.head, self.trail.chained
+                await self._store_left()
+
+    async def _store_left(self) -> None:
+        while self._left:
+            await self._append(*self._left[0])
+            del self._left[0]
+        self._kept, self._accounted = self.trail.head, self.trail.chained
 
     async def _append(self, page: list[bytes], first: int) -> None:
         """Store a page, however long it takes; callers do not wait for it."""

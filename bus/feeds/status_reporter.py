@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from authz import Identity
 from bus.errors import NotConnected
 from bus.nats import Connection, Subscription
+from bus.runtime import Work, begin_work
 from bus.wire import MemberDetails, MemberStatus, pack, subjects
 
 REPEAT_SECONDS = 10.0
@@ -55,19 +56,19 @@ class StatusReporter:
         self._answered_at = float("-inf")
         self._answering: asyncio.TimerHandle | None = None
         self._calls: Subscription | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._repeating: Work | None = None
 
     async def __aenter__(self) -> Self:
         calls = subjects.roll_call(self.status.domain)
         self._calls = await self._connection.listen(calls, self._on_call)
         self._connection.on_ready.append(self._answer_soon)
-        self._task = asyncio.create_task(self._repeat())
+        self._repeating = begin_work(self._repeat)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._connection.on_ready.remove(self._answer_soon)
-        if self._task is not None:
-            self._task.cancel()
+        if self._repeating is not None:
+            self._repeating.cancel()
         if self._answering is not None:
             self._answering.cancel()
         self._word = self._sign(replace(self.status, leaving=True))

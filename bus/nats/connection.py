@@ -32,7 +32,7 @@ from bus.nats.handover import LEAVE_SECONDS, MEET_SECONDS, Handover
 from bus.nats.permission_refusals import Unanswered
 from bus.nats.renewal import renewing
 from bus.nats.subscription import Replies, Subscription
-from bus.runtime import end_task
+from bus.runtime import Work, begin_work, end_task
 from bus.wire import servers, subjects, without_secrets
 
 REBUILD_SECONDS = 0.2
@@ -89,7 +89,7 @@ class Connection:
         self._closing = False
         self._rebuild: asyncio.Task[None] | None = None
         self._watchdog: asyncio.TimerHandle | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._renewing: Work | None = None
         self._changing = asyncio.Lock()
         self._dropped_before = 0
         self.ready = False
@@ -107,7 +107,7 @@ class Connection:
         await self._open()
         self._admission_seconds = 0.0
         if self.credentials is not None:
-            self._renewing = asyncio.create_task(renewing(self))
+            self._renewing = begin_work(partial(renewing, self))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -280,9 +280,10 @@ class Connection:
         self._closing = True
         self._set_ready(False)
         await self._balancer.end()
-        for task in (self._renewing, self._rebuild):
-            if task is not None:
-                await end_task(task)
+        if self._renewing is not None:
+            await self._renewing.end()
+        if self._rebuild is not None:
+            await end_task(self._rebuild)
         await self._client.close()
 
     def _new_client(self) -> GuardedClient:

@@ -44,18 +44,25 @@ async def renewing(connection: Connection) -> None:
     """Renew a connection ahead of its end, again and again. Its end is what the server says: clocks may differ."""
     back = asyncio.Event()
     connection.on_ready.append(back.set)
-    while True:
-        back.clear()
-        left = await _seconds_left(connection)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if left is None else max(left * SHARE, LEAST_SECONDS)):
-                await back.wait()
-            continue  # it was lost, and has come back with another end
-        try:
-            await _refresh(connection, left)
-            await connection.renew()
-        except BusError as error:
-            _log.warning("the connection cannot be renewed, and will end: %s", error)
+    try:
+        while True:
+            back.clear()
+            await _renew_in_time(connection, back)
+    finally:
+        connection.on_ready.remove(back.set)
+
+
+async def _renew_in_time(connection: Connection, back: asyncio.Event) -> None:
+    left = await _seconds_left(connection)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(None if left is None else max(left * SHARE, LEAST_SECONDS)):
+            await back.wait()
+        return  # it was lost, and has come back with another end
+    try:
+        await _refresh(connection, left)
+        await connection.renew()
+    except BusError as error:
+        _log.warning("the connection cannot be renewed, and will end: %s", error)
 
 
 async def _refresh(connection: Connection, left: float | None) -> None:

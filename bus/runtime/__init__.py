@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from authz.lazy import lazily
 from bus.runtime.event_loop import Turns, run_fast
-from bus.runtime.tasks import all_or_none, end_task, in_background, result_within
+from bus.runtime.tasks import Work, all_or_none, begin_work, end_task, in_background, result_within
 
 if TYPE_CHECKING:
     from bus.runtime.health_server import Collectors, HealthTls, serve_vitals
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT_VARIABLE", "LEVEL_VARIABLE", "TRACES", "Collectors", "HealthTls", "Latencies", "LogFormat", "LogLevel",
-    "LogLine", "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns", "all_or_none", "configure_logs",
-    "end_task", "end_with_parent", "in_background", "log_settings", "result_within", "run_fast", "serve_vitals",
-    "signal_process",
+    "LogLine", "OpenSpan", "ProcessFailed", "ServingProcess", "Traces", "Turns", "Work", "all_or_none", "begin_work",
+    "configure_logs", "end_task", "end_with_parent", "in_background", "log_settings", "result_within", "run_fast",
+    "serve_vitals", "signal_process",
 ]  # fmt: skip
 
 __getattr__ = lazily(

@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "/healthz":
                 self._answer(self._vitals.live())
             case "/readyz":
-                down = [work.name for work in background_work() if work.down]
+                down = dict.fromkeys(work.name for work in background_work() if work.down)
                 self._answer(self._vitals.ready() and not down, *(f"{name} has failed" for name in down))
             case "/metrics":
                 self._send(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)

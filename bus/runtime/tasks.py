@@ -32,11 +32,35 @@ class Work:
         """How often it has failed."""
         self._run = run
         self._started = 0.0
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def down(self) -> bool:
         """Whether it has failed, and has not run for a second since."""
         return bool(self.failures) and monotonic() - self._started < _SETTLED_SECONDS
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, and is not started again."""
+        return self._task is not None and self._task.done()
+
+    def begin(self) -> None:
+        """Run it in the background from now on."""
+        _works.append(self)
+        self._task = asyncio.create_task(self.supervise())
+
+    def cancel(self) -> None:
+        """Let it end soon, for good."""
+        if self in _works:
+            _works.remove(self)
+        if self._task is not None:
+            self._task.cancel()
+
+    async def end(self) -> None:
+        """Cancel it, and return when it has ended."""
+        self.cancel()
+        if self._task is not None:
+            await end_task(self._task)
 
     async def supervise(self) -> None:
         """Run it; start it again with backoff whenever it fails. Work that returns is done."""
@@ -77,11 +101,15 @@ def background_work() -> list[Work]:
 
 def in_background(stack: AsyncExitStack, run: Callable[[], Coroutine[object, object, None]]) -> Work:
     """Run some work until the stack is closed, and start it again whenever it fails."""
+    work = begin_work(run)
+    stack.callback(work.cancel)
+    return work
+
+
+def begin_work(run: Callable[[], Coroutine[object, object, None]]) -> Work:
+    """Run some work until it is told to `cancel` or `end`, and start it again whenever it fails."""
     work = Work(run)
-    _works.append(work)
-    task = asyncio.create_task(work.supervise())
-    stack.callback(lambda: _works.remove(work))
-    stack.callback(task.cancel)
+    work.begin()
     return work
 
 

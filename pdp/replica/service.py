@@ -16,7 +16,7 @@ import msgspec
 from authz import AuthFabricError, Decision, InvalidRequest, Reason, Request
 from bus.errors import BadMessage, NotConnected
 from bus.nats import Connection, Subscription
-from bus.runtime import TRACES, Latencies
+from bus.runtime import TRACES, Latencies, Work, begin_work
 from bus.wire import (
     ANNOUNCE,
     DECIDING,
@@ -121,7 +121,7 @@ class Replica:
         self._queue: asyncio.Queue[_Work] = asyncio.Queue()
         self._queued = 0
         self._subscriptions: list[Subscription] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._works: list[Work] = []
         self._source = secrets.token_bytes(8)
         self._announcer = Announcer(self.scopes, authority, self._source)
         self._announced = frozenset(map(str, self.scopes))
@@ -136,14 +136,14 @@ class Replica:
 
     async def __aenter__(self) -> Self:
         subjects = [(interest(mode, scope), mode) for scope in self.scopes for mode in DECIDING]
-        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
+        self._works = [begin_work(self._work) for _ in range(self._workers)]
         try:
             await self._listen(subjects)
         except BaseException:
             await self.drain()
             raise
         self.probed_at = monotonic()
-        self._tasks.append(asyncio.create_task(self._repeat()))
+        self._works.append(begin_work(self._repeat))
         self.connection.on_ready.append(self._announce)
         return self
 
@@ -166,9 +166,7 @@ class Replica:
         except (NotConnected, TimeoutError) as error:
             _log.warning("drained in part, with %d questions left: %s", self._queued, error or "time is over")
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*(work.end() for work in self._works))
 
     @property
     def able(self) -> bool:
@@ -235,6 +233,9 @@ class Replica:
                     self.latencies.add(now() - work.arrived, count)
                 else:
                     self.expired += count
+            except Exception:  # one message ends no worker, and makes none wait before the next
+                _log.exception("%d questions are left to others", count)
+                self.shed += count
             finally:
                 self._queued -= count
                 self._queue.task_done()
@@ -258,8 +259,7 @@ class Replica:
         except Exception:
             decisions = await asyncio.gather(*map(self._decide_alone, readable))
         self._count(decisions)
-        if self._observe is not None:
-            self._observe(readable, decisions)
+        self._show(readable, decisions)
         if len(readable) == len(requests):
             return decisions
         rest = iter(decisions)
@@ -269,6 +269,14 @@ class Replica:
             else Decision(False, Reason.INVALID_REQUEST, detail=str(each))
             for each in requests
         ]
+
+    def _show(self, requests: Sequence[Request], decisions: Sequence[Decision]) -> None:
+        """Let the observer see what was decided. What it makes of that is no reason not to answer."""
+        if self._observe is not None:
+            try:
+                self._observe(requests, decisions)
+            except Exception:
+                _log.exception("what observes decisions failed on %d", len(decisions))
 
     def _count(self, decisions: Sequence[Decision]) -> None:
         if is_one(decisions):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 from authz import Decision, Request
 from bus.errors import BusError
 from bus.nats import Connection
+from bus.runtime import Work, begin_work
 from bus.wire import Alarm, pack, subjects
 from pdp.bundle import PolicySet
 
@@ -64,21 +64,19 @@ class Shadow:
         self._effort = effort
         self._queue: asyncio.Queue[_Sample] = asyncio.Queue(WAITING)
         self._known: set[object] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._working: Work | None = None
         self.compared = 0
         self.differences = 0
         self.dropped = 0
         """Samples for which there was no time."""
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._work())
+        self._working = begin_work(self._work)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        if self._working is not None:
+            await self._working.end()
 
     def watch(self, policies: PolicySet) -> Observer:
         """What must see the requests that are decided by these policies."""

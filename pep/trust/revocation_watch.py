@@ -16,7 +16,7 @@ from authz import PublicKey
 from bus.errors import BusError
 from bus.feeds import RETRY_SECONDS, RevocationFeed
 from bus.nats import Connection
-from bus.runtime import end_task
+from bus.runtime import begin_work
 from pep.trust.authenticity import Authenticity
 
 MAX_FOLLOWED = 64
@@ -33,7 +33,7 @@ class _Followed:
         self._connection = connection
         self._authenticity = authenticity
         self.feed = RevocationFeed(connection, authenticity.revoke, issuer)
-        self.task = asyncio.create_task(self._follow())
+        self.work = begin_work(self._follow)
 
     async def _follow(self) -> None:
         while True:
@@ -65,9 +65,10 @@ class RevocationWatch:
 
     async def __aexit__(self, *_: object) -> None:
         self._authenticity.watch = None
-        tasks = [each.task for group in self._followed.values() for each in group.values()]
-        for task in (*tasks, *self._ending):
-            await end_task(task)
+        for group in self._followed.values():
+            for each in group.values():
+                await each.work.end()
+        await asyncio.gather(*self._ending)
 
     async def first_look(self, seconds: float) -> None:
         """Wait until it is known what the roots have revoked; go on without if the store is silent for `seconds`."""
@@ -96,7 +97,7 @@ class RevocationWatch:
         _log.warning(
             "`%s` names more than %d keys in the chains of PDPs: the oldest is forgotten", by, MAX_FOLLOWED
         )
-        ending = asyncio.create_task(end_task(group.pop(issuer).task))
+        ending = asyncio.create_task(group.pop(issuer).work.end())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         if not any(issuer in each for each in self._followed.values()):

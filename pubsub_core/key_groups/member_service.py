@@ -18,7 +18,7 @@ from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import UNREADABLE
 from bus.errors import BusError, ReplyTimeout
 from bus.nats import Connection, Subscription
-from bus.runtime import end_task
+from bus.runtime import begin_work, end_task
 from bus.wire import pack, subjects
 from pubsub_core.key_groups.admission import entitle
 from pubsub_core.key_groups.appointment_store import Known, Managers
@@ -110,13 +110,13 @@ class KeyClient:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep up with the groups joined, for the length of the block."""
-        expiring = asyncio.create_task(self._expire_always())
+        expiring = begin_work(self._expire_always)
         self._bus.on_ready.append(self._ask_all)
         try:
             yield
         finally:
             self._bus.on_ready.remove(self._ask_all)
-            await end_task(expiring)
+            await expiring.end()
             for joined in list(self._joined.values()):
                 await self._forget(joined)
 

@@ -20,6 +20,7 @@ import msgspec
 from authz.errors import UNREADABLE
 from bus.errors import BusError
 from bus.nats import Connection
+from bus.runtime import begin_work
 from bus.stores import RecordChanged, RecordStore
 from bus.wire import subjects
 from pubsub_core.broker import Broker
@@ -117,7 +118,7 @@ class Durables:
     async def running(self) -> AsyncIterator[None]:
         """For the length of the block."""
         self.running_here = True
-        refreshing = asyncio.create_task(self._refresh())
+        refreshing = begin_work(self._refresh)
         async with self.rereading.running():
             try:
                 yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from nats.js.api import DiscardPolicy
@@ -54,6 +54,28 @@ async def verify(bus: Connection) -> ChainVerifier:
         chains.take(page.writer, page.records)
     chains.finish([head for head in heads if head is not None], kept.start)
     return chains
+
+
+async def test_what_a_writer_held_when_it_failed_is_stored_when_it_is_started_again(bus, monkeypatch):
+    store, failing = AuditStore(bus, "shop"), [True]
+    append = store.append
+
+    async def broken(writer: str, records: Sequence[bytes], key: str) -> int:
+        if failing:
+            failing.clear()
+            raise RuntimeError("out of luck")
+        return await append(writer, records, key)
+
+    monkeypatch.setattr(store, "append", broken)
+    async with AuditWriter(store, "pep-1") as writer:
+        writer.record(asked(1), ALLOW)
+        await eventually(lambda: not failing)
+        writer.record(asked(2), ALLOW)
+        assert await writer.recorded()
+    chains = await verify(bus)
+    assert not chains.broken
+    assert chains.writers[writer.trail.writer].head == writer.trail.head
+    assert writer.trail.head.sequence == 2
 
 
 async def test_everything_recorded_is_stored_in_order_by_the_time_the_writer_leaves(bus):

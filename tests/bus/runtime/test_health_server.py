@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import ssl
 import urllib.error
 import urllib.request
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from bus.runtime import HealthTls, serve_vitals
+from bus.runtime import HealthTls, in_background, serve_vitals
 from bus.runtime.health_server import HealthPortTaken
 from tests.self_signed import self_signed
+from tests.waiting import eventually
 
 
 class Well:
@@ -58,3 +61,31 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path):
     tls = HealthTls(tmp_path / "own.pem", tmp_path / "own.key")
     with pytest.raises(HealthPortTaken), serve_vitals(Well(), [], 0, tls=tls):
         pass
+
+
+def readiness(port: int) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+async def test_a_process_whose_work_has_failed_is_not_ready_and_names_it_until_it_runs_again():
+    failing, waiting = [True], asyncio.Event()
+
+    async def counting() -> None:
+        if failing:
+            raise RuntimeError("out of luck")
+        await waiting.wait()
+
+    async with AsyncExitStack() as stack:
+        port = stack.enter_context(serve_vitals(Well(), [], 0))
+        assert readiness(port) == (200, "ok\n")
+        works = [in_background(stack, counting) for _ in range(2)]
+        await eventually(lambda: all(work.failures for work in works))
+        status, said = await asyncio.to_thread(readiness, port)
+        assert status == 503
+        assert said.count("counting has failed") == 1
+        failing.clear()
+        await eventually(lambda: readiness(port) == (200, "ok\n"))

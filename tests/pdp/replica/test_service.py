@@ -79,6 +79,54 @@ async def test_a_message_with_no_questions_has_no_answers_and_takes_no_place(ser
         await waiting
 
 
+async def test_an_observer_that_fails_takes_no_answer_and_no_worker(server, bus):
+    def observe(requests: Sequence[Request], decisions: Sequence[Decision]) -> None:
+        raise RuntimeError("the observer is out of luck")
+
+    async with (
+        Connection(server.url) as connection,
+        Replica(connection, Readers(), [DOMAIN], workers=2, observe=observe) as running,
+    ):
+        for _ in range(20):
+            assert (await ask(bus, READ)).in_order() == [YES]
+        assert not any(work.failures for work in running._works)
+
+
+async def test_messages_that_cannot_be_answered_end_no_worker(server, bus, monkeypatch):
+    async with replica(server, Readers(), workers=2) as running:
+        failing = iter(range(20))
+        whole = running._reply
+
+        def reply(*args: object) -> None:
+            if next(failing, None) is not None:
+                raise RuntimeError("out of luck")
+            whole(*args)
+
+        monkeypatch.setattr(running, "_reply", reply)
+        asking = [asyncio.create_task(ask(bus, READ)) for _ in range(20)]
+        await eventually(lambda: running.shed == 20)
+        assert (await ask(bus, READ)).in_order() == [YES]
+        for each in asking:
+            each.cancel()
+
+
+async def test_a_worker_that_fails_is_started_again(server, bus, monkeypatch):
+    async with replica(server, Readers(), workers=1) as running:
+        failing = [True]
+        get = running._queue.get
+
+        async def broken() -> object:
+            if failing:
+                failing.clear()
+                raise RuntimeError("out of luck")
+            return await get()
+
+        monkeypatch.setattr(running._queue, "get", broken)
+        await ask(bus, READ)  # by the worker that waits already
+        await eventually(lambda: running._works[0].failures == 1)
+        assert (await ask(bus, READ)).in_order() == [YES]
+
+
 class TestDrain:
     async def test_it_answers_what_was_taken_and_takes_no_more(self, server, bus):
         decider = Gated()
@@ -123,14 +171,14 @@ class TestDrain:
             asking = asyncio.create_task(ask(bus, READ))
             await eventually(lambda: running.queued == 1)
             await running.drain(seconds=0.05)
-            assert all(task.done() for task in running._tasks)
+            assert all(work.done for work in running._works)
             asking.cancel()
 
     async def test_it_ends_although_the_bus_is_gone(self, own_server):
         async with replica(own_server, Readers()) as running:
             await own_server.stop(signal.SIGKILL)
             await eventually(lambda: not running.connection.ready)
-        assert all(task.done() for task in running._tasks)
+        assert all(work.done for work in running._works)
 
     async def test_draining_twice_is_no_error(self, server):
         async with replica(server, Readers()) as running:

@@ -41,7 +41,7 @@ class TestScopes:
     async def test_whoever_asks_without_an_inbox_is_told_nothing(self, server, bus):
         """Or one message could make every replica talk to every PEP."""
         async with replica(server, Readers()) as running:
-            running._tasks[-1].cancel()  # without its regular announcements
+            running._works[-1].cancel()  # without its regular announcements
             heard = []
             await bus.listen(ANNOUNCE, lambda *message: heard.append(message))
             await bus.listen("$KV.>", lambda *message: heard.append(message))
@@ -56,7 +56,7 @@ class TestScopes:
         async with replica(own_server, Readers()) as running:
             announced = []
             await running.connection.listen(ANNOUNCE, lambda *message: announced.append(message))
-            running._tasks[-1].cancel()  # without its regular announcements
+            running._works[-1].cancel()  # without its regular announcements
             await own_server.stop(signal.SIGKILL)
             await eventually(lambda: not running.connection.ready)
             announced.clear()
