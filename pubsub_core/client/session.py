@@ -18,6 +18,7 @@ from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidSignature
 from bus.errors import BusError, NoResponders, NotConnected, ReplyTimeout
 from bus.nats import Connection
+from bus.runtime import in_background
 from bus.wire import broker as broker_subject
 from bus.wire import pack, subjects
 from pep.trust import Keys, Unverified
@@ -126,9 +127,10 @@ class ClientSession:
                 raise
             raise self.brokers.missing(self.domain) from None
         bus.on_ready.append(self._reconnect)
-        self.start(self._keep_alive())
         try:
-            yield
+            async with contextlib.AsyncExitStack() as stack:
+                in_background(stack, self._keep_alive)
+                yield
         finally:
             bus.on_ready.remove(self._reconnect)
             for task in self._tasks:

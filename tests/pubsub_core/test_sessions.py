@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from authz import Identity
 from bus.errors import ReplyTimeout
 from pubsub_core.client.client import EventClient
-from pubsub_core.errors import NoBroker, Refused, SessionLost
+from pubsub_core.errors import NoBroker, Refused, SessionLost, UnknownType
 from pubsub_core.events.event import Event, encode
 from pubsub_core.events.gap import GapReason
 from pubsub_core.messages import Inspect, Subscribe
@@ -143,8 +143,13 @@ async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch
         assert await take(subscriber, 1) == [{"score": 2}]
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [ReplyTimeout("call", 5.0), UnknownType("News"), RuntimeError("out of luck")],
+    ids=["a broker that is too busy", "one that does not know the type yet", "a fault of the client"],
+)
 async def test_a_new_session_that_was_not_told_of_all_subscriptions_is_followed_by_another(
-    place, monkeypatch
+    place, monkeypatch, problem
 ):
     monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
@@ -156,7 +161,7 @@ async def test_a_new_session_that_was_not_told_of_all_subscriptions_is_followed_
     async def lose_one(asked, met=None):
         if isinstance(asked, Subscribe) and not lost:
             lost.append(asked)
-            raise ReplyTimeout("call", 5.0)  # as if the broker were too busy
+            raise problem
         return await call(asked, met)
 
     monkeypatch.setattr(reader, "_call", lose_one)

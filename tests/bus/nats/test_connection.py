@@ -14,6 +14,8 @@ from authz import Identity
 from bus import Connection, NatsServer, NoResponders, NotConnected, ReplyTimeout, cluster
 from bus.errors import BadMessage
 from bus.identity.credentials import Credentials, connection_key
+from bus.nats.client import GuardedClient
+from bus.nats.subscription import Subscription
 from tests.attacker import Attacker
 from tests.waiting import eventually, is_stopped
 
@@ -255,6 +257,21 @@ class TestClosedByTheServer:
         assert await bus.wait_ready(10.0)
         assert await bus.ask("echo", b"still", 5.0) == b"still"
         assert bus.reconnects == 1
+
+    async def test_it_is_built_again_although_the_library_stumbles(self, server, bus, monkeypatch):
+        await echo(bus)
+        client, begin, stumbled = bus._client, Subscription.begin, list[str]()
+
+        async def stumble_once(self: Subscription, client: GuardedClient) -> int:
+            if not stumbled:
+                stumbled.append(self.subject)
+                raise RuntimeError("the handler is closed")
+            return await begin(self, client)
+
+        monkeypatch.setattr(Subscription, "begin", stumble_once)
+        client._transport.write(b"NONSENSE\r\n")
+        await eventually(lambda: stumbled and bus.ready)
+        assert await bus.ask("echo", b"still", 5.0) == b"still"
 
     async def test_it_hears_everything_once_whatever_was_subscribed_meanwhile(self, server, bus):
         heard = []
