@@ -235,7 +235,7 @@ class EventClient(ClientSession):
         try:
             answer = await self._begin(reader)
         except SessionLost:
-            if self._closed:
+            if self.closed:
                 raise
             await self._connect(channel)
             answer = await self._begin(reader)

@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from time import time
+from typing import Any, TypeVar
 
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidSignature
@@ -25,6 +26,7 @@ from pep.trust import Keys, Unverified
 from pubsub_core.client.brokers import PATIENCE_SECONDS, Brokers, Met, meet
 from pubsub_core.client.calls import CALL_SECONDS, mail_place, opened, raise_fault
 from pubsub_core.client.inbox import Inbox
+from pubsub_core.client.keep_alive import KeepAlive
 from pubsub_core.client.publisher import Outgoing, Publisher
 from pubsub_core.client.replay_reader import Replayed
 from pubsub_core.client.subscriber import Subscriber
@@ -58,9 +60,8 @@ from pubsub_core.messages import (
 from pubsub_core.trust import BrokerTrust
 from pubsub_core.types import Catalogue, EventType, SignedType
 
-KEEPALIVE_SECONDS = 2.0
-BEAT_SECONDS = 0.2
-"""The same for a client that knows several brokers."""
+T = TypeVar("T")
+
 MAX_MOVES = 8
 """How often a client is sent from one broker to another before it begins anew."""
 
@@ -103,12 +104,13 @@ class ClientSession:
         self.sessions_begun = 0
         """How often a session was begun anew: more than once if the broker forgot it meanwhile, or was lost."""
         self.inbox = Inbox()
-        self._closed = ""
+        self.closed = ""
+        """Why the session has ended for good; empty while it lasts."""
         self.publishers: dict[str, Publisher] = {}
         self._outgoing = Outgoing(self)
         self._mailbox = subjects.mailbox(domain, mail_place(bus), secrets.token_hex(8))
         self._connecting = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._asking: set[asyncio.Future[bytes]] = set()
         """What the broker was asked and has not answered."""
         self.interested: dict[str, bool] = {}
@@ -129,7 +131,7 @@ class ClientSession:
         bus.on_ready.append(self._reconnect)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                in_background(stack, self._keep_alive)
+                in_background(stack, KeepAlive(self).run)
                 yield
         finally:
             bus.on_ready.remove(self._reconnect)
@@ -152,12 +154,12 @@ class ClientSession:
         try:
             return await self._call(call)
         except SessionLost:
-            if self._closed:
+            if self.closed:
                 raise
         except (NoResponders, ReplyTimeout):
             if not self.brokers.many:
                 raise
-            self._lose(channel)
+            self.lose(channel)
         await self._connect(channel)
         return await self._call(call)
 
@@ -287,50 +289,38 @@ class ClientSession:
         subscriber.go_on(answer.position)
 
     def _reconnect(self) -> None:
-        self.start(self._try_to_connect())
+        self.start(self.try_to_connect())
 
-    async def _try_to_connect(self, lost: Channel | None = None) -> None:
-        """Take the session up again. What may pass is left to the keep-alive, and what cannot ends the session."""
+    async def try_to_connect(self, lost: Channel | None = None) -> bool:
+        """Take the session up again; says whether that is done.
+
+        What may pass is left to the keep-alive, and what cannot ends the session.
+        """
         try:
             await self._connect(lost)
+            return True
         except CallRefused as error:
             if error.fault != "failed":
-                self._end(str(error))
+                self.end(str(error))
         except BrokerUntrusted as error:
             if not self.brokers.many:
-                self._end(str(error))
+                self.end(str(error))
             self._lost = error.broker
         except (Refused, DurableRefused) as error:
-            self._end(str(error))
+            self.end(str(error))
         except AuthFabricError as error:  # a broker that has just started may not know the types yet
             _log.info("the session cannot be taken up for the moment: %s", error)
+        return False
 
-    async def _keep_alive(self) -> None:
-        while not self._closed:
-            await asyncio.sleep(BEAT_SECONDS if self.brokers.many else KEEPALIVE_SECONDS)
-            channel = self.channel
-            try:
-                lost = not self.joined or not await self._beat()
-            except BrokerUntrusted as error:
-                lost = True
-                if not self.brokers.many:
-                    self._end(str(error))
-                    continue
-                self._lose(channel)
-            except AuthFabricError as error:
-                lost = True
-                if isinstance(error, NoResponders | ReplyTimeout) and self.bus.ready:
-                    self._lose(channel)
-            if lost:
-                await self._try_to_connect(channel)
-            if self.joined:
-                self._outgoing.resend_old()
-
-    async def _beat(self) -> bool:
-        """Tell the broker that the client is there; says whether the broker knows the session."""
+    async def beat(self) -> bool:
+        """Tell the broker that the client is there, and see that it may still be; says whether it knows the session."""
         answer = await self.report(seconds=PATIENCE_SECONDS if self.brokers.many else CALL_SECONDS)
         await self._verify_again(self._trust.lapsed(self._key, time()))
         return answer.fault != "lost"
+
+    def resend_old(self) -> None:
+        """Publish again what has waited for long."""
+        self._outgoing.resend_old()
 
     async def report(
         self, seconds: float = CALL_SECONDS, acked: dict[int, list[int]] | None = None
@@ -341,7 +331,7 @@ class ClientSession:
         asked = self._unless_lost(self.bus.ask(subject, word, seconds))
         return unpack_answer(opened(channel, await asked))
 
-    def _lose(self, channel: Channel) -> None:
+    def lose(self, channel: Channel) -> None:
         """The broker does not answer on this channel: look for another, and wait for nothing that it was asked."""
         if channel is self.channel and self.brokers.many:
             self._lost = self.broker
@@ -362,10 +352,10 @@ class ClientSession:
                 self.interest_changed.set()
             case Drained():
                 if self.brokers.many:
-                    self._lose(self.channel)
-                    self.start(self._try_to_connect(self.channel))
+                    self.lose(self.channel)
+                    self.start(self.try_to_connect(self.channel))
             case Closed(problem):
-                self._end(problem)
+                self.end(problem)
 
     def note_read(self) -> None:
         """Something was read: tell the broker how far, if it is time to, so that it sends more."""
@@ -374,13 +364,13 @@ class ClientSession:
             with contextlib.suppress(NotConnected):
                 self.bus.send(subject, self.channel.seal(pack(self.inbox.word(self.session))))
 
-    def _end(self, problem: str) -> None:
-        self._closed = problem
+    def end(self, problem: str) -> None:
+        self.closed = problem
         for subscriber in self.inbox.subscribers.values():
             subscriber.end(problem)
         self._outgoing.end(problem)
 
-    def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
         """Have something done while the session lasts."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)

@@ -16,7 +16,10 @@ from pubsub_core.delivery.session import Counts, Item, Session
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events import GapReason, Missed, after, encode
 
-SLOW = "the client read too slowly: more than {} events waited"
+SLOW = (
+    "the client read too slowly: more than {} events waited; read faster, subscribe with a durable name, "
+    "or replay what is missing from the time of the gap"
+)
 
 _log = logging.getLogger("authfabric.events")
 

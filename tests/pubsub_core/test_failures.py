@@ -14,6 +14,7 @@ from pubsub_core.events.event import MAX_EVENT_BYTES
 from pubsub_core.server.metrics import BrokerMetrics
 from pubsub_core.trust.credential import Credential, issue
 from tests.pubsub_core.town import NEWS, rule
+from tests.waiting import eventually
 
 
 def credential(place, key: Identity, by: Identity | None = None, lasts: float = 1000.0) -> bytes:
@@ -73,6 +74,20 @@ async def test_what_a_broker_refuses_is_counted_by_why(place):
             await client.subscriber(f"{place.domain}.News", "headline = 1")
         assert refused(north, "type") == 1
         assert refused(north, "request") == 1
+
+
+async def test_a_client_says_once_that_its_broker_is_away_and_once_that_it_is_back(
+    place, monkeypatch, caplog
+):
+    monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 0.05)
+    identity = Identity.generate()
+    async with place.running("north", identity=identity):
+        client = await place.client("ann", "north")
+    await eventually(lambda: "events wait until it is back" in caplog.text)
+    async with place.running("north", identity=identity):
+        await eventually(lambda: "answers again" in caplog.text)
+        assert client.sessions_begun == 2
+    assert caplog.text.count("events wait until it is back") == 1
 
 
 async def test_a_broker_that_is_not_there_is_named_with_what_to_do(place):

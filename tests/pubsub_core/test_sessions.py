@@ -125,7 +125,7 @@ async def test_a_call_in_a_session_that_the_broker_has_forgotten_is_made_in_a_ne
 
 
 async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch):
-    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
     identity = Identity.generate()
     async with place.running("north", identity=identity):
@@ -151,7 +151,7 @@ async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch
 async def test_a_new_session_that_was_not_told_of_all_subscriptions_is_followed_by_another(
     place, monkeypatch, problem
 ):
-    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
     north = await place.broker("north")
     writer, reader = await place.client("ann", "north"), await place.client("bob", "north")
@@ -175,7 +175,7 @@ async def test_a_new_session_that_was_not_told_of_all_subscriptions_is_followed_
 
 async def test_a_session_of_which_nothing_is_heard_ends_and_its_client_begins_another(place, monkeypatch):
     monkeypatch.setattr("pubsub_core.server.service.SESSION_TTL", 0.5)
-    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 3.0)
+    monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 3.0)
     kind = await place.define("News", *NEWS)
     service = await place.broker("north")
     client = await place.client("bob", "north")

@@ -82,7 +82,7 @@ async def test_what_a_client_publishes_does_not_go_to_a_false_broker_that_takes_
 async def test_a_broker_that_was_restarted_with_another_key_goes_on_if_that_is_vouched_for(
     place, monkeypatch
 ):
-    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
     async with place.running("north"):
         client = await place.client("ann", "north")
@@ -190,7 +190,7 @@ async def test_a_promise_of_heartbeats_counts_as_soon_as_the_type_and_the_vouch_
 
 
 async def test_a_vouch_that_runs_out_ends_the_session_unless_there_is_another(place, monkeypatch):
-    monkeypatch.setattr("pubsub_core.client.session.KEEPALIVE_SECONDS", 0.05)
+    monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 0.05)
     kind, north = await place.define("News", *NEWS), Identity.generate()
     word = vouch(north.public, [ALL], time() + 2, place.key, time())
     service = await place.broker("north", identity=north, vouches=(word,))
