@@ -4,7 +4,7 @@ from pubsub_core.carriage.carrier_rights_service import CarrierRightsService
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
 from pubsub_core.carriage.newcomers import Newcomers, NotVouched
 from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel, sign_parcel
-from pubsub_core.carriage.presence import PEER_TTL, Presence
+from pubsub_core.carriage.presence import Presence
 from pubsub_core.carriage.receiving import Read, Receiving
 from pubsub_core.carriage.records import MAX_NAME_LENGTH, Hello, Peer, word_record
 from pubsub_core.carriage.routing import Routing
@@ -13,7 +13,6 @@ from pubsub_core.carriage.sending import Publish, Sending
 __all__ = [
     "MAX_NAME_LENGTH",
     "MAX_SKEW",
-    "PEER_TTL",
     "CarrierRightsService",
     "Clocks",
     "Contents",

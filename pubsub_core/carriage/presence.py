@@ -22,6 +22,7 @@ from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
 from pubsub_core.carriage.policy_records import PolicyRecords
 from pubsub_core.carriage.records import (
     HELLO,
+    HELLO_SECONDS,
     MAX_NAME_LENGTH,
     MAX_NAMES,
     MAX_PEERS,
@@ -37,10 +38,12 @@ from pubsub_core.delivery import Counts, Setting, SubscriptionTable
 from pubsub_core.trust import Web, beat
 from pubsub_core.types import EventType
 
-HELLO_SECONDS = 5.0
-"""How often a broker says that it is there."""
-PEER_TTL = 12.0
-"""Seconds without a sign of life after which a broker is taken to be gone."""
+FEW = 10
+"""Brokers up to which each gives a sign of life every `HELLO_SECONDS`; among more it gives them less often."""
+MOST_HELLO_SECONDS = 3 * HELLO_SECONDS
+"""Longest time between two signs of life of a broker, among very many."""
+MISSED_HELLOS = 2.4
+"""How many times the time between two signs of life passes without one before a broker is taken to be gone."""
 BEAT_SECONDS = 1.0
 """How often the heartbeats of owners are sent."""
 WORD_SECONDS = 60.0
@@ -109,6 +112,11 @@ class Presence:
     def _versions(self) -> tuple[int, int]:
         return self._web.words.version, self._setting.catalogue.revision
 
+    @property
+    def _every(self) -> float:
+        """Seconds between two signs of life: each broker verifies those of all others."""
+        return min(HELLO_SECONDS * max(1.0, len(self.peers) / FEW), MOST_HELLO_SECONDS)
+
     def carries(self, type_: str) -> bool:
         """Whether this broker itself is trusted with a type."""
         return self.trusts(str(self._setting.identity.public), type_)
@@ -155,7 +163,9 @@ class Presence:
         self._told = {key: at for key, at in self._told.items() if abs(now - at) <= MAX_SKEW}
         for peer in self.peers.values():
             peer.heard = min(peer.heard, now)
-        for name in [name for name, peer in self.peers.items() if now - peer.heard > PEER_TTL]:
+        for name in [
+            name for name, peer in self.peers.items() if now - peer.heard > MISSED_HELLOS * peer.every
+        ]:
             self._forget(name)
         self.met = {name: each for name, each in self.met.items() if each[1] > now - AWAY_SECONDS}
         self.clocks.tick(now)
@@ -163,7 +173,7 @@ class Presence:
             self.review()
         if _is_due(self._worded, WORD_SECONDS, now):
             self.say_words()
-        if self._hurried or _is_due(self._said, HELLO_SECONDS, now):
+        if self._hurried or _is_due(self._said, self._every, now):
             self.say_hello()
 
     def review(self) -> None:
@@ -219,6 +229,7 @@ class Presence:
             self._agreement.public,
             leaving,
             setting.history,
+            self._every,
         )
         self._said, self._hurried = now, False
         self._say(f"hello.{token_of(setting.name.encode())}", HELLO.sign(hello, setting.identity))
@@ -321,6 +332,7 @@ class Presence:
             self.clocks.believed(hello.name)
             peer = self.peers[hello.name] = Peer(hello.name, hello.domain, key, now)
         peer.heard = now
+        peer.every = min(max(hello.every, HELLO_SECONDS), MOST_HELLO_SECONDS)
         self.met[hello.name] = key, now, hello.history
         return peer
 

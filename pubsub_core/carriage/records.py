@@ -23,6 +23,10 @@ MAX_WANTS = 10_000
 """The most types in a sign of life."""
 
 
+HELLO_SECONDS = 5.0
+"""Longest time between two signs of life of a broker, among few."""
+
+
 class Hello(msgspec.Struct, frozen=True):
     """A broker's sign of life."""
 
@@ -42,6 +46,8 @@ class Hello(msgspec.Struct, frozen=True):
     leaving: bool = False
     history: str = ""
     """The name of the history that it shares with others, if it does."""
+    every: float = HELLO_SECONDS
+    """Longest time until the next, in seconds."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -62,6 +68,8 @@ class Peer:
     domain: str
     key: str
     heard: float
+    every: float = HELLO_SECONDS
+    """Longest time between two of its signs of life, in seconds."""
     boot: int = 0
     wants: frozenset[str] = frozenset()
     seals: frozenset[str] = frozenset()

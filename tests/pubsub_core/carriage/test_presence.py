@@ -9,8 +9,8 @@ import pytest
 
 from authz import Identity
 from bus.wire import subjects
-from pubsub_core.carriage.presence import HELLO_SECONDS, MAX_NAMES, MAX_STRANGERS, PEER_TTL
-from pubsub_core.carriage.records import HELLO, Hello, word_record
+from pubsub_core.carriage.presence import FEW, MAX_NAMES, MAX_STRANGERS, MISSED_HELLOS, MOST_HELLO_SECONDS
+from pubsub_core.carriage.records import HELLO, HELLO_SECONDS, Hello, word_record
 from pubsub_core.trust.broker_trust import BEAT_LIMIT, beat
 from pubsub_core.trust.vouches import ALL, vouch, withdraw
 from pubsub_core.types.event_type import EventType
@@ -46,7 +46,7 @@ def test_a_broker_that_starts_later_knows_what_was_said_before():
     assert made.knows("b") == {"a"}
     assert made.webs["b"].words.version == made.webs["a"].words.version + 1  # that of its own vouch
     made.away = {"a"}
-    made.pass_(PEER_TTL + 1, "b")
+    made.pass_(MISSED_HELLOS * HELLO_SECONDS + 1, "b")
     made.add("c")
     assert "a" in made.brokers["c"].presence.met, "its past is waited for, and named"
 
@@ -56,7 +56,7 @@ def test_a_broker_that_is_not_heard_is_gone_and_one_that_leaves_is_gone_at_once(
     made.subscribe("b")
     made.pass_()
     made.away = {"b"}
-    for _ in range(int(PEER_TTL) + 2):
+    for _ in range(int(MISSED_HELLOS * HELLO_SECONDS) + 2):
         made.pass_(1.0, "a", "c")
     assert made.knows("a") == {"c"}
     assert not made.interested("a")
@@ -74,6 +74,22 @@ def test_signs_of_life_are_given_seldom_and_at_once_when_there_is_news():
     assert len(said) <= 40 / HELLO_SECONDS + 1
     made.subscribe("b")
     assert made.interested("a"), "without waiting for the next turn"
+
+
+def test_among_many_signs_of_life_are_given_less_often_and_waited_for_longer():
+    names = [f"b{number}" for number in range(4 * FEW)]
+    made = net(*names)
+    made.pass_(MOST_HELLO_SECONDS)
+    made.log.clear()
+    for _ in range(60):
+        made.pass_()
+    said = [subject for sender, subject, _ in made.log if sender == "b0" and ".hello." in subject]
+    assert 1 <= len(said) <= 60 / MOST_HELLO_SECONDS + 1
+    assert made.knows("b0") == {*names} - {"b0"}, "nobody is given up meanwhile"
+    made.away = {"b1"}
+    for _ in range(int(MISSED_HELLOS * MOST_HELLO_SECONDS) + 2):
+        made.pass_(1.0, *(name for name in names if name != "b1"))
+    assert made.knows("b0") == {*names} - {"b0", "b1"}
 
 
 def test_a_broker_that_the_owner_does_not_trust_is_believed_nothing():
