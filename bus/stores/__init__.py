@@ -64,14 +64,15 @@ if TYPE_CHECKING:
         take_snapshot,
     )
     from bus.stores.stream_state import ConsumerState, Copy, StreamState, consumer_states, stream_states
+    from bus.stores.stream_time import ask_time
 
 __all__ = [
     "DIFFERENT_CONFIGURATION", "HISTORY", "MAX_FILTERS", "SECONDS", "STORAGE", "Arrived", "AskingKeeper",
     "CarryAnswer", "CarryRequest", "Consumer", "ConsumerInfo", "ConsumerState", "Copy", "DirectKeeper", "Group",
     "InvalidStorage", "Lack", "ParcelPublisher", "ParcelReader", "PartDiscarded", "Record", "RecordChanged",
     "RecordStore", "ReleaseStore", "StateMoved", "StateStore", "StorageClass", "Stored", "StreamHead",
-    "StreamState", "acknowledged_number", "chunk_hashes", "collect_content", "compare_copies", "consumer_names",
-    "consumer_states", "delete_empty", "keeper_for", "look_at_group", "open_bucket", "open_carriage",
+    "StreamState", "acknowledged_number", "ask_time", "chunk_hashes", "collect_content", "compare_copies",
+    "consumer_names", "consumer_states", "delete_empty", "keeper_for", "look_at_group", "open_bucket", "open_carriage",
     "owner_of", "purge_records", "put_record", "put_snapshot", "read_copies", "read_records", "read_stream",
     "reader_names", "release_entries", "resize", "rights", "step_down", "stream_head", "stream_names",
     "stream_states", "take_snapshot", "unpack_carry_request", "within", "writer",
@@ -97,5 +98,6 @@ __getattr__ = lazily(
         ".stream_reader": "read_stream rights",
         ".stream_snapshot": "StreamHead delete_empty put_snapshot stream_head stream_names take_snapshot",
         ".stream_state": "ConsumerState Copy StreamState consumer_states stream_states",
+        ".stream_time": "ask_time",
     },
 )

@@ -15,6 +15,7 @@ from pubsub_core.access import Disclosures, Enforcement, Holder
 from pubsub_core.delivery.backpressure import Lag
 from pubsub_core.delivery.replay_stream import Playback
 from pubsub_core.delivery.send_window import SendWindow
+from pubsub_core.delivery.stream_clock import StreamClock
 from pubsub_core.delivery.subscription_table import Subscription
 from pubsub_core.events import Event, EventCipher, GapReason, Missed, Proof, Scrutiny
 from pubsub_core.keys import Channel, KeyRing
@@ -180,6 +181,8 @@ class Setting:
     """The name of the history that it shares with other brokers; empty if it has its own."""
     disclosures: Disclosures | None = None
     """Is told of everything that is sent under rules."""
+    clock: StreamClock = field(default_factory=StreamClock)
+    """What is known of the clock by which parcels are dated."""
     policies: OwnerPolicies = field(init=False)
     """What owners say about their types."""
     on_policy: list[Callable[[str], None]] = field(default_factory=list)

@@ -21,6 +21,7 @@ from bus.stores import (
     Consumer,
     DirectKeeper,
     acknowledged_number,
+    ask_time,
     open_carriage,
     read_records,
     writer,
@@ -36,6 +37,8 @@ GRACE_SECONDS = 10.0
 """Seconds after a restart in which what was wanted before is read too: clients come again."""
 MAX_ALIGNING = 20
 """How often a connection is renewed until it may carry what the access control service says."""
+CLOCK_SECONDS = 5.0
+"""How often the servers are asked what time it is."""
 ALIGN_SECONDS = 0.1
 """Pause in between: replicas of the service hear of vouches one after the other."""
 
@@ -112,12 +115,14 @@ class Carriage:
             async with asyncio.timeout(START_SECONDS):
                 await self._open()
                 await self._read_records()
+                await self._measure_clock()
         if self._asking is not None:
             await self._bus.listen(subjects.carried(self._place), lambda *_: self._rights_news.set())
             with contextlib.suppress(BusError):
                 await self._align()
             in_background(stack, self._follow_rights)
         in_background(stack, self._catch_up)
+        in_background(stack, self._watch_clock)
         self._stack = stack
         self._read(subjects.FILE)
 
@@ -164,6 +169,19 @@ class Carriage:
                 self._broker.cursors.wake()
                 if self.paused and self._broker.takes:
                     self.go_on()
+
+    async def _watch_clock(self) -> None:
+        while True:
+            await asyncio.sleep(CLOCK_SECONDS)
+            with contextlib.suppress(BusError):
+                await self._measure_clock()
+
+    async def _measure_clock(self) -> None:
+        """See by how much this broker's clock differs from that of the servers. Raises BusError."""
+        asked, setting = monotonic(), self._broker.setting
+        said = await ask_time(self._bus, subjects.PARCELS, CLOCK_SECONDS)
+        setting.clock.measure(said, asked, monotonic())
+        setting.clock.problem(setting.now(), setting.name)
 
     async def _align(self) -> None:
         """Renew the connection until it may publish what this broker may carry. Raises BusError."""
