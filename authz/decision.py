@@ -25,6 +25,7 @@ class Reason(enum.StrEnum):
     BUSY = "busy"
     STALE = "stale"
     NOT_CONNECTED = "not-connected"
+    NOT_RECORDED = "not-recorded"
 
 
 class Effect(enum.StrEnum):

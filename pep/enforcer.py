@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from authz import Decision, Entity, InvalidRequest, PublicKey, Reason, Request
+from authz import Decision, Entity, InvalidRequest, Reason, Request
 from authz.explanation import Explanation, outline
 from authz.request import Attributes, plain_request
 from authz.scope import Scope, ScopeUnavailable
@@ -17,10 +17,11 @@ from bus.nats import connect
 from bus.runtime import TRACES
 from bus.wire import DEFAULT_DOMAIN, ScopeQuery, SearchPage, SearchQuery
 from pep.asking import Asker, Asking, Strategy, Terms, check_encodable, decide_at_least
-from pep.auditing import auditing
+from pep.auditing import AuditRules, Keeper, audit_rules, auditing
 from pep.errors import AccessDenied, NotOnBus
 from pep.obligations import AnyHandler, Obligations
 from pep.options import CheckOptions
+from pep.recycling import recycling_point
 from pep.trust import RevocationWatch, Trust, trusted_roots
 from pep.watching import WATCH_SECONDS, watch_decision
 from sdp_cache import LeaseRules, Recycling
@@ -57,6 +58,8 @@ class Enforcer:
         self._asking = asking
         self.audit = audit
         """What takes note of every decision; None if nothing does."""
+        self._keeper: Keeper | None = None
+        """What waits until decisions are recorded; None if nobody does."""
         self.secondary = secondary
         """What answers without asking; None if nothing does."""
         self.obligations = Obligations()
@@ -80,7 +83,7 @@ class Enforcer:
         lease: LeaseRules = DEFAULT_LEASE,
         snapshot: Path | str | None = None,
         learn: Sequence[str] = (),
-        audit: bool | None = None,
+        audit: bool | AuditRules | None = None,
     ) -> AsyncIterator[Enforcer]:
         """Connect to the fabric: `async with Enforcer.connect() as pep`.
 
@@ -98,6 +101,7 @@ class Enforcer:
 
         `learn` names topics, such as `prefix:/sales` or `roles:clerk,nurse`: what PDPs answer others about those is
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
+        `AuditRules(wait=True)` gives no decision that the stream does not have: at the deadline it is denied.
         """
         TRACES.adopt()
         connection = connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
@@ -111,13 +115,14 @@ class Enforcer:
                 await watch.first_look(REVOCATION_SECONDS)
             await asker.start()
             stack.push_async_callback(asker.stop)
-            secondary = await enter(_secondary(asker, trusted, recycling, lease, learn))
+            secondary = await enter(recycling_point(asker, trusted, recycling, lease, learn))
             pep = cls(asker, secondary)
             if secondary is not None:
                 secondary.feed.on_applied.append(pep.released)
             if asker.authenticity is not None:
                 asker.authenticity.on_revoked.append(pep.released)
-            await enter(auditing(bus, domain, name, audit, pep._record_to))
+            wanted, rules = audit_rules(audit)
+            await enter(auditing(bus, domain, name, wanted, lambda writer: pep._record_to(writer, rules)))
             if snapshot is not None and secondary is not None:
                 await secondary.try_to_load(snapshot, connect_seconds)
             yield pep
@@ -162,8 +167,9 @@ class Enforcer:
         """Register the handler of an obligation: `@pep.obligation("mask")`."""
         return self.obligations.obligation(name, before=before)
 
-    def _record_to(self, audit: AuditWriter) -> None:
+    def _record_to(self, audit: AuditWriter, rules: AuditRules) -> None:
         self.audit = audit
+        self._keeper = Keeper(audit) if rules.wait else None
 
     async def check(
         self,
@@ -177,8 +183,9 @@ class Enforcer:
         at_least: int = 0,
     ) -> Decision:
         """Ask one question, given as a Request or as subject, object and action."""
-        asking = self._asking
+        asking, keeper = self._asking, self._keeper
         terms = None if deadline is None and strategy is None else asking.terms(deadline, strategy)
+        until = 0.0 if keeper is None else keeper.until(terms or asking.usual)
         plain = plain_request(subject, object, action) if type(subject) is str and not context else None
         request = plain or _request(subject, object, action, context)
         traced = TRACES.on and TRACES.draw()
@@ -194,6 +201,8 @@ class Enforcer:
         finally:
             if span is not None:
                 span.end(decision)
+        if keeper is not None:
+            return await keeper.give(request, decision, until)
         if self.audit is not None:
             self.audit.record(request, decision)
         return decision
@@ -224,7 +233,8 @@ class Enforcer:
         One that cannot be asked at all is denied, with a detail that names its field; the others are asked.
         """
         asked = [r if isinstance(r, Request) else Request.of(*r) for r in requests]
-        terms, secondary = self._asking.terms(deadline, strategy), self.secondary
+        terms, secondary, keeper = self._asking.terms(deadline, strategy), self.secondary, self._keeper
+        until = 0.0 if keeper is None else keeper.until(terms or self._asking.usual)
         known = [secondary.infer(r, at_least) if secondary else None for r in asked]
         unknown = [request for request, decision in zip(asked, known, strict=True) if decision is None]
         traced = TRACES.on and TRACES.draw()
@@ -237,6 +247,8 @@ class Enforcer:
         decisions = [next(answers) if decision is None else decision for decision in known]
         if secondary is not None:
             await secondary.give_way()
+        if keeper is not None:
+            return await keeper.give_many(asked, decisions, until)
         if self.audit is not None:
             for request, decision in zip(asked, decisions, strict=True):
                 if decision.reason is not Reason.INVALID_REQUEST:  # it could not be read back either
@@ -252,9 +264,13 @@ class Enforcer:
 
     async def check_anew(self, request: Request, deadline: float) -> Decision:
         """Ask the PDPs, whatever a cache knows; where none answers, what was decided stands under the lease."""
-        decision = await self._ask(request, self._asking.terms(deadline, None), 0)
+        terms, keeper = self._asking.terms(deadline, None), self._keeper
+        until = 0.0 if keeper is None else keeper.until(terms or self._asking.usual)
+        decision = await self._ask(request, terms, 0)
         if not decision.decided and self.secondary is not None:
             decision = self.secondary.infer(request) or decision
+        if keeper is not None:
+            return await keeper.give(request, decision, until)
         if self.audit is not None:
             self.audit.record(request, decision)
         return decision
@@ -361,27 +377,6 @@ class Enforcer:
             answer: asyncio.Future[Decision] = self._asking.loop.create_future()
             answer.set_result(Decision(False, Reason.INVALID_REQUEST, detail=str(error)))
             return answer
-
-
-@contextlib.asynccontextmanager
-async def _secondary(
-    asker: Asker,
-    trusted: Collection[PublicKey],
-    recycling: Recycling | None,
-    lease: LeaseRules,
-    learn: Sequence[str],
-) -> AsyncIterator[Secondary | None]:
-    """What answers without asking, and learns from others if it is to, for the length of a block."""
-    if recycling is None and trusted and not learn:
-        yield None
-        return
-    from pep.secondary import learning, secondary_point  # the caches, which who always asks does not load
-
-    async with contextlib.AsyncExitStack() as stack:
-        secondary = await stack.enter_async_context(secondary_point(asker, trusted, recycling, lease))
-        if learn:
-            await stack.enter_async_context(learning(asker, secondary, learn))
-        yield secondary
 
 
 def _request(

@@ -10,6 +10,7 @@ from authz import Entity
 from authz.request import Attributes
 from bus.identity import Credentials
 from pep.asking import Strategy
+from pep.auditing import AuditRules
 from pep.trust import Trust
 from sdp_cache import LeaseRules, Recycling
 
@@ -34,8 +35,8 @@ class ConnectOptions(TypedDict, total=False):
     """A file of precomputed decisions."""
     learn: Sequence[str]
     """Topics of which others' signed answers are recycled too."""
-    audit: bool | None
-    """Whether decisions go to the audit stream; None: if somebody has set one up."""
+    audit: bool | AuditRules | None
+    """Whether decisions go to the audit stream; None: if somebody has set one up. `AuditRules` say more."""
 
 
 class LocalOptions(TypedDict, total=False):

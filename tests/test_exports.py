@@ -15,9 +15,9 @@ SURFACE = {
     " Request",
     "bus": "BusError Connection NatsServer NoResponders NotConnected ReplyTimeout Scope cluster",
     "pdp": "Bundle BundleRefused Engine InvalidPolicies PolicyPoint PolicySet Replica read_folder",
-    "pep": "UNVERIFIED AccessDenied Enforcer ExplanationRefused InvalidRequest LeaseRules NoResponders NobodyTrusted"
-    " NotConnected NotOnBus Recycling ReplyTimeout ScopeExpired ScopeRefused ScopeUnavailable SearchRefused Strategy"
-    " SyncEnforcer",
+    "pep": "UNVERIFIED AccessDenied AuditRules Enforcer ExplanationRefused InvalidRequest LeaseRules NoResponders"
+    " NobodyTrusted NotConnected NotOnBus Recycling ReplyTimeout ScopeExpired ScopeRefused ScopeUnavailable"
+    " SearchRefused Strategy SyncEnforcer",
     "pubsub_core": "AttributeType CredentialRefused Event Place ProfileRefused"
     " Delivered DurableEvent DurableRefused DurableSubscriber EventClient EventType"
     " EventsMissed Gap GapReason InvalidEvent InvalidFilter NoBroker NotKept Publisher Refused"

@@ -31,7 +31,7 @@ TOP = {
     | {"line_shapes", "syntax"},
     "bus": {"errors"},
     "pdp": set[str](),
-    "pep": {"enforcer", "local", "obligations", "options", "secondary", "sync", "watching"}
+    "pep": {"enforcer", "local", "obligations", "options", "recycling", "secondary", "sync", "watching"}
     | {"auditing", "errors", "member_name", "metrics"},
     "pubsub_core": {"errors", "messages"},
     "sdp_cache": set[str](),

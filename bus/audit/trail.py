@@ -48,6 +48,10 @@ class AuditTrail:
         else:
             self._drop()
 
+    def miss(self) -> None:
+        """Count a decision that cannot be recorded."""
+        self._drop()
+
     def vouch(self, vouched: Vouched, at: float) -> None:
         """Take note of what was stated about decisions."""
         if len(self._waiting) < self._limit:
@@ -84,6 +88,11 @@ class AuditTrail:
     def __len__(self) -> int:
         """How many decisions have yet to be handed over."""
         return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether what is to be recorded next would be counted instead."""
+        return len(self._waiting) >= self._limit
 
     def _note(
         self,

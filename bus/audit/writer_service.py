@@ -1,7 +1,8 @@
-"""Writing decisions to the audit stream in the background, so that no caller waits for it.
+"""Writing decisions to the audit stream in the background, so that no caller waits for it who does not want to.
 
 Recording a decision takes a moment and never waits: encoding, hashing and storing happen later, a page at a time. While
-the store is away pages wait, in a bounded buffer; what does not fit is counted, and the count goes into the chain.
+the store is away pages wait, in a bounded buffer; what does not fit is counted, and the count goes into the chain. Who
+would rather wait `keep`s: for room, and for the word of the store.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from time import time
 from types import TracebackType
 from typing import Protocol, Self
 
+import msgspec
+
 from authz import Decision, Identity, Request
+from authz.errors import UNREADABLE
 from bus.audit.records import Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
 from bus.audit.trail import AuditTrail
 from bus.errors import BusError
@@ -31,6 +36,8 @@ FINISH_SECONDS = 2.0
 """How long leaving waits for what is not stored yet."""
 
 _log = logging.getLogger("authfabric.audit")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Request).decode
 
 
 class PageStore(Protocol):
@@ -61,6 +68,10 @@ class AuditWriter:
         self._advanced = asyncio.Event()
         self._left: list[tuple[list[bytes], int]] = []
         """Pages that are chained and not stored, each with the number of its first record."""
+        self._entering = asyncio.Lock()
+        """Held by whoever waits for room, so that those who came first go in first."""
+        self._keeping: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Who waits for the store to have what: in that order."""
         self._works: list[Work] = []
 
     async def __aenter__(self) -> Self:
@@ -88,6 +99,42 @@ class AuditWriter:
         if not self._waiting.is_set():
             self._waiting.set()
 
+    async def keep(self, several: Iterable[tuple[Request, Decision]], until: float) -> list[int]:
+        """Record decisions as soon as there is room; return when the store `has` them, or at the loop's time `until`.
+
+        A mark for each, to ask `has` by; fewer if the time was over before there was room for all.
+        """
+        marks: list[int] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                for request, decision in several:
+                    marks.append(await self._enter(request, decision))
+                if marks and (last := max(marks)) > self._accounted:
+                    stored = asyncio.get_running_loop().create_future()
+                    self._keeping.append((last, stored))
+                    await stored
+        return marks
+
+    def has(self, mark: int) -> bool:
+        """Whether the store has what was given this mark."""
+        return 0 < mark <= self._accounted
+
+    async def _enter(self, request: Request, decision: Decision) -> int:
+        """Note a decision as soon as there is room; 0 for one that cannot be recorded."""
+        if not request.is_plain():
+            try:  # what the caller alters meanwhile is recorded as it was asked
+                request = _decode(_encode(request))
+            except (*UNREADABLE, TypeError, ValueError, OverflowError):
+                self.trail.miss()
+                self._waiting.set()
+                return 0
+        async with self._entering:
+            while self.trail.full:
+                self._advanced.clear()
+                await self._advanced.wait()
+            self.record(request, decision)
+            return self.trail.noted
+
     def vouch(self, vouched: Vouched) -> None:
         """Take note of what a PDP states about decisions."""
         self.trail.vouch(vouched, time())
@@ -111,7 +158,7 @@ class AuditWriter:
         await self._store_left()  # if this was started again
         while True:
             await self._waiting.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(0 if self._keeping else GATHER_SECONDS)
             self._waiting.clear()
             while records := self.trail.drain(time(), PAGE_RECORDS):
                 first = self.trail.head.sequence - len(records) + 1
@@ -125,6 +172,7 @@ class AuditWriter:
             await self._append(*self._left[0])
             del self._left[0]
         self._kept, self._accounted = self.trail.head, self.trail.chained
+        self._tell_who_keeps()
 
     async def _append(self, page: list[bytes], first: int) -> None:
         """Store a page, however long it takes; callers do not wait for it."""
@@ -139,6 +187,12 @@ class AuditWriter:
                 self.stored = first + len(page) - 1
                 self._advanced.set()
                 return
+
+    def _tell_who_keeps(self) -> None:
+        while self._keeping and self._keeping[0][0] <= self._accounted:
+            _, stored = self._keeping.popleft()
+            if not stored.done():
+                stored.set_result(None)
 
     async def _keep_saying(self) -> None:
         while True:

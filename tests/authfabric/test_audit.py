@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import msgspec
 import pytest
+from nats.js.api import DiscardPolicy
 from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authz import Decision, Identity, Reason, Request
-from bus.audit import AuditRecord, AuditStore, AuditWriter, Disclosure, Vouchers
+from bus import Connection
+from bus.audit import AuditRecord, AuditStore, AuditWriter, Disclosure, Vouchers, read_record
+from bus.wire.subjects import AUDIT
+from pep import AuditRules
 from tests.authfabric.pushing import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +141,64 @@ async def test_what_a_pdp_that_crashed_has_not_signed_is_no_forgery(tmp_path):
     assert vouchers.unconfirmed(ended=[]) == {"shop-1": [1]}
     assert vouchers.unconfirmed(ended=["pdp-1"]) == {}
     assert vouchers.missing == {"shop-1": [1, 2]}
+
+
+async def recorded(bus: Connection) -> list[AuditRecord]:
+    """What the stream has, in order."""
+    return [read_record(each) async for page in AuditStore(bus, "default").read() for each in page.records]
+
+
+async def take(bus: Connection, limit: int) -> None:
+    """Let the stream take so many bytes, and discard nothing for more."""
+    config = (await bus.jetstream().stream_info(AUDIT)).config
+    config.max_bytes, config.discard = limit, DiscardPolicy.NEW
+    await bus.jetstream().update_stream(config)
+
+
+async def test_a_service_that_waits_loses_nothing_of_twenty_thousand(tmp_path):
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        async with here.pep(audit=AuditRules(wait=True), name="shop") as pep:
+            assert (await pep.check(QUESTION)).allowed
+            assert [each.request for each in await recorded(here.bus)] == [QUESTION]
+            answers = await pep.check_many([QUESTION] * 19_999, deadline=PATIENCE)
+            assert all(each.allowed for each in answers)
+            assert len(await recorded(here.bus)) == 20_000
+        code, found = await authfabric("audit", "verify", "--url", here.server.url)
+        assert (code, found["lost"], [each["to"] for each in found["writers"].values()]) == (0, 0, [20_000])
+
+
+async def test_a_service_that_waits_is_denied_while_the_store_takes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("bus.audit.writer_service.AGAIN_SECONDS", 0.05)
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        async with here.pep(audit=AuditRules(wait=True), name="shop") as pep:
+            assert (await pep.check(QUESTION)).allowed
+            await take(here.bus, 1)
+            denied = await pep.check(QUESTION, deadline=0.5)
+            assert (denied.allowed, denied.decided, denied.reason) == (False, False, Reason.NOT_RECORDED)
+            assert denied.detail.startswith("the audit stream did not have this decision in time: ")
+            assert [each.reason for each in await pep.check_many([QUESTION], deadline=0.5)] == [denied.reason]
+            async with contextlib.aclosing(pep.watch(QUESTION, every=0.5)) as watching:
+                assert (await anext(watching)).reason is Reason.NOT_RECORDED
+            await take(here.bus, 1024**2)
+            await eventually(lambda: not pep.audit.problem)
+            assert (await pep.check(QUESTION)).allowed
+        said = [str(each.decision.reason) for each in await recorded(here.bus)]
+        assert said == [
+            "policy",
+            *(["policy", "not-recorded"] * 3),
+            "policy",
+        ]  # what was decided, and what was given
+        code, found = await authfabric("audit", "verify", "--url", here.server.url)
+        assert (code, found["lost"]) == (0, 0)
+
+
+async def test_who_waits_keeps_the_reason_why_nothing_was_decided(tmp_path):
+    async with world(tmp_path) as here:
+        await here.push(only("bob"))
+        async with here.pep(audit=AuditRules(wait=True)) as pep:
+            failed, invalid = await pep.check_many([QUESTION, ("eve", "", "read")], deadline=0.5)
+            assert failed.reason in (Reason.NO_PDP, Reason.TIMEOUT)
+            assert invalid.reason is Reason.INVALID_REQUEST
+        assert [str(each.decision.reason) for each in await recorded(here.bus)] == [str(failed.reason)]

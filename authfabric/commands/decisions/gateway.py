@@ -32,7 +32,7 @@ from authz.errors import InvalidSyntax
 from bus.runtime import TRACES, serve_vitals
 from bus.wire import DEFAULT_DOMAIN
 from pdp.documents import Document
-from pep import UNVERIFIED, Enforcer, LeaseRules
+from pep import UNVERIFIED, AuditRules, Enforcer, LeaseRules
 from pep.metrics import EnforcerMetrics
 from pep.trust import Trust
 
@@ -116,6 +116,13 @@ def serve(
         float, typer.Option(min=0.1, help="Seconds without the policy feed after which all is asked.")
     ] = 10.0,
     deadline: Annotated[float, typer.Option(help="Seconds within which a PDP must answer.")] = 1.0,
+    audit_wait: Annotated[
+        bool,
+        typer.Option(
+            "--audit-wait",
+            help="Answer only when the audit stream has the decision; deny what it does not take by the deadline.",
+        ),
+    ] = False,
     url: Url = None,
     health_port: HealthPort = 0,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
@@ -132,6 +139,8 @@ def serve(
         fail(
             "`--attributes` needs `--policies`: a fabric's PDPs look attributes up for themselves", Exit.USAGE
         )
+    if audit_wait and policies is not None:
+        fail("`--audit-wait` needs a fabric: with `--policies` nothing is audited", Exit.USAGE)
     tls = Tls(certificate, key, clients) if certificate and key else None
     try:
         settings = _read(config) if config else GatewaySettings()
@@ -145,9 +154,14 @@ def serve(
         else:
             where = find_url(url)
             trusted: Trust = UNVERIFIED if insecure else find_trust(trust, where)
-            rules = LeaseRules(lease)
             asking = Enforcer.connect(
-                where, domain=domain, deadline=deadline, trust=trusted, lease=rules, name="gateway"
+                where,
+                domain=domain,
+                deadline=deadline,
+                trust=trusted,
+                lease=LeaseRules(lease),
+                name="gateway",
+                audit=AuditRules(wait=audit_wait),
             )
     except AuthFabricError as error:
         fail(error, Exit.USAGE)

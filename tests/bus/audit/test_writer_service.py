@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from nats.js.api import DiscardPolicy
 
-from authz import Decision, Identity, Request
+from authz import Decision, Entity, Identity, Request
 from bus import Connection, NatsServer
 from bus.audit import (
     AuditStore,
@@ -24,7 +25,7 @@ from bus.audit.records import sign_head, writer_name
 from bus.wire.envelope import pack
 from bus.wire.messages import AuditPage
 from bus.wire.subjects import AUDIT, audit
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 ALLOW = Decision(True)
 
@@ -260,3 +261,37 @@ async def test_what_a_full_store_never_took_is_told_as_lost_by_its_writers_signe
     verified = chains.writers[writer.trail.writer]
     assert (verified.broken, verified.head.sequence, verified.closed) == (None, 1, True)
     assert verified.dropped == 8
+
+
+async def test_who_keeps_waits_for_room_and_nothing_is_dropped(server, bus, monkeypatch):
+    monkeypatch.setattr(writer_service, "AGAIN_SECONDS", 0.05)
+    loop = asyncio.get_running_loop()
+    async with AuditWriter(AuditStore(bus, "shop"), "pep", limit=3) as writer:
+        (mark,) = await writer.keep([(asked(0), ALLOW)], loop.time() + PATIENCE)
+        assert (writer.stored, writer.has(mark)) == (1, True)
+        await server.stop()
+        several = [(asked(number), ALLOW) for number in range(1, 21)]
+        marks = await writer.keep(several, loop.time() + 0.2)
+        assert 3 <= len(marks) < 20
+        assert not any(map(writer.has, marks))
+        await server.start()
+        rest = await writer.keep(several[len(marks) :], loop.time() + PATIENCE)
+        assert all(map(writer.has, marks + rest))
+    verified = (await verify(bus)).writers[writer.trail.writer]
+    assert (verified.broken, verified.dropped, verified.head.sequence) == (None, 0, 21)
+
+
+async def test_what_is_altered_while_its_asker_waits_is_kept_as_it_was_asked(bus):
+    attributes: dict[str, object] = {"team": "red"}
+    until = asyncio.get_running_loop().time() + PATIENCE
+    async with AuditWriter(AuditStore(bus, "shop"), "pep") as writer:
+        request = Request.of(Entity("ann", attributes), "/1", "read")
+        keeping = asyncio.create_task(writer.keep([(request, ALLOW)], until))
+        await asyncio.sleep(0)  # it is noted now, and not yet encoded
+        assert len(writer.trail) == 1
+        attributes["team"] = object()
+        assert [writer.has(mark) for mark in await keeping] == [True]
+        assert [writer.has(mark) for mark in await writer.keep([(request, ALLOW)], until)] == [False]
+    assert (await verify(bus)).writers[writer.trail.writer].dropped == 1
+    (page,) = [page async for page in AuditStore(bus, "shop").read() if len(page.records) == 1][:1]
+    assert read_record(page.records[0]).request.subject.attributes == {"team": "red"}

@@ -12,7 +12,10 @@ import pytest
 
 from authfabric.processes.launcher import fabric
 from authfabric.testing import TestedFabric
+from bus import Connection
+from bus.audit import AuditStore
 from pep.gateway import GatewaySettings, gateway
+from tests.authfabric.test_audit import take
 from tests.pep.gateway.running import EVALUATION, EVALUATIONS, POLICIES, gateway_process, question
 
 SUBJECTS = "/access/v1/search/subject"
@@ -204,3 +207,15 @@ async def test_many_at_once_are_each_answered_rightly(address):
             ]
         )
     assert [each.json()["decision"] for each in answers] == [bool(number % 2) for number in range(200)]
+
+
+async def test_what_the_audit_stream_does_not_take_is_not_answered():
+    async with fabric(1, policies=POLICIES, jetstream=True) as running, Connection(running.url) as bus:
+        await AuditStore(bus, "default").create()
+        options = ("--anonymous", "--audit-wait", "--deadline", "2")
+        async with gateway_process(running, *options) as client:
+            assert (await client.post(EVALUATION, json=question())).json() == {"decision": True}
+            assert len([page async for page in AuditStore(bus, "default").read()]) == 1
+            await take(bus, 1)
+            answer = await client.post(EVALUATION, json=question())
+            assert (answer.status_code, "not-recorded" in answer.text) == (503, True)
