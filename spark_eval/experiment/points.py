@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, floor, hypot, sqrt
+from math import ceil, floor, hypot, inf, sqrt
 from statistics import NormalDist, median
 from typing import NamedTuple
 
@@ -16,6 +16,9 @@ from spark_eval.experiment.formula import decrease, spread_of_spaces
 from spark_eval.experiment.machine import Machine
 from spark_eval.experiment.recovery import RecoveryCurve, RecoveryPoint
 from spark_eval.schemas import LIVE
+
+TELLING = 0.1
+"""Half the width of an interval up to which it tells whether a point agrees: any value lies in a wider one."""
 
 
 class AvailabilityPoint(msgspec.Struct, frozen=True):
@@ -36,8 +39,11 @@ class AvailabilityPoint(msgspec.Struct, frozen=True):
     """Replicas asked for each request, repetitions included."""
 
     @property
-    def agrees(self) -> bool:
-        return abs(self.decrease - self.expected) <= self.margin
+    def agrees(self) -> bool | None:
+        """Whether the interval holds what the formula says; None if it does, and is too wide to show anything."""
+        if abs(self.decrease - self.expected) > self.margin:
+            return False
+        return True if self.margin <= TELLING else None
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -123,7 +129,12 @@ class Result(msgspec.Struct, frozen=True):
     @property
     def differing(self) -> list[AvailabilityPoint]:
         """The points whose interval does not hold what the formula says."""
-        return [point for point in self.availability if not point.agrees]
+        return [point for point in self.availability if point.agrees is False]
+
+    @property
+    def untold(self) -> list[AvailabilityPoint]:
+        """The points whose interval is too wide to show anything."""
+        return [point for point in self.availability if point.agrees is None]
 
 
 def availability_points(rows: Sequence[Row], population: Population) -> list[AvailabilityPoint]:
@@ -145,6 +156,13 @@ def availability_points(rows: Sequence[Row], population: Population) -> list[Ava
             point = msgspec.structs.replace(point, margin=hypot(point.margin, quantile * spread))
         points.append(point)
     return points
+
+
+def agreement(points: Sequence[AvailabilityPoint]) -> str:
+    """How many agree with the formula, and of how many the intervals are too wide to tell."""
+    found = [point.agrees for point in points]
+    untold = f" ({found.count(None)} with intervals too wide to tell, beyond ± {TELLING * 100:g} points)"
+    return f"{found.count(True)} of {len(found)}{untold if None in found else ''}"
 
 
 def pace_points(rows: Iterable[Row]) -> list[Pace]:
@@ -169,15 +187,22 @@ class Ratio(NamedTuple):
     """A ratio with the bounds of its interval, free of any distribution.
 
     The variants of a figure take turns, so that windows of requests are pairs: each gives one ratio. Their median is
-    reported, with its interval by order statistics. A verdict is about the whole interval, and open where it straddles
-    a bound.
+    reported, with its interval by order statistics; so few windows that they have none leave everything open. A verdict
+    is about the whole interval, and open where it straddles a bound.
     """
 
     value: float
     low: float
     high: float
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there were too few windows for an interval."""
+        return self.high == inf
+
     def __str__(self) -> str:
+        if self.is_open:
+            return f"{self.value:.2f} times (too few windows for an interval)"
         return f"{self.value:.2f} times ({self.low:.2f} to {self.high:.2f})"
 
     def within(self, least: float, most: float) -> bool | None:
@@ -194,6 +219,8 @@ def ratio(points: Sequence[TimePoint], variant: str, to: str, measure: str = "me
         by[variant, request] / by[to, request] for name, request in by if name == variant and by[to, request]
     )
     count = len(ratios)
+    if 2 * 0.5**count > 1 - CONFIDENCE:  # the least and the most together hold the median less often
+        return Ratio(median(ratios), 0.0, inf)
     spread = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / 2 * sqrt(count)
     low, high = max(floor(count / 2 - spread), 1), min(ceil(count / 2 + spread) + 1, count)
     return Ratio(median(ratios), ratios[low - 1], ratios[high - 1])

@@ -36,7 +36,7 @@ class Claim:
     agrees: bool | None = None
     by: str = "The paper"
     verdict: str = ""
-    """In which way they differ."""
+    """In which way they differ, or why that is open."""
     criterion: str = ""
     """What had to be found for both to agree."""
 
@@ -132,10 +132,14 @@ def _part(part: Part) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    open_ = "undecided: the interval is too wide" if claim.criterion else ""
-    kind, verdict = {True: ("yes", "agrees"), False: ("no", "differs"), None: ("open", open_)}[claim.agrees]
-    if claim.verdict:
-        verdict = f"{verdict}: {_text(claim.verdict)}"
+    kind, verdict = {True: ("yes", "agrees"), False: ("no", "differs"), None: ("open", "undecided")}[
+        claim.agrees
+    ]
+    reason = claim.verdict or ("the interval is too wide" if claim.agrees is None and claim.criterion else "")
+    if claim.agrees is None and not reason:
+        verdict = ""
+    elif reason:
+        verdict = f"{verdict}: {_text(reason)}"
     criterion = f"<p class=criterion>Agrees if {_text(claim.criterion)}.</p>" if claim.criterion else ""
     mark = f"<span class=verdict>{verdict}</span>" if verdict else ""
     said, found = _text(claim.said), _text(claim.found)

@@ -148,6 +148,7 @@ def _document(result: Result, report: Path) -> dict[str, object]:
         "report": str(report),
         "points": len(result.availability),
         "differing": result.differing,
+        "untold": result.untold,
         "twins": result.twins,
         "availability": result.availability,
         "response_time": result.response_time,
@@ -157,7 +158,9 @@ def _document(result: Result, report: Path) -> dict[str, object]:
 def _say(result: Result, report: Path) -> None:
     points, differing, twins = result.availability, result.differing, result.twins
     if points:
-        _print(f"{len(points) - len(differing)} of {len(points)} points agree with the formula")
+        agreeing = sum(point.agrees is True for point in points)
+        open_ = f", {len(result.untold)} have intervals too wide to tell" if result.untold else ""
+        _print(f"{agreeing} of {len(points)} points agree with the formula{open_}")
     for point in differing:
         found = f"{point.decrease:.2%} ± {point.margin:.2%} fewer failed requests"
         _print(f"  {point.source}, {point.cell}: {found}, not {point.expected:.2%}")

@@ -10,7 +10,7 @@ import pyspark
 from sdp_cache import LeaseRules
 from spark_eval.experiment.chain import YEAR_SECONDS, chain_points
 from spark_eval.experiment.plan import Experiment, Part
-from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary
+from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary, agreement
 from spark_eval.experiment.recovery import ALL_PDPS, ALL_SERVERS, RecoveryPoint
 from spark_eval.experiment.report import availability_report, response_report
 from spark_eval.experiment.report.availability_report import is_of_paper
@@ -68,7 +68,7 @@ def _lead(plan: Experiment, parts: Collection[Part], result: Result) -> str:
         words.append(
             f"With {point.cell.pdps} PDP{'s' * (point.cell.pdps != 1)} that overlap by"
             f" {point.cell.overlap * 100:.4g} %,"
-            f" {point.decrease * 100:.3g} % fewer requests fail than point to point; the formula says"
+            f" {point.decrease * 100:.3g} % fewer requests fail than point to point, simulated; the formula says"
             f" {point.expected * 100:.3g} %."
         )
     if Part.RESPONSE_TIME in parts:
@@ -93,7 +93,7 @@ def _facts(parts: Collection[Part], result: Result) -> list[tuple[str, object]]:
     ):
         points = [point for point in result.availability if point.source == source]
         if points:
-            facts.append((name, f"{sum(point.agrees for point in points)} of {len(points)}"))
+            facts.append((name, agreement(points)))
     if result.twins.runs:
         alike = f"{result.twins.alike} of {result.twins.runs}"
         facts.append(("live runs failed as often as their simulated twins", alike))

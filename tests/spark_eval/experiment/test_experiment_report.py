@@ -157,9 +157,9 @@ def test_the_whole_report_has_the_papers_six_figures_first(whole):
 
 def test_every_claim_states_its_criterion(whole):
     found = claims(whole.sections)
-    assert len(found) == 7
+    assert len(found) == 8
     assert all(claim.criterion for claim in found)
-    assert render(whole).count("Agrees if ") == 7
+    assert render(whole).count("Agrees if ") == 8
 
 
 def test_the_report_says_what_agrees_and_how_to_repeat_it(whole):
@@ -233,7 +233,49 @@ def test_live_points_with_wide_intervals_decide_nothing():
         msgspec.structs.replace(each, margin=0.9) if each.source == "live" else each
         for each in availability()
     ]
-    assert claims(availability_report.sections(PLAN.availability, wide, [], of_paper=True))[0].agrees is None
+    (claim, *_) = claims(availability_report.sections(PLAN.availability, wide, [], of_paper=True))
+    assert (claim.agrees, claim.verdict) == (None, "")
+    assert "the live run at 0 of 6 (6 with intervals too wide to tell, beyond ± 10 points)" in claim.found
+
+
+def test_wide_intervals_that_fall_decide_nothing_either():
+    """Which of two points is higher is chance where their intervals hold both."""
+    planted = [
+        msgspec.structs.replace(each, margin=0.9) if each.source == "live" else each
+        for each in turned(availability(), "live")
+    ]
+    (claim, *_) = claims(availability_report.sections(PLAN.availability, planted, [], of_paper=True))
+    assert claim.agrees is None
+
+
+def test_availability_that_stays_the_same_differs_from_the_paper():
+    same = [
+        msgspec.structs.replace(each, decrease=0.5) if each.source == "live" else each
+        for each in availability()
+    ]
+    (claim, *_) = claims(availability_report.sections(PLAN.availability, same, [], of_paper=True))
+    assert (claim.agrees, claim.verdict) == (False, "it does not increase")
+
+
+def test_the_simulation_alone_decides_nothing():
+    """It increases there because the model says so."""
+    alone = [each for each in availability() if each.source == "simulation"]
+    (claim, *_) = claims(availability_report.sections(PLAN.availability, alone, [], of_paper=True))
+    assert (claim.agrees, claim.verdict) == (None, "nothing was run live")
+
+
+@pytest.mark.parametrize(
+    ("off", "margin", "agrees"),
+    [(0.0, 0.01, True), (0.02, 0.01, False), (0.0, 0.5, None), (0.6, 0.5, False)],
+)
+def test_a_point_agrees_with_the_formula_only_by_an_interval_that_could_have_missed_it(off, margin, agrees):
+    found = point("live", Cell(pdps=4), off, margin)
+    assert found.agrees is agrees
+    summary = Result([found])
+    assert (summary.differing, summary.untold) == (
+        [found] if agrees is False else [],
+        [found] if agrees is None else [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,21 +291,110 @@ def test_live_points_with_wide_intervals_decide_nothing():
         ("unsubscribing", f"{KEEPS}, {CONTENT}", 0.005, False, "flat here"),
         ("recycling", SAAM, 0.0002, True, ""),
         ("recycling", SAAM, 0.002, False, "not reduced"),
-        ("pdps", "8 PDPs", 0.0011, True, ""),
-        ("pdps", "8 PDPs", 0.00185, False, "the impact is not small"),
-        ("pdps", "8 PDPs", 0.0005, False, "it does not grow"),
+        ("unsubscribing", KEEPS, 0.0012, False, "it helps less"),
+        ("unsubscribing", KEEPS, 0.0005, False, "it does not help significantly"),
+        ("subscriptions", "1,000 objects", 0.0005, False, "it falls"),
+        ("subscriptions", "10,000 objects", 0.0015, False, "it does not double"),
+        ("pdps, growing", "8 PDPs", 0.0011, True, ""),
+        ("pdps, growing", "8 PDPs", 0.001, None, ""),
+        ("pdps, growing", "8 PDPs", 0.0005, False, "it falls"),
+        ("pdps, by little", "8 PDPs", 0.0011, True, ""),
+        ("pdps, by little", "8 PDPs", 0.00093, True, ""),
+        ("pdps, by little", "8 PDPs", 0.00185, False, "the impact is not small"),
         ("transport", DIRECT_REPLY, 0.0007, True, ""),
         ("transport", DIRECT_REPLY, 0.0013, False, "not reduced"),
     ],
 )
 def test_a_verdict_follows_from_the_times_alone(figure, slow, seconds, agrees, verdict):
     """For every verdict there is data that would have refuted it."""
+    figure, _, which = figure.partition(", ")
     measured = (curves(figure, **{slow: seconds}), summaries(figure, **{slow: seconds}))
-    sections = [
-        each for of_paper in (True, False) for each in response_report.sections(*measured, of_paper=of_paper)
-    ]
-    (claim,) = claims([sections[list(VARIANTS).index(figure)]])
+    found = found_in(figure, *measured)
+    claim = found[["growing", "by little"].index(which) if which else 0]
     assert (claim.agrees, claim.verdict) == (agrees, verdict)
+    assert len(found) == 1 + bool(which)
+
+
+def found_in(figure, points, totals):
+    """The claims of one figure."""
+    sections = [
+        each
+        for of_paper in (True, False)
+        for each in response_report.sections(points, totals, of_paper=of_paper)
+    ]
+    return claims([sections[list(VARIANTS).index(figure)]])
+
+
+CLAIMED = {
+    "subscriptions": ("1,000 objects", "100 objects"),
+    "unsubscribing": (KEEPS, UNSUBSCRIBES),
+    "recycling": (SAAM, NOTHING),
+    "pdps": ("8 PDPs", "1 PDP"),
+    "transport": (DIRECT_REPLY, BARE),
+}
+"""Which two variants each figure's claim compares."""
+
+
+def spread(figure, low, high, variant=""):
+    """The same points, but the ratio of the two compared is as often `low` as `high`."""
+    changed, to = CLAIMED[figure]
+    changed = variant or changed
+    base = {p.request: p for p in curves() if (p.figure, p.variant) == (figure, to)}
+    points = []
+    for each in curves():
+        if (each.figure, each.variant) == (figure, changed):
+            ratio_ = low if each.request // 100 % 2 else high
+            other = base[each.request]
+            each = msgspec.structs.replace(each, median=other.median * ratio_, mean=other.mean * ratio_)
+        points.append(each)
+    return points
+
+
+@pytest.mark.parametrize("figure", CLAIMED)
+def test_a_wide_interval_settles_nothing(figure):
+    """From a tenth to ten times as long: whatever is claimed, it may be so or not."""
+    for claim in found_in(figure, spread(figure, 0.1, 10.0), summaries()):
+        assert (claim.agrees, claim.verdict) == (None, "")
+
+
+@pytest.mark.parametrize("figure", CLAIMED)
+def test_too_few_windows_settle_nothing(figure):
+    """Five medians that are all above show it with less than 95 %."""
+    for measured in (curves(), curves(figure, **{CLAIMED[figure][0]: 0.1})):
+        few = [each for each in measured if each.request <= 500]
+        for claim in found_in(figure, few, summaries()):
+            assert (claim.agrees, claim.verdict) == (None, "too few windows for an interval")
+
+
+@pytest.mark.parametrize(
+    ("figure", "low", "high", "verdict"),
+    [
+        ("subscriptions", 0.23, 1.29, "it does not double"),
+        ("subscriptions", 0.9, 1.2, "flat here"),
+        ("subscriptions", 1.05, 1.2, "it grows less"),
+        ("unsubscribing", 0.23, 1.2, "it does not help significantly"),
+        ("unsubscribing", 0.9, 1.2, "flat here"),
+        ("unsubscribing", 1.05, 1.2, "it helps less"),
+    ],
+)
+def test_flat_is_what_the_whole_interval_shows(figure, low, high, verdict):
+    """The wider the interval, the less it is called flat; and not where it grows by a little."""
+    (claim,) = found_in(figure, spread(figure, low, high), summaries())
+    assert (claim.agrees, claim.verdict) == (False, verdict)
+
+
+def test_a_small_impact_is_shown_also_where_growth_is_not():
+    growing, small = found_in("pdps", spread("pdps", 0.81, 1.17), summaries())
+    assert (growing.agrees, small.agrees) == (None, True)
+    growing, small = found_in("pdps", spread("pdps", 1.1, 1.4), summaries())
+    assert (growing.agrees, small.agrees) == (True, None)
+
+
+def test_flat_holds_from_the_fewest_subscriptions_to_the_most():
+    (claim,) = found_in(
+        "subscriptions", spread("subscriptions", 0.5, 1.4, variant="10,000 objects"), summaries()
+    )
+    assert (claim.agrees, claim.verdict) == (False, "it does not double")
 
 
 def test_a_ratio_is_the_median_over_windows_with_its_interval():

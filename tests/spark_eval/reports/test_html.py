@@ -102,6 +102,13 @@ def test_a_claim_without_verdict_says_none():
     assert not {"agrees", "differs"} & set(page(Claim("a", "b")).words)
 
 
+@pytest.mark.parametrize(
+    ("verdict", "why"), [("", "the interval is too wide"), ("too few windows", "too few windows")]
+)
+def test_a_claim_that_is_open_says_why(verdict, why):
+    assert f"undecided: {why}" in page(Claim("a", "b", None, verdict=verdict, criterion="c")).text
+
+
 def test_a_folded_table_opens_at_its_title():
     assert "details" in page(Table(["a"], [[1]], folded=True)).tags
 
