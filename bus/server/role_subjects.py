@@ -125,7 +125,7 @@ def releasing(network: str, owner: str) -> set[str]:
     stored = {
         *releases,
         subjects.written(subjects.CONTENT, "blob.*"),
-        subjects.written(subjects.KEYS, ">"),
+        subjects.written(subjects.KEYS, f"{owner}.>"),
         *defining(owner),
     }
     context = {subjects.written(subjects.CONTEXT, f"{network}.{owner}.>"), *reading(f"KV_{subjects.CONTEXT}")}

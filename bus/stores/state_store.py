@@ -1,5 +1,8 @@
 """State that several replicas share: documents of any size, each changed by compare-and-set.
 
+Each replica writes below a word of its own, which the server sees to; so nobody else puts anything in the place of a
+document. It is one document all the same: a change counts only if nothing was written under its name, at whatever
+place, since it was read. What else stands there was put there by others, and whoever reads it must know his own.
 A document larger than a message is stored in pieces, each under its own hash; the entry that names them is
 written last, and is the one point at which anything changes. Pieces that it no longer names are then deleted.
 """
@@ -7,18 +10,32 @@ written last, and is the one point at which anything changes. Pieces that it no 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
-from nats.js.kv import KeyValue
+from nats.js.errors import BadRequestError
 
 from authz.errors import UNREADABLE
-from bus.errors import BusError, ContentMissing
+from bus.errors import BusError, StoreUnavailable
 from bus.nats import Connection
-from bus.stores.release_store import CHUNK_BYTES, WrongRevision, erase_entry, open_bucket, read_entry, storing
+from bus.stores.record_store import writer
+from bus.stores.release_store import (
+    CHUNK_BYTES,
+    Found,
+    WrongRevision,
+    erase_entry,
+    open_bucket,
+    read_entry,
+    storing,
+)
+from bus.wire import kept, written
 
 _ATTEMPTS = 3
+_LAST, _LAST_OF = "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"
+_WRONG_LAST = {10071, 10164}
+"""What the server calls it if something was written meanwhile."""
 
 
 class StateMoved(BusError):
@@ -34,7 +51,11 @@ class State:
     """A document as it stood when it was read."""
 
     revision: int
-    data: bytes
+    """Of the document, wherever it was changed last: a change of it must know this."""
+    data: bytes | None
+    """None if it was taken out; nothing if it cannot be read."""
+    place: str = ""
+    """The word below which it stands; nothing where versions before had no such words."""
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -52,70 +73,109 @@ class StateStore:
     def __init__(self, connection: Connection, bucket: str) -> None:
         self._connection = connection
         self._bucket = bucket
+        self.place = writer(connection)
+        """The word below which this one writes."""
 
-    async def read(self, name: str) -> State | None:
-        """A document; None if there is none. Raises StoreUnavailable, as all of these do, or ContentMissing."""
-        for attempt in range(_ATTEMPTS):
-            found = await read_entry(self._connection, self._bucket, name)
-            if found is None or not found.data:
-                return None
-            try:
-                return State(found.revision, await self._content(_read(found.data, name)))
-            except ContentMissing:
-                if attempt == _ATTEMPTS - 1:  # else it was replaced while it was read
-                    raise
-        return None
+    async def read(self, name: str) -> AsyncIterator[State]:
+        """What stands under a name, at whatever place, the newest first. Raises StoreUnavailable, as all of these do.
+
+        Last comes what was stored by a version that had no places.
+        """
+        newest = await self._entry(f"*.{name}")
+        if newest is not None:
+            yield await self._state(newest, newest.revision, name)
+            others, number = dict[str, Found](), 0
+            while (found := await self._entry(f"*.{name}", number + 1)) is not None:
+                number = found.revision
+                others[found.key] = found
+            for other in sorted(others.values(), key=lambda each: each.revision, reverse=True):
+                if other.key != newest.key:
+                    yield await self._state(other, newest.revision, name)
+        if (before := await self._entry(name)) is not None:
+            yield await self._state(before, newest.revision if newest is not None else 0, name)
 
     async def write(self, name: str, data: bytes, revision: int) -> int:
         """Replace what stood there at this revision, 0 for nothing; returns the new one. Raises StateMoved."""
-        bucket = await self._open()
-        before = await read_entry(self._connection, self._bucket, name)
-        if (before.revision if before is not None else 0) != revision:
+        await self._open()
+        before = await self._entry(f"{self.place}.{name}")
+        if before is not None and before.revision > revision:
             raise StateMoved(name)
-        pieces = await self._put(bucket, data) if len(data) > CHUNK_BYTES else ()
+        pieces = await self._put(data) if len(data) > CHUNK_BYTES else ()
         entry = _encode(_Entry(pieces) if pieces else _Entry((), data))
         try:
-            new = int(
-                await storing(
-                    self._connection, self._bucket, partial(bucket.update, name, entry, last=revision)
-                )
-            )
+            new = await self._write(f"{self.place}.{name}", entry, revision, f"*.{name}")
         except WrongRevision:
             raise StateMoved(name) from None
         if before is not None and before.data:
-            await self._delete(set(_read(before.data, name).pieces) - set(pieces))
+            await self._delete(set(_read(before.data).pieces) - set(pieces))
         return new
 
-    async def _content(self, entry: _Entry) -> bytes:
-        if not entry.pieces:
-            return entry.data
-        content = b""
+    async def _entry(self, key: str, start: int | None = None) -> Found | None:
+        return await read_entry(self._connection, self._bucket, key, start)
+
+    async def _state(self, found: Found, revision: int, name: str) -> State:
+        place = found.key.removesuffix(name).removesuffix(".")
+        if not found.data:
+            return State(revision, None, place)
+        for _ in range(_ATTEMPTS):
+            content = await self._content(_read(found.data), place)
+            if content is not None:
+                return State(revision, content, place)
+            again = await self._entry(found.key)  # it may have been replaced while it was read
+            if again is None or not again.data or again.revision == found.revision:
+                break
+            found = again
+        return State(revision, b"", place)
+
+    async def _content(self, entry: _Entry, place: str) -> bytes | None:
+        content = entry.data
         for hash_ in entry.pieces:
-            piece = await read_entry(self._connection, self._bucket, f"piece.{hash_}")
+            piece = await self._entry(_piece(place, hash_))
             if piece is None or hashlib.sha256(piece.data).hexdigest() != hash_:
-                raise ContentMissing(hash_)
+                return None
             content += piece.data
         return content
 
-    async def _put(self, bucket: KeyValue, data: bytes) -> tuple[str, ...]:
+    async def _put(self, data: bytes) -> tuple[str, ...]:
         hashes = []
         for start in range(0, len(data), CHUNK_BYTES):
             piece = data[start : start + CHUNK_BYTES]
             hashes.append(hashlib.sha256(piece).hexdigest())
-            await storing(self._connection, self._bucket, partial(bucket.put, f"piece.{hashes[-1]}", piece))
+            await self._write(_piece(self.place, hashes[-1]), piece)
         return tuple(hashes)
 
     async def _delete(self, hashes: set[str]) -> None:
         for hash_ in hashes:
-            await erase_entry(self._connection, self._bucket, f"piece.{hash_}")
+            await erase_entry(self._connection, self._bucket, _piece(self.place, hash_))
 
-    async def _open(self) -> KeyValue:
-        """The bucket by the connection as it is now: what was opened before it was built anew is of no use."""
-        return await open_bucket(self._connection, self._bucket, 1)
+    async def _write(self, key: str, data: bytes, revision: int | None = None, last: str = "") -> int:
+        """Write an entry; with a revision, only if nothing was written later that matches `last`."""
+        headers = {}
+        if revision is not None:
+            headers = {_LAST: str(revision), _LAST_OF: kept(self._bucket, last)}
+        subject, js = written(self._bucket, key), self._connection.jetstream()
+        try:
+            stored = await storing(
+                self._connection, self._bucket, partial(js.publish, subject, data, headers=headers or None)
+            )
+        except BadRequestError as error:
+            if error.err_code not in _WRONG_LAST:
+                raise StoreUnavailable(error.description or "it does not take what is written") from None
+            raise WrongRevision from None
+        return int(stored.seq)
+
+    async def _open(self) -> None:
+        """See that there is a bucket."""
+        await open_bucket(self._connection, self._bucket, 1)
 
 
-def _read(data: bytes, name: str) -> _Entry:
+def _piece(place: str, hash_: str) -> str:
+    return f"{place}.piece.{hash_}" if place else f"piece.{hash_}"
+
+
+def _read(data: bytes) -> _Entry:
+    """What an entry says: nothing, where it can be read no more."""
     try:
         return _decode(data)
     except UNREADABLE:
-        raise ContentMissing(name) from None
+        return _Entry()

@@ -9,6 +9,7 @@ from pubsub_core.key_groups.member import Member
 from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.key_groups.messages import Appointment, appointments
 from pubsub_core.key_groups.plan_history import GRACE
+from pubsub_core.key_groups.state_marks import StateMarks
 from pubsub_core.key_groups.status import GroupStatus, KeyStatus
 from pubsub_core.key_groups.tree import Tree
 
@@ -24,6 +25,7 @@ __all__ = [
     "Managers",
     "Member",
     "Rules",
+    "StateMarks",
     "Tree",
     "appointments",
 ]  # fmt: skip

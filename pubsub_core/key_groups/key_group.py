@@ -103,6 +103,12 @@ class GroupRecord(msgspec.Struct, frozen=True, array_like=True):
     departed: dict[str, int] = {}
     held: tuple[Held, ...] = ()
     """Who had keys and has none any more."""
+    number: int = 0
+    """How often it was stored."""
+
+    def older(self, than: GroupRecord) -> bool:
+        """Whether this cannot have come of another: what is sealed and was stored once may be put back."""
+        return self.number < than.number or self.tree.version < than.tree.version
 
 
 class KeyGroup:
@@ -116,6 +122,7 @@ class KeyGroup:
         self.departed = dict(record.departed)
         self.held = record.held
         self._rules = rules
+        self._draw = draw
         self._tree = Tree.restore(record.tree, draw)
 
     def record(self) -> GroupRecord:
@@ -164,6 +171,14 @@ class KeyGroup:
         if member is not None:
             end = min(now, member.tenure.end)
             self.members[name] = replace(member, tenure=replace(member.tenure, end=end, left=True))
+
+    def begin_anew(self, version: int, now: float) -> None:
+        """Have everybody ask again, beyond this version of the tree: what is known here is older than that."""
+        for name, member in sorted(self.members.items()):
+            self._remember(name, member, now)
+        self.members, self.keys, self.departed = {}, (), {}
+        self._tree = Tree.restore(TreeRecord(version + 1), self._draw)
+        self.change = Change(self.id, now, Rekey(version + 1))
 
     def tick(self, now: float) -> bool:
         """Refresh the key if that is due, and forget old ones; says whether anything has changed."""

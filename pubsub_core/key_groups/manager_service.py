@@ -2,6 +2,9 @@
 
 Each change is stored first, by compare-and-set, and told afterwards; and the last one is told again with every pulse,
 by every replica. So a replica that dies between the two leaves nobody behind, and two that act at once agree.
+
+What is sealed may still be old. Invariant: no replica goes on from less than it has seen; what was put back is written
+over, and whatever another has stored is looked through for members whose capability was taken back.
 """
 
 from __future__ import annotations
@@ -24,12 +27,13 @@ from bus.services import responding
 from bus.stores import StateMoved, StateStore
 from bus.wire import pack, subjects
 from pubsub_core.key_groups.key_distribution import Admission, KeyDistribution
-from pubsub_core.key_groups.key_group import Change, GroupRecord, KeyGroup, Rules, Welcome
+from pubsub_core.key_groups.key_group import Change, GroupRecord, KeyGroup, Welcome
 from pubsub_core.key_groups.messages import Answer, Told, changes, encode, unpack_question
 from pubsub_core.key_groups.oft import Rekey
 from pubsub_core.key_groups.plan_history import Ways
+from pubsub_core.key_groups.state_marks import StateMarks
 from pubsub_core.key_groups.status import GroupStatus, KeyStatus
-from pubsub_core.keys import AdmissionRefused, CannotOpen, Secrets, StateUnreadable
+from pubsub_core.keys import AdmissionRefused, CannotOpen, MarksUnknown, Secrets, StateUnreadable
 
 PULSE = 1.0
 """Seconds between two looks at the clock, and between two tellings of the last change."""
@@ -51,12 +55,16 @@ class KeyManager:
         self,
         bus: Connection,
         office: KeyDistribution,
+        marks: StateMarks | None = None,
         *,
         back: bool = False,
         pulse: float = PULSE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """With `back`, it may return to a plan that another has replaced."""
+        """With `back`, it may return to a plan that another has replaced.
+
+        `marks` remembers how far the groups had come; without it that is known only as long as this one lives.
+        """
         self._bus = bus
         self._back = back
         self._office = office
@@ -64,6 +72,11 @@ class KeyManager:
         self._clock = clock
         self._secrets = Secrets(office.identity)
         self._store = StateStore(bus, subjects.KEYS)
+        self._marks = marks or StateMarks(None, office.identity)
+        self._newest: dict[str, GroupRecord] = {}
+        """Of each group, the newest that was seen here."""
+        self._seen: dict[str, int] = {}
+        """Of each group, the revision that was looked through last."""
         self._feed: RevocationFeed | None = None
         self._review = False
         self._signed: dict[str, tuple[Change, bytes]] = {}
@@ -73,7 +86,10 @@ class KeyManager:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Answer requests and keep the schedule, for the length of the block. Raises PlanReplaced, StateUnreadable."""
+        """Answer requests and keep the schedule, for the length of the block.
+
+        Raises PlanReplaced, StateUnreadable, or MarksUnknown.
+        """
         type_id = self._office.keyed.id
         await self._save_plan()
 
@@ -112,20 +128,26 @@ class KeyManager:
     async def status(self) -> KeyStatus:
         """How the groups stand that are managed here, or were last."""
         groups = []
-        state = await self._store.read(self._name("plan"))
-        ways = _decode_ways(self._open("plan", state.data)) if state is not None else self._office.ways
+        _, plan = await self._read("plan")
+        ways = _decode_ways(plan) if plan else self._office.ways
         for each in ways.plan.groups:
-            _, group = await self._load(each.id, ways.rules)
+            _, record = await self._load(each.id)
+            group = KeyGroup(record, ways.rules)
             groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
         return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
 
     async def _follow_plan(self) -> None:
         """Go by the plan of the replica that started last, or brokers would be told now one and now the other."""
-        state = await self._store.read(self._name("plan"))
-        if state is not None:
-            self._go_by(_decode_ways(self._open("plan", state.data)))
+        revision, data = await self._read("plan")
+        if data and (ways := _decode_ways(data)).since >= self._office.ways.since:
+            self._go_by(ways)
+            return
+        with contextlib.suppress(StateMoved):  # it is looked at again with the next pulse
+            await self._write("plan", encode(self._office.ways), revision)
+            _log.warning("the plan of key groups was put back to an older one, or taken out: it is restored")
 
     def _go_by(self, ways: Ways) -> None:
+        self._marks.keep(self._name("plan"), ways.since)
         if ways != self._office.ways:
             self._office.ways = ways
             self._introduction = -math.inf, b""
@@ -182,50 +204,95 @@ class KeyManager:
     async def _change(self, id_: str, action: Action) -> KeyGroup:
         """Read a group, do something with it, store it and tell; once more if another replica was faster."""
         while True:
-            revision, group = await self._load(id_, self._office.rules)
-            if action(group):
+            revision, record = await self._load(id_)
+            group, restored = self._resume(record)
+            evicted = self._seen.get(id_) != revision and self._office.review(group, self._clock())
+            if action(group) or evicted or restored:
                 try:
-                    await self._save(group, revision)
+                    revision, record = await self._save(group, revision, record.number)
                 except StateMoved:
                     continue
+            if restored:
+                _log.warning(
+                    "the key group `%s` was put back to an older state, or taken out: it is restored", id_
+                )
+            self._note(record, revision)
             self._tell(group)
             return group
 
-    async def _load(self, id_: str, rules: Rules) -> tuple[int, KeyGroup]:
-        state = await self._store.read(self._name(id_))
-        if state is None:
-            return 0, KeyGroup(GroupRecord(id_), rules)
-        record = _decode(self._open(id_, state.data))
-        return state.revision, KeyGroup(record, rules)
+    async def _load(self, id_: str) -> tuple[int, GroupRecord]:
+        """A group as it is stored, and the revision that a change replaces."""
+        revision, data = await self._read(id_)
+        return revision, _decode(data) if data else GroupRecord(id_)
 
-    async def _save(self, group: KeyGroup, revision: int) -> None:
-        await self._write(group.id, encode(group.record()), revision)
+    def _resume(self, record: GroupRecord) -> tuple[KeyGroup, bool]:
+        """The group to go on from; the second says whether that is another than the store has."""
+        newest, mark = self._newest.get(record.id), int(self._marks.of(self._name(record.id)))
+        if newest is not None and record.older(newest):
+            return KeyGroup(newest, self._office.rules), True
+        group = KeyGroup(record, self._office.rules)
+        if newest is not None or record.tree.version >= mark:
+            return group, False
+        group.begin_anew(mark, self._clock())
+        return group, True
+
+    def _note(self, record: GroupRecord, revision: int) -> None:
+        """Remember how far a group has come."""
+        newest = self._newest.get(record.id)
+        if newest is not None and record.older(newest):  # it was read before that was stored
+            return
+        self._newest[record.id], self._seen[record.id] = record, revision
+        try:
+            self._marks.keep(self._name(record.id), record.tree.version)
+        except MarksUnknown as error:
+            _log.warning("%s", error)
+
+    async def _save(self, group: KeyGroup, revision: int, number: int) -> tuple[int, GroupRecord]:
+        newest = self._newest.get(group.id)
+        number = max(number, newest.number if newest is not None else 0) + 1
+        record = msgspec.structs.replace(group.record(), number=number)
+        return await self._write(group.id, encode(record), revision), record
 
     async def _save_plan(self) -> None:
         """Keep for whoever asks which groups there are, and by which rules their keys come and go."""
-        ways = msgspec.structs.replace(self._office.ways, since=self._clock())
+        mark = self._marks.of(self._name("plan"))
+        ways = msgspec.structs.replace(
+            self._office.ways, since=max(self._clock(), math.nextafter(mark, math.inf))
+        )
         while True:
-            state = await self._store.read(self._name("plan"))
-            if state is not None:
-                before = _decode_ways(self._open("plan", state.data))
+            revision, data = await self._read("plan")
+            if data and (before := _decode_ways(data)).since >= mark:
                 ways = ways.follow(before, self._office.keyed.name, self._back)
                 if ways == before:
                     break
             try:
-                await self._write("plan", encode(ways), state.revision if state is not None else 0)
+                await self._write("plan", encode(ways), revision)
                 break
             except StateMoved:
                 continue
         self._go_by(ways)
 
-    async def _write(self, id_: str, content: bytes, revision: int) -> None:
-        await self._store.write(self._name(id_), self._secrets.seal_state(self._name(id_), content), revision)
+    async def _write(self, id_: str, content: bytes, revision: int) -> int:
+        name = self._name(id_)
+        sealed = self._secrets.seal_state(_at(self._store.place, name), content)
+        return await self._store.write(name, sealed, revision)
 
-    def _open(self, id_: str, sealed: bytes) -> bytes:
-        try:
-            return self._secrets.open_state(self._name(id_), sealed)
-        except CannotOpen:
-            raise StateUnreadable(self._name(id_)) from None
+    async def _read(self, id_: str) -> tuple[int, bytes]:
+        """The newest that a replica has stored, nothing if none has; and the revision that a change replaces.
+
+        What others have put at places of their own is none of ours: it was not sealed for there.
+        """
+        revision, name = 0, self._name(id_)
+        async for state in self._store.read(name):
+            revision = state.revision
+            if state.data is None:
+                continue
+            try:
+                return revision, self._secrets.open_state(_at(state.place, name), state.data)
+            except CannotOpen:
+                if state.place == self._store.place:
+                    raise StateUnreadable(name) from None
+        return revision, b""
 
     def _tell(self, group: KeyGroup) -> None:
         """Tell all members of the last change."""
@@ -250,3 +317,8 @@ class KeyManager:
     def _name(self, id_: str) -> str:
         """Another manager of the same type has a state of its own, since neither can read the other's."""
         return f"{self._office.keyed.id}.{self._office.identity.public.raw.hex()[:16]}.{id_}"
+
+
+def _at(place: str, name: str) -> str:
+    """The name of a state, for those who open it: what was sealed for one place is of no use at another."""
+    return f"{place}.{name}" if place else name

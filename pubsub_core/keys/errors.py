@@ -100,6 +100,15 @@ class ManagerUnable(BusError):
         self.problem = problem
 
 
+class MarksUnknown(EventError):
+    """The file in which a key manager remembers how far its groups had come cannot be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"the file of a key manager's marks `{path}` {problem}")
+        self.path = path
+        self.problem = problem
+
+
 class ManagersUnknown(EventError):
     """The file in which a broker remembers who manages keys cannot be used."""
 

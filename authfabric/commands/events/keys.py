@@ -20,6 +20,7 @@ from authfabric.files import (
     NamesOption,
     NetworkKey,
     find_url,
+    own_state_folder,
     read_file,
     read_names,
     read_network_key,
@@ -56,6 +57,7 @@ from pubsub_core.key_groups import (
     KeyManager,
     KeyStatus,
     Rules,
+    StateMarks,
     appointments,
 )
 from pubsub_core.keys import InvalidPlan, ManagerUntrusted, Plan, PlanReplaced
@@ -153,7 +155,9 @@ def serve(
                     plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
                     _check_manager(keyed, identity, word)
                 office = KeyDistribution(identity, keyed, plan, keyed.verifier(), rules, word)
-                manager = KeyManager(bus, office, back=back)
+                with _errors():
+                    marks = StateMarks(_marks_file(identity, keyed), identity)
+                manager = KeyManager(bus, office, marks, back=back)
                 for notice in notices:
                     manager.accept(notice)
                 with _errors():
@@ -195,6 +199,10 @@ def status(
         print_json(found)
     else:
         _show(found)
+
+
+def _marks_file(identity: Identity, keyed: KeyedType) -> Path:
+    return own_state_folder() / "managers" / f"{identity.public.raw.hex()[:16]}-{keyed.id}.marks"
 
 
 async def _find(

@@ -357,7 +357,7 @@ async def test_nothing_that_is_stored_or_sent_tells_names_or_keys(jetstream_serv
 async def entries(connection: Connection, prefix: str) -> dict[str, bytes]:
     """What the managers' bucket holds below a key; asked for by name, since a watcher may end before its first."""
     bucket = f"$KV.{KEYS}."
-    info = await connection.jetstream().stream_info(f"KV_{KEYS}", subjects_filter=f"{bucket}{prefix}.>")
+    info = await connection.jetstream().stream_info(f"KV_{KEYS}", subjects_filter=f"{bucket}*.{prefix}.>")
     keys = [subject.removeprefix(bucket) for subject in info.state.subjects or ()]
     found = [await read_entry(connection, KEYS, key) for key in keys]
     return {each.key: each.data for each in found if each is not None}

@@ -120,10 +120,10 @@ class Doomed(KeyManager):
 
     moment = ""
 
-    async def _save(self, group, revision) -> None:
+    async def _save(self, group, *known):
         if group.change is not None and group.change.rekey.version > 1 and self.moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        await super()._save(group, revision)
+        return await super()._save(group, *known)
 
     def _tell(self, group) -> None:
         if group.change is not None and group.change.rekey.version > 1 and self.moment == "after":
