@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ from pdp.attributes import (
     ProviderText,
     ServiceText,
 )
-from pdp.bundle import Entities, PolicySet, read_folder
+from pdp.bundle import Entities, PolicySet
+from pdp.lint import examine, extremes, read_tested
 from pdp.releases import saying_so
 from pdp.replica import (
     Answering,
@@ -55,6 +57,8 @@ from pdp.replica import (
 )
 from pep.auditing import auditing
 
+_log = logging.getLogger("authfabric.pdp")
+
 AUDIT_SECONDS = 2.0
 """How often a replica looks whether there is an audit stream by now. What it decides in between is signed then."""
 
@@ -66,7 +70,7 @@ class PdpProcess:
     url: str
     name: str
     policies: Path | Following
-    """A folder to decide by, or whose releases to follow."""
+    """A folder to decide by, held to what a push is held to, or whose releases to follow."""
     scopes: list[Scope]
     entities: Entities = field(default_factory=Entities)
     """Known besides those of the policies."""
@@ -206,7 +210,11 @@ async def _answering(
 
 def _compile(folder: Path, build: Callable[[PolicySet, int], Answering]) -> Answering:
     with saying_so(f"compiling the policies in `{folder}`"):
-        return build(PolicySet.read(read_folder(folder)), 0)
+        bundle = read_tested(folder)
+        policies = PolicySet.read(bundle)
+        for each in extremes(examine(bundle, policies)):
+            _log.warning("%s", each)
+        return build(policies, 0)
 
 
 async def _wait_for_policies(follower: Follower, stop: asyncio.Event) -> None:

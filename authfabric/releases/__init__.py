@@ -1,6 +1,6 @@
 """Policies as operators handle them: where they come from, how far a release has come, and who decides by it."""
 
-from authfabric.releases.policy_sources import CURRENT, PolicySources, read_tested
+from authfabric.releases.policy_sources import CURRENT, PolicySources
 from authfabric.releases.replica_readiness import NotDeciding, deciding
 from authfabric.releases.rollout import SHOWN, Rollout, watching
 
@@ -11,6 +11,5 @@ __all__ = [
     "PolicySources",
     "Rollout",
     "deciding",
-    "read_tested",
     "watching",
 ]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from authfabric.files import CONNECT_SECONDS, trusted_keys
 from authfabric.terminal import run
-from authz import AuthFabricError, PublicKey
+from authz import AuthFabricError
 from bus.feeds import Feed
 from bus.nats import connect
-from pdp.bundle import Bundle, PolicySet, read_bundle, read_cases, read_folder
-from pdp.lint import Outcome, run_cases
-from pdp.lint import read_cases as parse_cases
+from pdp.bundle import Bundle, read_bundle, read_folder
 from pdp.releases import NoSuchRelease
 
 CURRENT = "current"
@@ -28,31 +25,6 @@ class NoPolicies(AuthFabricError):
             f"`{given}` is no folder, no bundle and no release: give the number of one, or `current`"
         )
         self.given = given
-
-
-class CasesFailed(AuthFabricError):
-    """Policies that do not give the answers which the cases beside them expect; `failures` has those."""
-
-    def __init__(self, failures: Sequence[Outcome], total: int) -> None:
-        first = failures[0]
-        super().__init__(
-            f"{len(failures)} of {total} cases fail, the first is {first.placed}: {first.problem}."
-            " See `authfabric policy test`"
-        )
-        self.failures = tuple(failures)
-
-
-def read_tested(path: Path, trusted: Collection[PublicKey]) -> Bundle:
-    """A folder as a bundle, if the cases in it pass, or the bundle in a file.
-
-    Raises CasesFailed, InvalidPolicies and BundleRefused.
-    """
-    bundle = read_bundle(path, trusted)
-    if path.is_dir() and (cases := parse_cases(read_cases(path))):
-        report = run_cases(PolicySet.read(bundle), cases)
-        if report.failures:
-            raise CasesFailed(report.failures, len(report.outcomes))
-    return bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from authz import AuthFabricError, PublicKey
+from authz import PublicKey
 from authz.change import ROLES
 from authz.decision import Effect
 from authz.errors import InvalidKey
-from authz.predicate import TRUE, And, Path, covers, satisfiable
+from authz.predicate import And, Path, covers, satisfiable
 from pdp.abac import Algorithm, Policy
 from pdp.bundle import (
     Bundle,
@@ -28,23 +28,15 @@ from pdp.bundle import (
     misuses,
     places_of,
 )
-from pdp.documents import Finding, Kind, Level
+from pdp.documents import Finding, Kind
 from pdp.engine import CoverIndex
+from pdp.lint.everything import lavish, lavish_rules
 from pdp.lint.negative_conditions import Gap, gaps
 from pdp.lint.rule_check import check_interaction
 from pdp.oasis import PRINCIPAL, Activation, Appointed, Appointing, Authorisation, Constraint, Fact, RuleSet
 
 MOST_COMPARISONS = 200_000
 """The most pairs of policies that are compared; where there are more, some shadowed policies are not found."""
-
-
-class PoliciesRefused(AuthFabricError):
-    """Policies that must not come into force: `findings` are the errors that `policy check` reports."""
-
-    def __init__(self, findings: Sequence[Finding]) -> None:
-        more = f" (and {len(findings) - 1} more: see `authfabric policy check`)" if len(findings) > 1 else ""
-        super().__init__(f"{findings[0]}{more}")
-        self.findings = tuple(findings)
 
 
 def check(bundle: Bundle) -> list[Finding]:
@@ -58,14 +50,6 @@ def check(bundle: Bundle) -> list[Finding]:
     reachable = [each for each in policies.policies if satisfiable(each.condition)]
     overlaps = _located(policies, _overlaps(reachable, policies.manifest.algorithm))
     return _in_order([*faults(bundle, policies), *overlaps])
-
-
-def examine(bundle: Bundle, policies: PolicySet) -> list[Finding]:
-    """The faults, if there are no errors among them, other than that there is no policy. Raises PoliciesRefused."""
-    found = faults(bundle, policies)
-    if errors := [each for each in found if each.level is Level.ERROR and each.kind is not Kind.NO_POLICIES]:
-        raise PoliciesRefused(errors)
-    return found
 
 
 def faults(bundle: Bundle, policies: PolicySet) -> list[Finding]:
@@ -107,9 +91,6 @@ def _policies(policies: PolicySet) -> Iterator[_Remark]:
     for policy in policies.policies:
         if not satisfiable(policy.condition):
             yield _Remark(Kind.UNREACHABLE, policy.id, f"`{policy.id}` never applies: nothing meets it")
-        elif policy.effect is Effect.ALLOW and covers(policy.condition, TRUE):
-            text = f"`{policy.id}` allows everything to everyone: name subjects, objects or actions"
-            yield _Remark(Kind.ALLOWS_EVERYTHING, policy.id, text)
         if (schema := policies.manifest.attributes) is not None:
             for misuse in misuses(policy.condition, schema):
                 kind = Kind.UNKNOWN_ATTRIBUTE if misuse.unknown else Kind.WRONG_TYPE
@@ -117,7 +98,18 @@ def _policies(policies: PolicySet) -> Iterator[_Remark]:
         for test in as_texts(policy.condition) if policies.roles is not None else ():
             text = f"`{test}` knows neither seniority nor parameters of roles: use `AnyIn` or `AnyNotIn` of `$.roles`"
             yield _Remark(Kind.ROLES_AS_TEXT, policy.id, text, test.path)
+    for policy, others in lavish(policies.policies):
+        yield _Remark(Kind.ALLOWS_EVERYTHING, policy.id, _everything(policy.id, [each.id for each in others]))
     yield from map(_negative, gaps(policies))
+
+
+def _everything(name: str, others: Sequence[str]) -> str:
+    who = f", together with {_and(others)}," if others else ""
+    return f"`{name}`{who} allows everything to everyone: name subjects, objects or actions"
+
+
+def _and(several: Sequence[object]) -> str:
+    return " and ".join(f"`{each}`" for each in several)
 
 
 def _negative(gap: Gap) -> _Remark:
@@ -191,14 +183,25 @@ def _located(policies: PolicySet, remarks: Iterable[_Remark]) -> Iterator[Findin
 
 
 def _roles(policies: PolicySet) -> Iterator[Finding]:
+    generous = list(lavish_rules(policies.roles.everything())) if policies.roles is not None else []
     for rules in policies.rule_sets:
         yield from _repeated(rules)
         trust = policies.roles.rulebook(rules.domain).trust if policies.roles is not None else {}
         for statement in rules.statements:
             if isinstance(statement, (Activation, Authorisation, Appointing)):
                 yield from _rule(statement, rules.source, policies.manifest.attributes)
+            if isinstance(statement, Authorisation):
+                yield from _generous(statement, rules.source, generous)
             if isinstance(statement, Activation):
                 yield from _nobodys_word(statement, rules.source, trust)
+
+
+def _generous(statement: Authorisation, source: str, generous: Iterable[Authorisation]) -> Iterator[Finding]:
+    for rule in generous:  # the same one, under its full name
+        if rule.place == statement.place and str(rule.pattern) == str(statement.pattern):
+            text = f"`{statement}` allows everything to everyone: anybody may activate `{statement.role}`"
+            yield Finding(Kind.ALLOWS_EVERYTHING, source, *statement.place, text, rule.name)
+            return
 
 
 def _nobodys_word(rule: Activation, source: str, trust: Mapping[str, frozenset[str]]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from time import monotonic
 
@@ -15,8 +15,7 @@ from bus.feeds import Entry, Feed, survey
 from bus.nats import Connection
 from bus.stores import HISTORY, collect_content
 from pdp.bundle import Bundle, BundleRefused, InvalidPolicies, PolicySet
-from pdp.documents import Kind
-from pdp.lint import Difference, examine
+from pdp.lint import Difference, examine, justify
 from pdp.releases.compile_service import is_large
 from pdp.releases.preparing_service import Preparing
 
@@ -52,20 +51,6 @@ class ReleaseOvertaken(AuthFabricError):
         )
         self.expected = expected
         self.winner = winner
-
-
-class ReasonNeeded(AuthFabricError):
-    """Policies that allow everything to everyone, or that are none, and nobody said why: `policies` are the former."""
-
-    def __init__(self, policies: Sequence[str]) -> None:
-        named = ", ".join(f"`{each}`" for each in policies)
-        problem = (
-            f"everything would be allowed to everyone, by {named}: name subjects, objects or actions there"
-            if policies
-            else "every policy in force would be removed, and everything denied: the files have no policy"
-        )
-        super().__init__(f"{problem}, or say why it is meant by `--force REASON`")
-        self.policies = tuple(policies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +103,7 @@ class Publisher:
         policies = await asyncio.to_thread(_checked, bundle, is_large(packed))
         took = monotonic() - began
         found = await asyncio.to_thread(examine, bundle, policies)
-        lavish = [each.policy for each in found if each.kind is Kind.ALLOWS_EVERYTHING]
-        forced = bool(lavish) or any(each.kind is Kind.NO_POLICIES for each in found)
-        if forced and not force.strip():
-            raise ReasonNeeded(lavish)
+        reason = justify(found, force)
         known = await survey(self._connection, self._domain, self._trusted)
         history, last = known.history, known.newest
         if not override:
@@ -148,7 +130,7 @@ class Publisher:
             difference.whole,
             difference.hierarchy,
             difference.rearranged,
-            force.strip() if forced else "",
+            reason,
         )
         released = await self._commit(release, last, history[-1].revision if history else 0)
         if len(history) >= HISTORY:

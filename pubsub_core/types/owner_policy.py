@@ -30,6 +30,8 @@ class OwnerPolicy(msgspec.Struct, frozen=True):
     """Unix time, by the owner's clock: of two the later counts."""
     bundle: bytes
     """Policy files, packed; nothing if the owner has nothing more to say."""
+    forced: str = ""
+    """Why they allow everything to everyone, if they do."""
 
 
 POLICY = Seal("type policy", OwnerPolicy)

@@ -1,7 +1,11 @@
-"""What `policy push` refuses: errors of `check`, failing cases, all or nothing for everyone without a reason."""
+"""What `policy push` and `pdp serve` refuse: errors of `check`, failing cases, all or nothing without a reason."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -99,3 +103,49 @@ async def test_a_rollback_to_everything_for_everyone_tells_the_reason_again(runn
     _, history = await authfabric("policy", "list", "--url", running.url)
     assert code == 0
     assert [each["forced"] for each in history] == ["a demo for one day", "", "a demo for one day", ""]
+
+
+ERROR = {
+    "bundle": "attributes: {subject: {role: string}}",
+    "policy": "- {uid: p, effect: allow, targets: {subject_id: eve},"
+    " rules: {subject: {$.rloe: {condition: NotExists}}}}",
+}
+FAILING = {
+    "policy": "- {uid: p, effect: allow, targets: {subject_id: eve}, rules: {}}",
+    "cases": "- {subject: eve, object: /x, action: read, expect: deny}",
+}
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem"), [(ERROR, b"did you mean `role`"), (FAILING, b"1 of 1 cases fail")]
+)
+async def test_a_replica_starts_by_no_folder_that_a_push_would_refuse(server, tmp_path, texts, problem):
+    async with replica(folder(tmp_path / "wrong", **texts), server.url) as process:
+        said, error = await process.stdout.readline(), b""
+        if not said:
+            _, error = await process.communicate()
+    assert (said, process.returncode) == (b"", 3)
+    assert problem in b" ".join(error.split())
+
+
+async def test_a_replica_that_allows_everything_says_so_in_its_log(server, tmp_path):
+    async with replica(folder(tmp_path / "all", policy=EVERYTHING), server.url) as process:
+        await process.stdout.readuntil(b"ready")
+        process.terminate()
+        _, said = await process.communicate()
+    assert b"policy.yaml:1:4: warning: `all` allows everything to everyone" in said
+
+
+@contextlib.asynccontextmanager
+async def replica(policies: str, url: str) -> AsyncIterator[Process]:
+    """One that goes by a folder, and says on standard output only that it is ready."""
+    words = ("pdp", "serve", "--policies", policies, "--url", url, "--json")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "authfabric", *words, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()

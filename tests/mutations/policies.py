@@ -6,6 +6,8 @@ from tests.mutations.mutation import without
 
 _PUSH = "tests/authfabric/test_push_refusals.py::"
 
+_TYPE = "tests/authfabric/commands/events/test_event_type.py::"
+_EVERYTHING = "tests/pdp/lint/test_everything.py::"
 _MEANING = "tests/authfabric/test_policy_meaning.py::"
 
 POLICIES = [
@@ -59,26 +61,62 @@ POLICIES = [
     ),
     without(
         f"{_PUSH}test_what_check_calls_an_error_is_not_released",
-        "pdp/lint/linter.py",
+        "pdp/lint/examination.py",
         "        raise PoliciesRefused(errors)",
         "        pass",
     ),
     without(
         f"{_PUSH}test_policies_that_fail_their_cases_are_not_released",
-        "authfabric/releases/policy_sources.py",
+        "pdp/lint/examination.py",
         "        if report.failures:",
         "        if False:",
     ),
     without(
+        f"{_PUSH}test_a_replica_starts_by_no_folder_that_a_push_would_refuse",
+        "authfabric/processes/pdp_process.py",
+        "        for each in extremes(examine(bundle, policies)):",
+        "        for each in ():",
+    ),
+    without(
+        f"{_TYPE}test_what_a_push_would_refuse_does_not_bind_a_type",
+        "authfabric/commands/events/event_type_policy.py",
+        "    return bundle, justify(examine(bundle, policies), force)",
+        "    return bundle, force",
+    ),
+    without(
         f"{_PUSH}test_everything_to_everyone_is_released_for_a_reason_only_which_the_history_tells",
-        "pdp/releases/publisher_service.py",
-        "            raise ReasonNeeded(lavish)",
+        "pdp/lint/examination.py",
+        "        raise ReasonNeeded([each.policy for each in extreme if each.kind is Kind.ALLOWS_EVERYTHING])",
+        "        pass",
+    ),
+    without(
+        f"{_EVERYTHING}test_whatever_fits_every_name_fits_everybody",
+        "pdp/lint/everything.py",
+        "lambda test: TRUE if _of_every_name(test) else test",
+        "lambda test: test",
+    ),
+    without(
+        f"{_EVERYTHING}test_several_policies_that_leave_nothing_out_between_them_are_named",
+        "pdp/lint/everything.py",
+        "    together = [] if alone else _together(allows)",
+        "    together: list[Policy] = []",
+    ),
+    without(
+        f"{_EVERYTHING}test_a_rule_for_a_role_that_anybody_may_activate_is_named",
+        "pdp/lint/linter.py",
+        "                yield from _generous(statement, rules.source, generous)",
+        "                pass",
+    ),
+    without(
+        f"{_PUSH}test_a_replica_that_allows_everything_says_so_in_its_log",
+        "authfabric/processes/pdp_process.py",
+        '            _log.warning("%s", each)',
         "            pass",
     ),
     without(
         f"{_PUSH}test_a_folder_that_lost_its_policies_is_an_error_and_released_for_a_reason_only",
-        "pdp/releases/publisher_service.py",
-        "        forced = bool(lavish) or any(each.kind is Kind.NO_POLICIES for each in found)",
-        "        forced = bool(lavish)",
+        "pdp/lint/examination.py",
+        "each.kind in (Kind.ALLOWS_EVERYTHING, Kind.NO_POLICIES)",
+        "each.kind is Kind.ALLOWS_EVERYTHING",
     ),
 ]

@@ -29,7 +29,7 @@ from authfabric.processes import (
     hosted_logs,
     hosted_managers,
 )
-from authfabric.releases import deciding, read_tested
+from authfabric.releases import deciding
 from authfabric.terminal import Json, err, out, print_json, program, run, waiting
 from authz import Identity
 from authz.extras import ExtraMissing, needing
@@ -40,6 +40,7 @@ from bus.nats import connect
 from bus.runtime import end_task, in_background
 from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE, configured_url
 from pdp.bundle import read_folder
+from pdp.lint import read_tested
 from pdp.releases import Publisher
 from pep.trust import TRUST_VARIABLE
 

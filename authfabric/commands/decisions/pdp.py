@@ -44,7 +44,8 @@ def serve(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Decide by this folder of policies, always. Default: follow the domain's releases.",
+            help="Decide by this folder of policies, always; errors and failing cases are refused as by `policy push`."
+            " Default: follow the domain's releases.",
         ),
     ] = None,
     trust: Trust = None,

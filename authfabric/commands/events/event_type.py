@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -12,6 +10,8 @@ from uuid import uuid4
 import typer
 from msgspec import to_builtins
 
+from authfabric.commands.events.event_type_policy import policy
+from authfabric.commands.events.type_errors import type_errors
 from authfabric.files import (
     FileRefused,
     NamesOption,
@@ -27,12 +27,10 @@ from authfabric.files import (
     write_type,
 )
 from authfabric.terminal import (
-    Exit,
     Json,
     OutFile,
     SignerKey,
     Url,
-    fail,
     out,
     passphrase,
     print_json,
@@ -41,12 +39,10 @@ from authfabric.terminal import (
     say,
     say_table,
 )
-from authz import AuthFabricError, PublicKey
-from authz.errors import InvalidKey
-from authz.spki import InvalidCapability, encode_chain, parse_chain
+from authz import PublicKey
+from authz.spki import encode_chain, parse_chain
 from bus.identity import load_key, load_public_key
 from bus.nats import connect
-from pdp.bundle import Bundle, PolicySet, read_folder
 from pep import NobodyTrusted
 from pubsub_core.errors import InvalidType, TypeRefused
 from pubsub_core.stores import TypeStore
@@ -54,7 +50,6 @@ from pubsub_core.types import (
     DEFAULT_BITS,
     EVERY,
     MAX_BITS,
-    MAX_POLICY_BYTES,
     Added,
     Attribute,
     AttributeType,
@@ -62,17 +57,16 @@ from pubsub_core.types import (
     Edit,
     EventType,
     Names,
-    OwnerPolicy,
     Removed,
     Renamed,
     Retyped,
     SignedType,
     apply,
     find,
-    sign_policy,
 )
 
 app = typer.Typer(help="Event types: definitions that their owners sign.", no_args_is_help=True)
+app.command()(policy)
 
 Chain = Annotated[
     Path | None, typer.Option("--chain", help="The capability chain that lets you, if you are not the owner.")
@@ -135,7 +129,7 @@ def new(
     json: Json = False,
 ) -> None:
     """Draft a type, with new UUIDs. Its owner signs it next."""
-    with _errors():
+    with type_errors():
         parent = read_type(extends).definition if extends else None
         right = encode_chain(read_file(chain, parse_chain)) if chain else b""
         pairs = [_pair(each) for each in attributes or []]
@@ -170,7 +164,7 @@ def sign(
     json: Json = False,
 ) -> None:
     """Sign a draft as its owner."""
-    with _errors():
+    with type_errors():
         definition, signer = read_draft(draft), load_key(key, passphrase.known)
         if str(signer.public) != definition.owner:
             raise TypeRefused(definition.name, f"only its owner `{definition.owner}` can sign a draft")
@@ -193,7 +187,7 @@ def edit(
     json: Json = False,
 ) -> None:
     """Make and sign the next version. Each change is a right of its own, which the owner has and can grant."""
-    with _errors():
+    with type_errors():
         catalogue = _catalogue(read_signed_types(known or []))
         old = catalogue.accept(read_type(signed), time())
         changes = _changes(old, add or [], remove or [], rename or [], retype or [])
@@ -209,7 +203,7 @@ def show(
     file: Annotated[Path, typer.Argument(help="A draft or a signed definition.")], json: Json = False
 ) -> None:
     """Show what a file says. Nothing is verified."""
-    with _errors():
+    with type_errors():
         try:
             definition = read_type(file).definition
         except FileRefused:
@@ -226,7 +220,7 @@ def verify(
 
     Exit code 0: all are sound. 1: one is not; it is named, with what it lacks.
     """
-    with _errors(json):
+    with type_errors(json):
         _catalogue(read_signed_types(files))
     if json:
         print_json({"sound": True})
@@ -242,7 +236,7 @@ def publish(
     json: Json = False,
 ) -> None:
     """Verify definitions and put them where every broker finds them."""
-    with _errors(json):
+    with type_errors(json):
         signed = read_signed_types(files)
         run(_publish(find_url(url), signed, read_network_key(network_key)))
     if json:
@@ -250,42 +244,6 @@ def publish(
     else:
         for each in signed:
             out.print(f"published {each.definition.name}, version {each.definition.version}", highlight=False)
-
-
-@app.command()
-def policy(
-    definition: Annotated[Path, typer.Argument(help="The signed definition of the type.")],
-    key: SignerKey,
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="The folder with its policies, rules and roles; none: nothing more is said."),
-    ] = None,
-    network_key: NetworkKey = None,
-    url: Url = None,
-    json: Json = False,
-) -> None:
-    """Say, as the owner of a type, who may use it and how: at every broker that carries it, whatever its domain.
-
-    Both must permit: this policy, and that of the domain whose broker is asked.
-    """
-    with _errors(json):
-        kind, owner = read_type(definition).definition, load_key(key, passphrase.known)
-        bundle = read_folder(folder) if folder is not None else Bundle()
-        PolicySet.read(bundle)
-        packed = bundle.pack() if folder is not None else b""
-        if len(packed) > MAX_POLICY_BYTES:
-            raise TypeRefused(
-                kind.name, f"its policy has {len(packed)} bytes: at most {MAX_POLICY_BYTES} travel"
-            )
-        if str(owner.public) != kind.owner:
-            raise TypeRefused(kind.name, "only its owner can say who may use it: sign with the owner's key")
-        data = sign_policy(OwnerPolicy(kind.id, time(), packed), owner)
-        run(_publish_policy(find_url(url), data, read_network_key(network_key)))
-    said = f"{len(bundle.files)} file{'s' * (len(bundle.files) != 1)}" if packed else "nothing more"
-    if json:
-        print_json({"type": kind.name, "files": [each.path for each in bundle.files]})
-    else:
-        out.print(f"the owner of {kind.name} says {said} about it", highlight=False)
 
 
 @app.command("list")
@@ -297,7 +255,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """Show the types in the store: whose they are, and whether their names mean them to whoever trusts these keys."""
-    with _errors():
+    with type_errors():
         where = find_url(url)
         said = read_names(names)
         trusted = said if any(each == EVERY for each, _ in said) else (*said, *_all_names(trust, where))
@@ -339,21 +297,6 @@ async def _publish(url: str, signed: list[SignedType], network: bytes) -> None:
             await store.publish(each)
 
 
-@contextmanager
-def _errors(json: bool = False) -> Iterator[None]:
-    """End with one line and the exit code that says whose fault it is."""
-    try:
-        yield
-    except TypeRefused as error:
-        if json:
-            print_json({"sound": False, "type": error.name, "problem": error.problem})
-        fail(error, Exit.DENIED)
-    except (InvalidType, InvalidKey, InvalidCapability) as error:
-        fail(error, Exit.USAGE)
-    except AuthFabricError as error:
-        fail(error)
-
-
 def _catalogue(signed: list[SignedType]) -> Catalogue:
     catalogue = Catalogue()
     for each in signed:
@@ -393,8 +336,3 @@ def _show(definition: EventType, json: bool) -> None:
     say(f"{printable(definition.name)}, version {definition.version}")
     rows = [(printable(each.name), each.type.value, each.id) for each in definition.attributes]
     say_table(("attribute", "type", "UUID"), rows)
-
-
-async def _publish_policy(url: str, data: bytes, network: bytes) -> None:
-    async with connect(url, name="type") as bus:
-        await TypeStore(bus, Catalogue(), network).publish_policy(data)

@@ -15,11 +15,10 @@ from authfabric.commands.policies import watch as watching
 from authfabric.commands.policies.check import Folder
 from authfabric.commands.policies.push import Key
 from authfabric.files import own_identity
-from authfabric.releases import read_tested
 from authfabric.terminal import Json, fail, out, print_json
 from authz import AuthFabricError
 from pdp.bundle import PolicySet, write_whole
-from pdp.lint import examine
+from pdp.lint import examine, read_tested
 
 app = typer.Typer(
     help="Check, test, compare, build, push, list, roll back and restore policies.", no_args_is_help=True

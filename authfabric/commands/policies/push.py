@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from authfabric.files import CONNECT_SECONDS, Trust, find_url, own_identity, trusted_keys
-from authfabric.releases import SHOWN, Rollout, read_tested, watching
+from authfabric.releases import SHOWN, Rollout, watching
 from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, printable, run, say_table
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
@@ -20,6 +20,7 @@ from authz.release import Released
 from bus.feeds import Entry, Feed
 from bus.nats import connect
 from bus.wire import DEFAULT_DOMAIN
+from pdp.lint import read_tested
 from pdp.releases import Published, Publisher
 
 Domain = Annotated[str, typer.Option(help="The domain whose policies these are.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from uuid import uuid4
@@ -11,6 +12,11 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authfabric.terminal.passphrase import VARIABLE
+from bus import Connection
+from pubsub_core.stores import TypeStore
+from pubsub_core.types import Catalogue, OwnerPolicies, OwnerPolicy
+
+EVERYTHING = "{uid: all, effect: allow, targets: {}, rules: {}}"
 
 runner = CliRunner()
 
@@ -119,6 +125,63 @@ def test_the_owner_of_a_type_says_who_may_use_it(jetstream_server):
     assert "only its owner" in run("type", "policy", "one.type", "said", "--key", "met.key", *url, code=1)
     Path("said/plate.rules").write_text("all: ALLOW SUBSCRIPTION\n")
     assert "plate.rules:1" in run("type", "policy", "one.type", "said", "--key", "pito.key", *url, code=3)
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem"),
+    [
+        (
+            {
+                "bundle.yaml": "attributes: {subject: {role: string}}",
+                "p.yaml": "{uid: p, effect: allow, targets: {subject_id: eve},"
+                " rules: {subject: {$.rloe: {condition: NotExists}}}}",
+            },
+            "did you mean `role`?",
+        ),
+        (
+            {
+                "p.yaml": "{uid: p, effect: allow, targets: {subject_id: eve}, rules: {}}",
+                "cases.yaml": "- {subject: eve, object: /x, action: read, expect: deny}",
+            },
+            "1 of 1 cases fail",
+        ),
+        ({"p.yaml": EVERYTHING}, "everything would be allowed to everyone, by `all`"),
+        ({"p.yaml": "[]"}, "the files have no policy"),
+    ],
+)
+def test_what_a_push_would_refuse_does_not_bind_a_type(jetstream_server, texts, problem):
+    url = ("--url", jetstream_server.url)
+    run("type", "publish", "one.type", *url)
+    Path("said").mkdir()
+    for name, text in texts.items():
+        Path("said", name).write_text(text)
+    assert problem in run("type", "policy", "one.type", "said", "--key", "pito.key", *url, code=3)
+    assert owners_word(jetstream_server.url) is None
+
+
+def test_everything_to_everyone_binds_a_type_for_a_reason_only_which_its_owner_signs(jetstream_server):
+    url = ("--url", jetstream_server.url)
+    run("type", "publish", "one.type", *url)
+    Path("said").mkdir()
+    Path("said/p.yaml").write_text(EVERYTHING)
+    run("type", "policy", "one.type", "said", "--key", "pito.key", "--force", "open data", *url)
+    said = owners_word(jetstream_server.url)
+    assert said is not None
+    assert said.forced == "open data"
+
+
+def owners_word(url: str) -> OwnerPolicy | None:
+    """What the store has of the type's owner."""
+    catalogue = Catalogue()
+    policies = OwnerPolicies(catalogue, lambda type_: None)
+
+    async def look() -> None:
+        async with Connection(url) as bus:
+            await TypeStore(bus, catalogue, policies=policies).refresh()
+
+    asyncio.run(look())
+    policies.look_again()
+    return policies.of(json.loads(Path("one.type").read_text())["definition"]["id"])
 
 
 def test_the_list_says_whose_types_are_and_which_of_them_their_names_mean(jetstream_server):
