@@ -11,7 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from random import random
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from authz import Decision
@@ -77,7 +79,7 @@ class Traces:
             from opentelemetry import context, trace
 
             self._tracer, self._share = tracer, share
-            self.context, self._attach, self._detach = context.get_current, context.attach, context.detach
+            self.context, self._attach, self._detach = _reader(context), context.attach, context.detach
             self._span, self._holding = trace.get_current_span, trace.set_span_in_context
         self.on = tracer is not None
 
@@ -90,9 +92,9 @@ class Traces:
 
     def begin(self, name: str, **attributes: str | int) -> OpenSpan:
         """A span in the current trace, or the first of a new one, where `draw` says so."""
-        span = self._tracer.start_span(name, attributes=attributes)
+        span = self._tracer.start_span(name)
         token = self._attach(self._holding(span))
-        return OpenSpan(span, lambda: self._detach(token))
+        return OpenSpan(span, attributes, lambda: self._detach(token))
 
     def sampled(self) -> SpanContext | None:
         """What the current span is called, if it is exported."""
@@ -112,7 +114,7 @@ class Traces:
         above = trace.set_span_in_context(trace.NonRecordingSpan(callers[0]))
         others = {each.span_id: each for each in callers if each.span_id != callers[0].span_id}
         links = [trace.Link(each) for each in others.values()]
-        return OpenSpan(self._tracer.start_span(name, above, attributes=attributes, links=links[:MAX_LINKS]))
+        return OpenSpan(self._tracer.start_span(name, above, links=links[:MAX_LINKS]), attributes)
 
     @contextlib.contextmanager
     def continued(self, name: str, parent: str, **attributes: str | int) -> Iterator[None]:
@@ -134,11 +136,14 @@ class Traces:
 class OpenSpan:
     """A span that has begun."""
 
-    __slots__ = ("_leave", "_span")
+    __slots__ = ("_attributes", "_leave", "_span")
 
-    def __init__(self, span: Span, leave: Callable[[], None] | None = None) -> None:
-        """`leave` makes it the current one no longer, if it is."""
+    def __init__(
+        self, span: Span, attributes: Mapping[str, str | int], leave: Callable[[], None] | None = None
+    ) -> None:
+        """`leave` makes it the current one no longer, if it is. The attributes are set, all at once, when it ends."""
         self._span = span
+        self._attributes = dict[str, str | int](attributes)
         self._leave = leave
 
     @property
@@ -152,17 +157,24 @@ class OpenSpan:
 
     def end(self, decision: Decision | None = None) -> None:
         """It is over, with this decision if there is one."""
+        attributes = self._attributes
         if decision is not None:
-            self._span.set_attributes(
-                {
-                    "authfabric.effect": decision.effect,
-                    "authfabric.reason": str(decision.reason),
-                    "authfabric.epoch": decision.epoch,
-                }
-            )
+            attributes["authfabric.effect"] = decision.effect
+            attributes["authfabric.reason"] = str(decision.reason)
+            attributes["authfabric.epoch"] = decision.epoch
+        self._span.set_attributes(attributes)
         if self._leave is not None:
             self._leave()
         self._span.end()
+
+
+def _reader(context: ModuleType) -> Callable[[], Mapping[str, object]]:
+    """How the current context is read: straight from its variable where there is one, for every question asks."""
+    variable = getattr(getattr(context, "_RUNTIME_CONTEXT", None), "_current_context", None)
+    read: Callable[[], Mapping[str, object]] = (
+        variable.get if isinstance(variable, ContextVar) else context.get_current
+    )
+    return read
 
 
 def wanted(environment: os._Environ[str] | dict[str, str]) -> bool:
