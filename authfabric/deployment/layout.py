@@ -15,7 +15,7 @@ SETTINGS = "fabric.yaml"
 PORT = 4222
 LINK_PORT = 6222
 HEALTH_PORT = 9090
-"""Replica N of a node serves its health on the N-th port after this one."""
+"""The access control service of a node serves its health here, and replica N on the N-th port after it."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _GIVEN = re.compile(r"(?:(?P<name>[^=]*)=)?(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
 
@@ -40,7 +40,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     listen: str = ""
     """The address that its server listens on. Default: `host` if that is an address, else all."""
     health: str = "127.0.0.1"
-    """The address on which its replicas serve health and metrics."""
+    """The address on which its access control service and its replicas serve health and metrics."""
     pdps: int = 2
 
     @property
@@ -58,7 +58,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return f"{_bracketed(self.host)}:{self.links}"
 
     def health_address(self, number: int) -> str:
-        """Where its replica of a number serves health and metrics."""
+        """Where its replica of a number serves health and metrics; with 0, its access control service."""
         return f"{_bracketed(self.health)}:{HEALTH_PORT + number}"
 
     @property

@@ -138,6 +138,7 @@ class NodeFolders:
             f"{node.bound}:{node.port}", Path(there.state) / "jetstream"
         )
         for name, content in (
+            ("domain.environment", f"HEALTH={node.health_address(0)}\n"),
             ("nats.conf", text + cluster * bool(others)),
             ("security.conf", security.configuration()),
             ("links.conf", links.configuration()),

@@ -49,12 +49,15 @@ def node_units(layout: Layout) -> dict[str, str]:
     return {
         "authfabric-nats.service": _nats(layout),
         "authfabric-domain.service": _process(
-            layout, "access control service", f"domain serve {layout.config}/domain"
+            layout,
+            "access control service",
+            f"domain serve {layout.config}/domain --health-listen ${{HEALTH}}",
+            f"EnvironmentFile={layout.config}/domain.environment\n",
         ),
         "authfabric-pdp@.service": _process(
             layout,
             "PDP replica %i",
-            f"pdp serve --name %H-%i --trust {layout.config}/trusted-keys --listen ${{HEALTH}}"
+            f"pdp serve --name %H-%i --trust {layout.config}/trusted-keys --health-listen ${{HEALTH}}"
             f" --cache {layout.cache}/%i",
             f"EnvironmentFile={layout.config}/pdp-%i.environment\n",
         ),

@@ -75,6 +75,8 @@ class Served:
     address: str
     link: str
     """Signs whoever runs it in: the token stands where browsers send it to nobody."""
+    pep: Enforcer | None = None
+    """What it asks by."""
 
 
 @contextlib.asynccontextmanager
@@ -105,4 +107,4 @@ async def serve_console(given: ConsoleProcess) -> AsyncIterator[Served]:
         port = await stack.enter_async_context(serving(app, given.host, given.port, given.tls))
         shown = given.names[0] if given.names else given.host
         address = f"{'https' if given.tls else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{port}/"
-        yield Served(address, f"{address}sign-in#{given.token}")
+        yield Served(address, f"{address}sign-in#{given.token}", pep)

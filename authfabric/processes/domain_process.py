@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import time
 
 from authfabric.files import CONNECT_SECONDS
-from authfabric.terminal import err, print_json
+from authfabric.processes.metrics import AccessMetrics
+from authfabric.processes.vitals import process_vitals
+from authfabric.terminal import HealthAddress, err, print_json
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from authz.spki import Notice
@@ -62,6 +64,8 @@ class DomainProcess:
     """Those who may vouch for brokers for any type, besides the owners of types."""
     storage: tuple[StorageClass, ...] = STORAGE
     """How events are kept on their way."""
+    health: HealthAddress = field(default_factory=lambda: HealthAddress("127.0.0.1", 0))
+    """Where health and metrics are served."""
 
     def access(self) -> AccessService:
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
@@ -93,11 +97,12 @@ async def serve_domain(serving: DomainProcess) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with contextlib.AsyncExitStack() as stack:
+    async with process_vitals(serving.health) as vitals, contextlib.AsyncExitStack() as stack:
         access = await stack.enter_async_context(serving.access())
         await stack.enter_async_context(serving.issuing(access))
         in_background(stack, partial(follow, serving.folder, access))
-        _say_ready(serving, access.member.address)
+        vitals.begin([access.member], AccessMetrics(access), able=lambda: access.able)
+        _say_ready(serving, access.member.address, vitals.address)
         await stop.wait()
     err.print(f"ended: {access.admitted} let in, {access.refused} refused", highlight=False)
 
@@ -116,11 +121,12 @@ async def follow(folder: DomainFolder, access: AccessService) -> None:
         await asyncio.sleep(FOLLOW_SECONDS)
 
 
-def _say_ready(serving: DomainProcess, address: str) -> None:
+def _say_ready(serving: DomainProcess, address: str, health: str) -> None:
     if serving.json:
-        print_json({"ready": True, "domain": serving.folder.file.name, "url": address})
+        print_json({"ready": True, "domain": serving.folder.file.name, "url": address, "health": health})
     else:
-        err.print(f"[green]ready[/]: decides who connects to {address}", highlight=False, soft_wrap=True)
+        text = f"[green]ready[/]: decides who connects to {address}; health on {health}"
+        err.print(text, highlight=False, soft_wrap=True)
 
 
 class RevocationPending(AuthFabricError):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from authfabric.terminal import err, print_json
+from authfabric.processes.vitals import process_vitals
+from authfabric.terminal import HealthAddress, err, print_json
 from bus.nats import connect
 from bus.services import service_name
 from bus.wire import without_secrets
 from pdp.bundle import PolicySet, read_folder
-from pdp.replica import Following, PolicyFollower
+from pdp.replica import Following, PolicyFollower, PolicyMetrics
 from pdp.sessions import RoleService, RoleServing
 
 
@@ -27,6 +28,8 @@ class RoleProcess:
     """A folder to go by, or whose releases to follow."""
     serving: RoleServing
     json: bool = False
+    health: HealthAddress = field(default_factory=lambda: HealthAddress("127.0.0.1", 0))
+    """Where health and metrics are served."""
 
 
 async def serve_roles(setup: RoleProcess) -> None:
@@ -34,7 +37,7 @@ async def serve_roles(setup: RoleProcess) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with contextlib.AsyncExitStack() as stack:
+    async with process_vitals(setup.health) as vitals, contextlib.AsyncExitStack() as stack:
         bus = await stack.enter_async_context(connect(setup.url, name=setup.name))
         policies = PolicySet.read(read_folder(setup.policies)) if isinstance(setup.policies, Path) else None
         follower = (
@@ -47,7 +50,9 @@ async def serve_roles(setup: RoleProcess) -> None:
             service.adopt(policies, 0)
         elif follower is not None:
             await _follow(follower, service, stack)
-        _say_ready(setup)
+        metrics = [] if follower is None else [PolicyMetrics(follower)]
+        vitals.begin([bus], *metrics, able=lambda: service.able)
+        _say_ready(setup, vitals.address)
         await stop.wait()
     err.print(f"ended: {len(service.keeper)} sessions stay open", highlight=False)
 
@@ -65,15 +70,15 @@ async def _follow(
         err.print(f"waiting for policies: {follower.problem}", highlight=False, soft_wrap=True)
 
 
-def _say_ready(setup: RoleProcess) -> None:
+def _say_ready(setup: RoleProcess, health: str) -> None:
     service, key = service_name(setup.serving.domain), str(setup.serving.identity.public)
     url = without_secrets(setup.url)
     if setup.json:
-        print_json({"ready": True, "url": url, "service": service, "key": key})
+        print_json({"ready": True, "url": url, "service": service, "key": key, "health": health})
     else:
         err.print(
             f"[green]ready[/]: keeps the role sessions of `{setup.serving.domain}` on {url}; "
-            f"decision points ask `{service}`, whose key is {key}",
+            f"decision points ask `{service}`, whose key is {key}; health on {health}",
             highlight=False,
             soft_wrap=True,
         )

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from authfabric.terminal.options import (
         HealthAddress,
         HealthOptions,
-        HealthPort,
+        ListenOptions,
         OutFile,
         SignerKey,
         address_of,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "START", "Exit", "HealthAddress", "HealthOptions", "HealthPort", "Json",
+    "START", "Exit", "HealthAddress", "HealthOptions", "Json", "ListenOptions",
     "OutFile", "SignerKey", "Url", "address_of", "command_line", "counted", "err", "fail",
     "option_seconds", "out", "print_json", "printable", "program", "run", "say", "say_table", "seconds_of",
     "waiting", "warn", "with_option_types",
@@ -47,7 +47,7 @@ __getattr__ = lazily(
     __name__,
     {
         ".option_types": "with_option_types",
-        ".options": "HealthAddress HealthOptions HealthPort OutFile SignerKey address_of"
+        ".options": "HealthAddress HealthOptions ListenOptions OutFile SignerKey address_of"
         " option_seconds seconds_of",
         ".output": "Exit Json START Url command_line counted err fail out"
         " print_json printable program run say say_table waiting warn",

@@ -18,7 +18,10 @@ HealthPort = Annotated[
     int, typer.Option(help="Port for /healthz, /readyz and /metrics on this machine; 0 takes a free one.")
 ]
 HEALTH_HOST = "127.0.0.1"
-"""Where health and metrics are served unless `--listen` says otherwise."""
+"""Where health and metrics are served unless `--health-listen` says otherwise."""
+_LISTEN = "Where to serve /healthz, /readyz and /metrics, instead of on this machine alone."
+_CERTIFICATE = "The certificate to serve them with, by https."
+_KEY = "The key of that certificate."
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 SignerKey = Annotated[Path, typer.Option("--key", help="The key file of whoever signs.")]
 
@@ -64,34 +67,37 @@ class HealthOptions:
     """Where /healthz, /readyz and /metrics are served."""
 
     health_port: HealthPort = 0
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            "--listen",
-            metavar="HOST:PORT",
-            help="Where to serve /healthz, /readyz and /metrics, instead of on this machine alone.",
-        ),
+    health_listen: Annotated[
+        str | None, typer.Option("--health-listen", metavar="HOST:PORT", help=_LISTEN)
     ] = None
-    listen_certificate: Annotated[
-        Path | None,
-        typer.Option("--listen-certificate", help="The certificate to serve them with, by https."),
-    ] = None
-    listen_key: Annotated[Path | None, typer.Option("--listen-key", help="The key of that certificate.")] = (
-        None
-    )
+    health_certificate: Annotated[Path | None, typer.Option("--health-certificate", help=_CERTIFICATE)] = None
+    health_key: Annotated[Path | None, typer.Option("--health-key", help=_KEY)] = None
 
     def address(self) -> HealthAddress:
         """What they say together; ends the command as called wrongly where they do not fit."""
-        certificate, key = self.listen_certificate, self.listen_key
+        certificate, key = self.health_certificate, self.health_key
         if (certificate is None) != (key is None):
-            fail("https needs `--listen-certificate` and `--listen-key` together", Exit.USAGE)
+            fail("https needs `--health-certificate` and `--health-key` together", Exit.USAGE)
         for each in filter(None, (certificate, key)):
             if not each.is_file():
                 fail(f"`{each}` is not there: health cannot be served over https", Exit.USAGE)
         here = HEALTH_HOST, self.health_port
-        where = here if self.listen is None else address_of("--listen", self.listen)
+        where = here if self.health_listen is None else address_of("--health-listen", self.health_listen)
         if certificate is None or key is None:
             return HealthAddress(*where)
         from bus.runtime import HealthTls
 
         return HealthAddress(*where, HealthTls(certificate, key))
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions(HealthOptions):
+    """The same, where nothing else is listened for: `--listen` says so too."""
+
+    health_listen: Annotated[
+        str | None, typer.Option("--health-listen", "--listen", metavar="HOST:PORT", help=_LISTEN)
+    ] = None
+    health_certificate: Annotated[
+        Path | None, typer.Option("--health-certificate", "--listen-certificate", help=_CERTIFICATE)
+    ] = None
+    health_key: Annotated[Path | None, typer.Option("--health-key", "--listen-key", help=_KEY)] = None

@@ -36,6 +36,11 @@ class Probes:
         """Whether all connections say that they are."""
         return all(out.ready and back.ready for out, back, _ in self._ways)
 
+    @property
+    def connections(self) -> list[Connection]:
+        """All that lead out or back."""
+        return list(dict.fromkeys(each for out, back, _ in self._ways for each in (out, back)))
+
     def send(self) -> None:
         """Send a message out on each way; log when nothing comes back on one, and when it does again."""
         for out, _, place in self._ways:

@@ -168,6 +168,18 @@ class AccessService:
         if not await feed.first_look(START_SECONDS):
             raise StoreUnavailable(f"what was revoked must be known first: {feed.problem}")
 
+    @property
+    def revocations_read_at(self) -> float:
+        """When the revocations were last read to their end, by the monotonic clock; -inf if they never were."""
+        return self._feed.read_at
+
+    @property
+    def able(self) -> bool:
+        """Whether it can let anybody in: it hears the servers, and knows what was revoked."""
+        age = monotonic() - self._feed.read_at
+        connected = self._system_bus.ready and self._callout.ready
+        return connected and age <= self.control.rules.revocations_seconds
+
     async def revocations(self) -> Revocations:
         """All that was taken back by now. Raises StoreUnavailable if that cannot be told."""
         await self._feed.catch_up()

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from bus.feeds import ReleaseFollower
 from bus.identity import FollowedKeys
 from pdp.attributes import CachingProvider
-from pdp.replica.policy_follower import Follower
 from pdp.replica.shadow_service import Shadow
 from pdp.replica.signing_service import DecisionSigner
 
@@ -17,7 +17,7 @@ from pdp.replica.signing_service import DecisionSigner
 class PolicyMetrics(Collector):
     """Which policies are in force, and whether all is well with them."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: ReleaseFollower) -> None:
         self._follower = follower
 
     def collect(self) -> Iterable[Metric]:

@@ -132,18 +132,33 @@ class RoleService:
         self._announce()
         self._news.set()
 
+    @property
+    def able(self) -> bool:
+        """Whether it can answer: it has policies, and the store was heard within the lease."""
+        return not self._trouble()
+
+    @property
+    def _left(self) -> float:
+        """Seconds that what is known of the store still counts."""
+        return self._heard + self._serving.lease - monotonic()
+
+    def _trouble(self) -> str:
+        if not self._adopted:
+            return "there are no policies yet"
+        if self._releases is not None and self._releases.stale_for > 0:
+            return f"the lease on the policies has ended: {self._releases.problem}"
+        if self._left <= 0:
+            return self.problem or f"the store was not heard for {self._serving.lease:g} s"
+        return ""
+
     # What decision points ask
 
     async def _look_up(
         self, root: str, ids: Sequence[str], names: Sequence[str]
     ) -> Mapping[str, EntityAttributes]:
-        left = self._heard + self._serving.lease - monotonic()
-        if not self._adopted:
-            raise RolesUnavailable("there are no policies yet")
-        if self._releases is not None and self._releases.stale_for > 0:
-            raise RolesUnavailable(f"the lease on the policies has ended: {self._releases.problem}")
-        if left <= 0:
-            raise RolesUnavailable(self.problem or f"the store was not heard for {self._serving.lease:g} s")
+        if trouble := self._trouble():
+            raise RolesUnavailable(trouble)
+        left = self._left
         self.keeper.advance(time())
         self._announce()
         if root == SESSION:

@@ -83,6 +83,10 @@ class KeyManager:
         self._introduction = -math.inf, b""
         self.refused = 0
         """How many requests were refused since the start."""
+        self.answered = 0
+        """How many were granted."""
+        self.troubled = False
+        """Whether the groups could not be kept up when that was last tried."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -169,11 +173,13 @@ class KeyManager:
         while True:
             try:
                 await self.tick()
+                self.troubled = False
             except BusError as error:
                 _log.warning("key groups cannot be kept up now: %s", error)
-                self._review = True
+                self._review = self.troubled = True
             except Exception:
                 _log.exception("key groups cannot be kept up")
+                self.troubled = True
             await asyncio.sleep(self._pulse)
 
     async def _answer(self, payload: bytes) -> bytes:
@@ -187,6 +193,7 @@ class KeyManager:
         try:
             admission = self._office.judge(asked, self._clock())
             answer = Answer(tuple([await self._admit(id_, admission) for id_ in admission.members]))
+            self.answered += 1
         except AdmissionRefused as error:
             self.refused += 1
             answer = Answer(problem=error.problem)

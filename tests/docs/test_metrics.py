@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("bus", "pdp", "pep", "pubsub_core", "sdp_cache")
+PACKAGES = ("authfabric", "bus", "pdp", "pep", "pubsub_core", "sdp_cache")
 KINDS = {
     "CounterMetricFamily": "counter",
     "GaugeMetricFamily": "gauge",

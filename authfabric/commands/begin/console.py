@@ -14,6 +14,8 @@ import typer
 from authfabric.files import NetworkKey, Trust, find_url, own_identity, read_network_key, trusted_keys
 from authfabric.terminal import (
     Exit,
+    HealthAddress,
+    HealthOptions,
     Json,
     Url,
     address_of,
@@ -24,6 +26,7 @@ from authfabric.terminal import (
     printable,
     run,
     say,
+    with_option_types,
 )
 from authz import AuthFabricError, Identity
 from authz.extras import needing
@@ -60,7 +63,9 @@ def token(name: Annotated[str, typer.Argument(help="What to call the viewer.")],
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
     ] = "127.0.0.1:8182",
@@ -101,6 +106,7 @@ def serve(
     read_only: Annotated[bool, typer.Option("--read-only", help="Change nothing, whoever asks.")] = False,
     domain: Annotated[str, typer.Option(help="The domain to show.")] = DEFAULT_DOMAIN,
     trust: Trust = None,
+    health: HealthOptions,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -146,18 +152,22 @@ def serve(
         network,
         provider,
     )
-    run(_serve(given, json))
+    run(_serve(given, health.address(), json))
 
 
-async def _serve(given: ConsoleProcess, json: bool) -> None:
-    from authfabric.processes import serve_console
+async def _serve(given: ConsoleProcess, health: HealthAddress, json: bool) -> None:
+    from authfabric.processes import process_vitals, serve_console
+    from pep.metrics import EnforcerMetrics
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serve_console(given) as served:
+    async with process_vitals(health) as vitals, serve_console(given) as served:
+        if served.pep is not None:
+            vitals.begin([served.pep.asker.connection], EnforcerMetrics(served.pep))
         if json:
-            print_json({"ready": True, "address": served.address, "sign_in": served.link})
+            ready = {"ready": True, "address": served.address, "sign_in": served.link}
+            print_json({**ready, "health": vitals.address})
         else:
             err.print("[green]ready[/]: the console signs you in at", highlight=False)
             say(printable(served.link))

@@ -33,12 +33,12 @@ from authfabric.files import (
     read_owners,
     write_encoded,
 )
-from authfabric.processes import collect_garbage_rarely, keep_freed_memory
+from authfabric.processes import ConnectionMetrics, collect_garbage_rarely, keep_freed_memory
 from authfabric.terminal import (
     Exit,
     HealthAddress,
-    HealthOptions,
     Json,
+    ListenOptions,
     OutFile,
     SignerKey,
     Url,
@@ -90,7 +90,7 @@ def serve(
         bool, typer.Option(help="Put what is sent under rules into the audit stream, if there is one.")
     ] = True,
     kept: HistoryOptions,
-    health: HealthOptions,
+    health: ListenOptions,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -222,8 +222,8 @@ async def _serve(serving: Serving, health: HealthAddress, json: bool) -> None:
     keep_freed_memory()
     async with serve_broker(serving) as service:
         collect_garbage_rarely()
-        metrics = BrokerMetrics(service)
-        with serve_vitals(BrokerVitals(service), [metrics], health.port, health.host, health.tls) as port:
+        metrics = BrokerMetrics(service), ConnectionMetrics(service.probes.connections)
+        with serve_vitals(BrokerVitals(service), metrics, health.port, health.host, health.tls) as port:
             await _wait_for_keys(service, stop)  # health and metrics can be read meanwhile
             if not stop.is_set():
                 _say_ready(serving, service, health.at(port), json)

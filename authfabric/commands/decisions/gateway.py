@@ -14,9 +14,11 @@ import msgspec
 import typer
 
 from authfabric.files import find_trust, find_url
+from authfabric.processes import ConnectionMetrics, process_vitals
 from authfabric.terminal import (
     Exit,
-    HealthPort,
+    HealthAddress,
+    HealthOptions,
     Json,
     Url,
     address_of,
@@ -26,10 +28,11 @@ from authfabric.terminal import (
     printable,
     run,
     say,
+    with_option_types,
 )
 from authz import AuthFabricError
 from authz.errors import InvalidSyntax
-from bus.runtime import TRACES, serve_vitals
+from bus.runtime import TRACES
 from bus.wire import DEFAULT_DOMAIN
 from pdp.documents import Document
 from pep import UNVERIFIED, AuditRules, Enforcer, LeaseRules
@@ -67,7 +70,9 @@ def token(name: Annotated[str, typer.Argument(help="What to call the caller.")],
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     config: Annotated[
         Path | None, typer.Option(help="The settings: entity types and callers, in YAML.")
     ] = None,
@@ -124,7 +129,7 @@ def serve(
         ),
     ] = False,
     url: Url = None,
-    health_port: HealthPort = 0,
+    health: HealthOptions,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Answer AuthZEN requests, from caches where they can, until SIGTERM or Ctrl-C."""
@@ -166,7 +171,7 @@ def serve(
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
     TRACES.start("authfabric-gateway")
-    run(_serve(asking, settings, host, port, tls, health_port, json))
+    run(_serve(asking, settings, host, port, tls, health.address(), json))
 
 
 def _base(host: str, port: int, tls: Tls | None) -> str | None:
@@ -185,7 +190,7 @@ async def _serve(
     host: str,
     port: int,
     tls: Tls | None,
-    health_port: int,
+    health: HealthAddress,
     json: bool,
 ) -> None:
     from pep.gateway import gateway, serving
@@ -193,25 +198,20 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with asking as pep, contextlib.AsyncExitStack() as stack:
-        chosen = await stack.enter_async_context(serving(gateway(pep, settings), host, port, tls))
-        health = stack.enter_context(serve_vitals(_Vitals(pep), [EnforcerMetrics(pep)], health_port))
-        _say_ready(_address(host, chosen, tls), f"http://127.0.0.1:{health}", json)
+    async with (
+        process_vitals(health) as vitals,
+        asking as pep,
+        serving(gateway(pep, settings), host, port, tls) as chosen,
+    ):
+        if pep.on_bus:  # it lives while its process does: what it has cached outlasts the bus
+            connection = pep.asker.connection
+            more = ConnectionMetrics([connection])
+            vitals.begin([], EnforcerMetrics(pep), more, able=lambda: connection.ready)
+        else:
+            vitals.begin([], EnforcerMetrics(pep))
+        _say_ready(_address(host, chosen, tls), vitals.address, json)
         await stop.wait()
     err.print("ended", highlight=False)
-
-
-class _Vitals:
-    """A gateway is alive while its process is, and ready while it is connected, or decides by itself."""
-
-    def __init__(self, pep: Enforcer) -> None:
-        self._pep = pep
-
-    def live(self) -> bool:
-        return True
-
-    def ready(self) -> bool:
-        return not self._pep.on_bus or self._pep.asker.connection.ready
 
 
 def _say_ready(address: str, health: str, json: bool) -> None:

@@ -14,7 +14,7 @@ from authfabric.files import Chain, Key, Trust, cache_folder, find_authority, fi
 from authfabric.processes import PdpProcess, serve_pdp
 from authfabric.terminal import (
     Exit,
-    HealthOptions,
+    ListenOptions,
     Url,
     fail,
     run,
@@ -108,7 +108,7 @@ def serve(
     name: Annotated[
         str, typer.Option(help="A name for this replica that no other has. Default: from host and process.")
     ] = "",
-    health: HealthOptions,
+    health: ListenOptions,
     max_queue: Annotated[
         int,
         typer.Option(min=1, help="Questions taken and not yet answered; beyond, they are refused as busy."),

@@ -28,7 +28,20 @@ from authfabric.files import (
     write_new,
 )
 from authfabric.processes import RoleProcess, serve_roles
-from authfabric.terminal import Exit, Json, Url, err, fail, option_seconds, out, passphrase, print_json, run
+from authfabric.terminal import (
+    Exit,
+    HealthOptions,
+    Json,
+    Url,
+    err,
+    fail,
+    option_seconds,
+    out,
+    passphrase,
+    print_json,
+    run,
+    with_option_types,
+)
 from authz import AuthFabricError, Identity
 from authz.predicate import Scalar
 from authz.spki import decode_chain, unparse_chain
@@ -66,7 +79,9 @@ Certificates = Annotated[
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     policies: Annotated[
         Path | None,
         typer.Option(
@@ -92,6 +107,7 @@ def serve(
     name: Annotated[
         str, typer.Option(help="A name for this process that no other has. Default: from host and process.")
     ] = "",
+    health: HealthOptions,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Keep the role sessions of a domain until SIGTERM or Ctrl-C. Several with one key share what they keep."""
@@ -109,9 +125,8 @@ def serve(
         )
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
-    run(
-        serve_roles(RoleProcess(where, member, followed, RoleServing(identity, domain, lease, seconds), json))
-    )
+    serving = RoleServing(identity, domain, lease, seconds)
+    run(serve_roles(RoleProcess(where, member, followed, serving, json, health.address())))
 
 
 @app.command("key")

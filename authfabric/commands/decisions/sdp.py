@@ -14,7 +14,7 @@ from authfabric.files import Chain, DecisionRight, Key, Trust, find_authority, f
 from authfabric.terminal import (
     Exit,
     HealthAddress,
-    HealthOptions,
+    ListenOptions,
     Url,
     err,
     fail,
@@ -77,7 +77,7 @@ def serve(
         ),
     ] = None,
     url: Url = None,
-    health: HealthOptions,
+    health: ListenOptions,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Answer from caches, and ask the PDPs for what is not there, until SIGTERM or Ctrl-C.

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from authfabric.commands.events.bridge_sources import KAFKA, KafkaSettings, Source, open_source
 from authfabric.commands.events.event_stream import As, Type
 from authfabric.commands.events.event_values import parse_line
-from authfabric.terminal import Exit, Json, Url, counted, err, fail, print_json, run
+from authfabric.processes import process_vitals
+from authfabric.terminal import (
+    Exit,
+    HealthAddress,
+    HealthOptions,
+    Json,
+    Url,
+    counted,
+    err,
+    fail,
+    print_json,
+    run,
+    with_option_types,
+)
 from authz import AuthFabricError
 from authz.errors import UNREADABLE
 from bus.wire import without_secrets
@@ -124,6 +139,25 @@ class Bridge:
         err.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+class BridgeMetrics(Collector):
+    """What a bridge has published, and what not."""
+
+    def __init__(self, bridge: Bridge, source: Source) -> None:
+        self._bridge = bridge
+        self._source = source
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily(
+            "authfabric_bridge_published", "Messages published as events.", self._bridge.published
+        )
+        yield CounterMetricFamily(
+            "authfabric_bridge_refused", "Messages that were no events.", self._bridge.refused
+        )
+        yield CounterMetricFamily(
+            "authfabric_bridge_dropped", "Messages dropped because too many waited.", self._source.dropped
+        )
+
+
 @dataclass(frozen=True)
 class _From:
     """What to read, and how."""
@@ -134,7 +168,9 @@ class _From:
     settings: KafkaSettings
 
 
+@with_option_types
 def bridge(
+    *,
     subject: Annotated[
         str,
         typer.Argument(help="The plain NATS subject to listen to, such as `cameras.>`; or the Kafka topic."),
@@ -159,6 +195,7 @@ def bridge(
         Path | None,
         typer.Option("--kafka", metavar="FILE", help="How to connect to Kafka: security_protocol and so on."),
     ] = None,
+    health: HealthOptions,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -178,7 +215,7 @@ def bridge(
     except AuthFabricError as error:
         fail(error, Exit.USAGE)
     said = {attribute: member for attribute, _, member in pairs}
-    run(_bridge(wanted, type_, profile, said, cloud, url, json))
+    run(_bridge(wanted, type_, profile, said, cloud, health.address(), url, json))
 
 
 async def _bridge(
@@ -187,6 +224,7 @@ async def _bridge(
     profile: str | None,
     names: Mapping[str, str],
     cloud: bool,
+    health: HealthAddress,
     url: str | None,
     json: bool,
 ) -> None:
@@ -194,17 +232,21 @@ async def _bridge(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with (
+        process_vitals(health) as vitals,
         EventClient.connect(url, profile=profile) as client,
         open_source(wanted.url, wanted.name, wanted.group, wanted.settings) as source,
     ):
         publisher = await client.publisher(type_)
         known = {each.name: each for each in client.catalogue.attributes(publisher.type.version).values()}
         _check_names(names, list(known))
-        if json:
-            print_json({"ready": True, "url": without_secrets(wanted.url), "serves": [wanted.name]})
-        else:
-            err.print(f"[green]ready[/]: {wanted.name} is published as {type_}", highlight=False)
         bridging = Bridge(publisher, known, names, cloud)
+        vitals.begin([client.bus], BridgeMetrics(bridging, source), able=lambda: client.joined)
+        if json:
+            ready = {"ready": True, "url": without_secrets(wanted.url), "serves": [wanted.name]}
+            print_json({**ready, "health": vitals.address})
+        else:
+            said = f"{wanted.name} is published as {type_}; health on {vitals.address}"
+            err.print(f"[green]ready[/]: {said}", highlight=False, soft_wrap=True)
         try:
             await bridging.run(source, stop)
         finally:

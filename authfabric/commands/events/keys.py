@@ -29,6 +29,7 @@ from authfabric.files import (
 )
 from authfabric.terminal import (
     Exit,
+    HealthOptions,
     Json,
     Url,
     err,
@@ -40,6 +41,7 @@ from authfabric.terminal import (
     run,
     say,
     say_table,
+    with_option_types,
 )
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey, InvalidSignature
@@ -106,7 +108,9 @@ def appoint(
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     type_: Type,
     key: Key,
     appointment: Annotated[
@@ -135,6 +139,7 @@ def serve(
     ] = False,
     names: NamesOption = None,
     network_key: NetworkKey = None,
+    health: HealthOptions,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -145,11 +150,13 @@ def serve(
         word = read_file(appointment, _parse_appointment) if appointment is not None else b""
         notices = [read_file(path, parse_notice) for path in revoked or []]
         sizes, secret = _sizes(pad), read_network_key(network_key)
-        named = read_names(names)
+        named, where = read_names(names), health.address()
         owner = _appointer(word) if word else identity.public
 
+        from authfabric.processes import ManagerMetrics, process_vitals  # which only this command needs
+
         async def work() -> None:
-            async with connect(find_url(url), name="keys") as bus:
+            async with process_vitals(where) as vitals, connect(find_url(url), name="keys") as bus:
                 keyed = await _find(bus, type_, secret, named, owner)
                 with _errors():
                     plan = _plan(keyed, whole, together or [], clear or [], sizes, pace)
@@ -163,7 +170,8 @@ def serve(
                 with _errors():
                     async with manager.serving():
                         await bus.flush()
-                        _say_ready(keyed, identity, office.plan, json)
+                        vitals.begin([bus], ManagerMetrics(manager), able=lambda: not manager.troubled)
+                        _say_ready(keyed, identity, office.plan, vitals.address, json)
                         await _until_stopped()
 
         run(work())
@@ -289,14 +297,15 @@ async def _until_stopped() -> None:
     await stop.wait()
 
 
-def _say_ready(keyed: KeyedType, identity: Identity, plan: Plan, json: bool) -> None:
+def _say_ready(keyed: KeyedType, identity: Identity, plan: Plan, health: str, json: bool) -> None:
     if json:
         groups = {group.id: keyed.names_in(group) for group in plan.groups}
-        print_json({"ready": True, "type": keyed.name, "manager": str(identity.public), "groups": groups})
+        ready = {"ready": True, "type": keyed.name, "manager": str(identity.public), "groups": groups}
+        print_json({**ready, "health": health})
     else:
         count = len(plan.groups)
         err.print(
-            f"[green]ready[/]: {keyed.name}, {count} key group{'s' * (count != 1)}",
+            f"[green]ready[/]: {keyed.name}, {count} key group{'s' * (count != 1)}; health on {health}",
             highlight=False,
             soft_wrap=True,
         )

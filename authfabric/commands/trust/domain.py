@@ -16,6 +16,7 @@ from authfabric.files import FileRefused, read_storage, write_new
 from authfabric.processes import DomainProcess, role_rules, serve_domain, tell
 from authfabric.terminal import (
     Exit,
+    HealthOptions,
     Json,
     fail,
     option_seconds,
@@ -25,6 +26,7 @@ from authfabric.terminal import (
     run,
     say,
     say_table,
+    with_option_types,
 )
 from authz import Identity
 from authz.errors import UNREADABLE, InvalidKey
@@ -61,7 +63,9 @@ UrlOption = Annotated[str | None, typer.Option("--url", help="Where the domain's
 
 
 @app.command()
+@with_option_types
 def serve(
+    *,
     folder: Folder,
     url: UrlOption = None,
     session: Annotated[
@@ -106,6 +110,7 @@ def serve(
             " `file` and `memory` are there, and can be changed. Repeatable.",
         ),
     ] = None,
+    health: HealthOptions,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
 ) -> None:
     """Run the domain's access control service, until SIGTERM or Ctrl-C. Run several, for when one fails.
@@ -122,7 +127,18 @@ def serve(
         giving = None if roles is None or policies is None else role_rules(load_public_key(roles), policies)
         classes, vouching = read_storage(storage or []), read_keys(roots or [])
     process = DomainProcess(
-        opened, issuer, where, rules, share, lifetime, giving, json, audit, vouching, classes
+        opened,
+        issuer,
+        where,
+        rules,
+        share,
+        lifetime,
+        giving,
+        json,
+        audit,
+        vouching,
+        classes,
+        health.address(),
     )
     run(serve_domain(process))
 
