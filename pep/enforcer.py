@@ -169,6 +169,7 @@ class Enforcer:
 
     def _record_to(self, audit: AuditWriter, rules: AuditRules) -> None:
         self.audit = audit
+        self._tell_audit()
         self._keeper = Keeper(audit) if rules.wait else None
 
     async def check(
@@ -295,8 +296,14 @@ class Enforcer:
 
     def released(self) -> None:
         """Tell those who watch that other policies are in force, or other PDPs are believed."""
+        self._tell_audit()
         for each in list(self.on_release):
             each()
+
+    def _tell_audit(self) -> None:
+        """Have the records of decisions name the release that is followed from now on."""
+        if self.audit is not None and self.secondary is not None:
+            self.audit.trail.followed = self.secondary.followed
 
     async def filter(
         self,

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import time
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
+from bus.audit import Followed
 from pep.asking import Asker, Asking, Terms, decide_at_least
 from pep.errors import NotOnBus
 from pep.member_name import member_name
@@ -51,6 +52,12 @@ class Secondary:
         if self._feed is None:
             raise NotOnBus
         return self._feed
+
+    @property
+    def followed(self) -> Followed:
+        """The release by which it answers, if it follows any."""
+        applied = None if self._feed is None else self._feed.applied
+        return Followed() if applied is None else Followed(applied.epoch, bytes.fromhex(applied.hash))
 
     @property
     def point(self) -> SecondaryPoint:

@@ -34,6 +34,8 @@ class Line:
     writer: str
     request: Request
     decision: Decision
+    release: str = ""
+    """The hash of the release by which it was decided, if that is known."""
 
     @property
     def how(self) -> str:
@@ -110,7 +112,7 @@ class DecisionLog:
 
     def _add(self, record: AuditRecord, request: Request, decision: Decision, now: float) -> None:
         self.heard += 1
-        line = Line(self.heard, record.at, record.writer, request, decision)
+        line = Line(self.heard, record.at, record.writer, request, decision, record.release.hex())
         self.lines.append(line)
         self.how[line.how] += 1
         self.policies.update(decision.policies)

@@ -7,7 +7,16 @@ from authz.lazy import lazily
 if TYPE_CHECKING:
     from bus.audit.decision_filter import DecisionFilter
     from bus.audit.file_store import AuditFile
-    from bus.audit.records import AuditRecord, Disclosure, Head, SignedHead, Vouched, read_head, read_record
+    from bus.audit.records import (
+        AuditRecord,
+        Disclosure,
+        Followed,
+        Head,
+        SignedHead,
+        Vouched,
+        read_head,
+        read_record,
+    )
     from bus.audit.store import AuditStore, Page
     from bus.audit.trail import AuditTrail
     from bus.audit.verifier import Break, ChainVerifier, Verified, verify_chain
@@ -16,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AuditFile", "AuditRecord", "AuditStore", "AuditTrail", "AuditWriter", "Break", "ChainVerifier",
-    "DecisionFilter", "Disclosure", "Head", "Page", "SignedHead", "Verified", "Vouched", "Vouchers", "read_head",
-    "read_record", "verify_chain",
+    "DecisionFilter", "Disclosure", "Followed", "Head", "Page", "SignedHead", "Verified", "Vouched", "Vouchers",
+    "read_head", "read_record", "verify_chain",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -25,7 +34,7 @@ __getattr__ = lazily(
     {
         ".decision_filter": "DecisionFilter",
         ".file_store": "AuditFile",
-        ".records": "AuditRecord Disclosure Head SignedHead Vouched read_head read_record",
+        ".records": "AuditRecord Disclosure Followed Head SignedHead Vouched read_head read_record",
         ".store": "AuditStore Page",
         ".trail": "AuditTrail",
         ".verifier": "Break ChainVerifier Verified verify_chain",

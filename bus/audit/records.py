@@ -59,6 +59,15 @@ class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
     """How many decisions were given here, between the record before and this one, and not recorded: a gap."""
     vouched: Vouched | None = None
     disclosed: Disclosure | None = None
+    release: bytes = b""
+    """The hash of the release that decided, as its writer followed it; empty if it followed none of that number."""
+
+
+class Followed(NamedTuple):
+    """The release that a writer follows: its number and its hash."""
+
+    epoch: int = 0
+    hash: bytes = b""
 
 
 class Head(NamedTuple):

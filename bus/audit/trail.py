@@ -14,10 +14,12 @@ from typing import TypeAlias
 import msgspec
 
 from authz import Decision, Request
-from bus.audit.records import AuditRecord, Disclosure, Head, Vouched, digest
+from bus.audit.records import AuditRecord, Disclosure, Followed, Head, Vouched, digest
 
-_Noted: TypeAlias = tuple[float, Request | None, Decision | None, Vouched | None, Disclosure | None, int]
-"""What was noted, and how many decisions before it were not."""
+_Noted: TypeAlias = tuple[
+    float, Request | None, Decision | None, Vouched | None, Disclosure | None, int, Followed
+]
+"""What was noted, how many decisions before it were not, and which release was followed then."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -34,6 +36,8 @@ class AuditTrail:
         """What was to be recorded so far, in all."""
         self.chained = 0
         """What of that is in the chain: as records, or counted in gaps."""
+        self.followed = Followed()
+        """The release by which is decided here, as far as that is known."""
         self._limit = limit
         self._waiting: deque[_Noted] = deque()
         self._unreported = 0
@@ -70,12 +74,15 @@ class AuditTrail:
         """What was noted since the last time, at most `most` records of it, encoded and chained, in order."""
         records: list[bytes] = []
         for _ in range(min(len(self._waiting), most or self._limit)):
-            at, request, decision, vouched, disclosed, gap = self._waiting.popleft()
+            at, request, decision, vouched, disclosed, gap, followed = self._waiting.popleft()
             self._unrecorded += gap
             if self._unrecorded:
                 records.append(self._gap(at))
+            told = decision is not None and decision.epoch == followed.epoch
             try:
-                records.append(self._chain(at, request, decision, 0, vouched, disclosed))
+                records.append(
+                    self._chain(at, request, decision, 0, vouched, disclosed, followed.hash if told else b"")
+                )
             except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
                 self.dropped += 1
                 self._unrecorded += 1
@@ -103,7 +110,7 @@ class AuditTrail:
         disclosed: Disclosure | None = None,
     ) -> None:
         self.noted += 1
-        self._waiting.append((at, request, decision, vouched, disclosed, self._unreported))
+        self._waiting.append((at, request, decision, vouched, disclosed, self._unreported, self.followed))
         self._unreported = 0
 
     def _gap(self, at: float) -> bytes:
@@ -123,9 +130,12 @@ class AuditTrail:
         dropped: int = 0,
         vouched: Vouched | None = None,
         disclosed: Disclosure | None = None,
+        release: bytes = b"",
     ) -> bytes:
         number, previous = self.head.sequence + 1, self.head.digest
-        noted = AuditRecord(self.writer, number, previous, at, request, decision, dropped, vouched, disclosed)
+        noted = AuditRecord(
+            self.writer, number, previous, at, request, decision, dropped, vouched, disclosed, release
+        )
         encoded = _encode(noted)
         self.head = Head(number, digest(encoded))
         self.chained += dropped or 1

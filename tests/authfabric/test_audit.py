@@ -11,11 +11,13 @@ from nats.js.api import DiscardPolicy
 from typer.testing import CliRunner
 
 from authfabric.cli import app
+from authfabric.console.decision_log import DecisionLog
+from authfabric.console.pages import fragment
 from authz import Decision, Identity, Reason, Request
 from bus import Connection
 from bus.audit import AuditRecord, AuditStore, AuditWriter, Disclosure, Vouchers, read_record
-from bus.wire.subjects import AUDIT
-from pep import AuditRules
+from bus.wire.subjects import AUDIT, NEWEST, RELEASES
+from pep import UNVERIFIED, AuditRules, Enforcer
 from tests.authfabric.pushing import authfabric
 from tests.pep.recycling_world import QUESTION, only, world
 from tests.waiting import PATIENCE, eventually
@@ -202,3 +204,42 @@ async def test_who_waits_keeps_the_reason_why_nothing_was_decided(tmp_path):
             assert failed.reason in (Reason.NO_PDP, Reason.TIMEOUT)
             assert invalid.reason is Reason.INVALID_REQUEST
         assert [str(each.decision.reason) for each in await recorded(here.bus)] == [str(failed.reason)]
+
+
+async def test_records_tell_two_releases_of_one_number_apart(tmp_path):
+    async with world(tmp_path) as here:
+        hashes = []
+        for who in ("bob", "eve"):
+            here.folder = tmp_path / who
+            released = await here.push(only(who))
+            async with here.replica() as replica, here.pep(audit=True, name=who) as pep:
+                await here.applied(released, pep, replica)
+                assert (await pep.check(who, "/x", "read", at_least=1)).allowed
+                assert (await pep.check(who, "/x", "read")).inferred  # what is recycled says it too
+            hashes.append(released.hash)
+            for bucket in (RELEASES, NEWEST):  # as when a store is lost
+                await here.bus.jetstream().delete_stream(f"KV_{bucket}")
+        assert hashes[0] != hashes[1]
+        url = ("--url", here.server.url)
+        asked = "select distinct release, release_hash from decisions where subject = '%s'"
+        for who, expected in zip(("bob", "eve"), hashes, strict=True):
+            rows = [{"release": 1, "release_hash": expected}]
+            assert await authfabric("audit", "query", asked % who, *url) == (0, rows)
+        _, last = await authfabric("audit", "tail", "-n", "1", *url)
+        assert (last["epoch"], last["release_hash"]) == (1, hashes[1])
+        words = await asyncio.to_thread(CliRunner().invoke, app, ["audit", "tail", "-n", "1", *url])
+        assert f"epoch 1 ({hashes[1][:12]})" in " ".join(words.stdout.split())
+        log = DecisionLog()
+        log.take(await recorded(here.bus), 0.0)
+        assert (
+            fragment("lines.html", lines=list(log.lines), may={"ask": False}).count(f'title="{hashes[0]}"')
+            == 2
+        )
+
+
+async def test_who_follows_no_releases_names_none(tmp_path):
+    async with world(tmp_path) as here, here.replica() as replica:
+        await here.applied(await here.push(only("bob")), replica)
+        async with Enforcer.connect(here.server.url, trust=UNVERIFIED, audit=True, deadline=10.0) as pep:
+            assert (await pep.check(QUESTION)).epoch == 1
+        assert [each.release for each in await recorded(here.bus)] == [b""]

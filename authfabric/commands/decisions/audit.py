@@ -177,10 +177,11 @@ def _words(record: AuditRecord) -> str:
     how = decision.inferred
     source = f"{how.method}{', stale' if how.stale else ''}" if how is not None else "asked"
     colour = "green" if decision.allowed else "red"
+    release = f" ({record.release.hex()[:12]})" if record.release else ""
     asked = documents.encode(record.request.context).decode() if record.request.context else ""
     return (
         f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}{escape(asked and ' ' + asked)}"
-        f"  [dim]{escape(why(decision))}; {source}, epoch {decision.epoch}[/]"
+        f"  [dim]{escape(why(decision))}; {source}, epoch {decision.epoch}{release}[/]"
     )
 
 
@@ -212,6 +213,7 @@ def _record_document(record: AuditRecord) -> dict[str, object]:
         document
         | decision_document(record.request, record.decision)
         | {"context": record.request.context, "inferred": record.decision.inferred}
+        | {"release_hash": record.release.hex()}
     )
 
 

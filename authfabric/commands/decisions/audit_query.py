@@ -19,7 +19,8 @@ from bus.wire import DEFAULT_DOMAIN
 TABLES = """
 CREATE TABLE decisions (
     at REAL, writer TEXT, sequence INTEGER, subject TEXT, object TEXT, action TEXT, effect TEXT, reason TEXT,
-    policies TEXT, release INTEGER, inferred TEXT, subject_attributes TEXT, object_attributes TEXT, context TEXT
+    policies TEXT, release INTEGER, inferred TEXT, subject_attributes TEXT, object_attributes TEXT, context TEXT,
+    release_hash TEXT
 );
 CREATE TABLE gaps (at REAL, writer TEXT, sequence INTEGER, dropped INTEGER);
 """
@@ -103,9 +104,10 @@ def fill(tables: sqlite3.Connection, records: Iterable[AuditRecord]) -> int:
                 _json(request.subject.attributes),
                 _json(request.object.attributes),
                 _json(request.context),
+                each.release.hex(),
             )
         )
-    tables.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", decided)
+    tables.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", decided)
     tables.executemany("INSERT INTO gaps VALUES (?, ?, ?, ?)", gaps)
     return len(decided) + len(gaps)
 

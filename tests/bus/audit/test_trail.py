@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import Decision, Entity, Inference, Request
-from bus.audit import AuditRecord, AuditTrail, Break, Head, read_record, verify_chain
+from bus.audit import AuditRecord, AuditTrail, Break, Followed, Head, Verified, read_record, verify_chain
+from bus.audit.records import digest
 
 ASKED = Request.of("alice", "/o", "read")
 ALLOW = Decision(True, epoch=3, inferred=Inference("precise", ("1",), stale=True))
@@ -135,3 +136,22 @@ def test_a_gap_stands_in_the_chain_where_the_decisions_are_missing():
     assert [each.dropped for each in records] == [0, 0, 2, 0]
     assert (trail.noted, trail.chained) == (5, 5)
     assert verify_chain(before + after, "pep-1").dropped == 2
+
+
+def test_a_record_names_the_release_that_was_followed_when_it_was_noted_if_that_decided():
+    trail = AuditTrail("pep-1")
+    trail.record(ASKED, ALLOW, 0.0)  # before anything was followed
+    for epoch, name in ((3, b"first"), (3, b"second"), (4, b"third")):
+        trail.followed = Followed(epoch, name)
+        trail.record(ASKED, ALLOW, 1.0)
+    records = trail.drain(2.0)
+    assert [read_record(each).release for each in records] == [b"", b"first", b"second", b""]
+    assert verify_chain(records, "pep-1").broken is None
+
+
+def test_a_record_of_before_releases_were_named_still_reads_and_verifies():
+    _, [record] = chain(1)
+    *fields, _ = msgspec.msgpack.decode(record)
+    old = msgspec.msgpack.encode(fields)
+    assert (read_record(old).decision, read_record(old).release) == (ALLOW, b"")
+    assert verify_chain([old], "pep-1") == Verified(Head(1, digest(old)))
