@@ -2,7 +2,8 @@
 
 Invariant: what is given to be delivered was signed by a broker trusted with its type, for the subject on which it came,
 and was not given before; and if its proof was verified, it was published by the holder of the credential it shows. What
-was published and did not come is told of: numbers on a subject follow each other.
+was published and did not come is told of: numbers on a subject follow each other. So is what a trusted broker signed
+and is not given after all, unless it is a repetition.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ _Found: TypeAlias = tuple[msgspec.Raw, Event]
 NO_KEYS = "the broker did not get the keys within {:g} s"
 TOO_MANY = "too many events waited for keys"
 LOST = "{} parcels of a broker were discarded before they were read here"
+ELSEWHERE = "events of a type came by a stream in which its owner does not keep it any more"
+LATE = "a broker restarted with a clock that had been set back, or two run under one key"
+UNPROVED = f"events of a broker could not be believed: their proof is wrong, or more than {WINDOW:g} s old"
 STALE = f"events were stored more than {WINDOW:g} s after they were signed"
 
 _decode_contents = msgspec.msgpack.Decoder(Contents).decode
@@ -98,24 +102,27 @@ class Receiving:
             if self.newcomers is not None:
                 self.newcomers.meet(sender, type_)
             self._counts.untrusted += 1
+        elif self._gaps.repeats(sender, parcel):
+            self._counts.replayed += 1
         elif self._setting.catalogue.newest(type_).place != place:
             self._counts.forged += 1
+            self._miss((type_,), GapReason.CARRIAGE, ELSEWHERE, parcel.time)
         elif not abs(stored - parcel.time) <= WINDOW:
             self._counts.replayed += 1
             self._miss((type_,), GapReason.CARRIAGE, STALE, parcel.time)
-        elif self._is_new(sender, type_, parcel):
+        elif self._in_turn(sender, type_, parcel):
             yield from self._opened_in_turn(number, sender, type_, parcel, len(data))
 
-    def _is_new(self, sender: str, type_: str, parcel: Parcel) -> bool:
-        """Whether a parcel is no repetition; tells if some before it are missing."""
+    def _in_turn(self, sender: str, type_: str, parcel: Parcel) -> bool:
+        """Whether a parcel comes after those before it; tells if it does not, or if some before it are missing."""
         gap = self._gaps.gap_before(sender, parcel)
-        if gap is None:
-            self._counts.replayed += 1
-            return False
         if gap.lost:
             self._counts.lost += gap.lost
             self._miss((type_,), GapReason.CARRIAGE, LOST.format(gap.lost), gap.since)
-        return True
+        if gap.late:
+            self._counts.replayed += 1
+            self._miss((type_,), GapReason.CARRIAGE, LATE, parcel.time)
+        return not gap.late
 
     def forget(self, wanted: Collection[str]) -> None:
         """What nobody here wants any more may be left out from now on."""
@@ -147,11 +154,13 @@ class Receiving:
 
     def _open(self, number: int, sender: str, type_: str, parcel: Parcel) -> list[Read]:
         """The events in a parcel. Raises KeyAwaited."""
-        found, base = list[Read](), place_of(number, 0)
+        found, base, forged = list[Read](), place_of(number, 0), self._counts.forged
         for contents in self._contents(sender, type_, parcel):
             events = self._events(sender, type_, contents)
             found += self._accept(sender, type_, parcel.time, contents, events, base)
             base += len(events)
+        if self._counts.forged > forged:
+            self._miss((type_,), GapReason.CARRIAGE, UNPROVED, parcel.time)
         return found
 
     def _contents(self, sender: str, type_: str, parcel: Parcel) -> list[Contents]:
@@ -176,8 +185,13 @@ class Receiving:
         publisher: bytes | None = None
         # A bundle of several types comes in several parcels, so what is used up is the nonce with its first event.
         first = contents.columns or b"".join(map(bytes, contents.events[:1]))
-        if not self._nonces.use(digest(proof.nonce + first), proof.time, sent):
+        nonce = digest(proof.nonce + first)
+        if self._nonces.knows(nonce):
             self._counts.replayed += 1
+            return []
+        if not self._nonces.use(nonce, proof.time, sent):
+            self._counts.replayed += 1
+            self._miss((type_,), GapReason.CARRIAGE, UNPROVED, sent)
             return []
         if setting.scrutiny.wants(sender):
             try:

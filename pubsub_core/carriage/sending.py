@@ -22,7 +22,7 @@ from bus.wire import subjects
 from pubsub_core.carriage.parcel import Contents, Parcel, sign_parcel
 from pubsub_core.carriage.routing import ALL_READ, Route, Routing
 from pubsub_core.delivery import Admitted, Counts, Place, Setting
-from pubsub_core.events import WINDOW, Event, all_digests, digest, encode
+from pubsub_core.events import WINDOW, Event, Proof, all_digests, digest, encode
 from pubsub_core.keys import KeyMissing
 
 MAX_PARCEL_BYTES = 192 * 1024
@@ -226,7 +226,8 @@ class Sending:
         number, subject = lane.number, subjects.parcel(setting.domain, place, *route)
 
         def make() -> bytes:
-            parcel = Parcel(subject, lane.boot, number, setting.now(), contents, box)
+            fresh = contents if contents is None else self._vouched(contents)
+            parcel = Parcel(subject, lane.boot, number, setting.now(), fresh, box)
             return sign_parcel(parcel, setting.identity)
 
         def acknowledged(known: bool) -> None:
@@ -260,7 +261,7 @@ class Sending:
         setting, raws, admitted = self._setting, list(part.raws), part.admitted
         if type_ in setting.vault.sealed:
             return self._sealed(part.events or [event for _, _, event in admitted.events], admitted)
-        late = setting.now() - admitted.proof.time > WINDOW / 2  # nobody takes what was signed so long ago
+        late = self._is_late(admitted.proof)
         if not late and len(raws) == admitted.bundled:
             return Contents(admitted.proof, raws, admitted.digests, runs=list(admitted.runs))
         whole = None if late else _whole_runs(part.places, admitted.runs)
@@ -269,6 +270,17 @@ class Sending:
             return Contents(setting.vouch(admitted.proof, digests), raws, digests)
         places, runs = whole
         return Contents(admitted.proof, raws, admitted.digests, places, runs=runs)
+
+    def _is_late(self, proof: Proof) -> bool:
+        """Whether it may have been made too long ago for others, when they read it."""
+        return self._setting.now() - proof.time > WINDOW / 2
+
+    def _vouched(self, contents: Contents) -> Contents:
+        """The same, by this broker's own word if the stream has been away for long."""
+        if not self._is_late(contents.proof):
+            return contents
+        whole = contents.with_digests()
+        return msgspec.structs.replace(whole, proof=self._setting.vouch(whole.proof, whole.digests))
 
     def _sealed(self, events: list[Event], admitted: Admitted) -> Contents:
         """Events sealed for the key groups of their type; this broker vouches for what they have become."""

@@ -93,6 +93,10 @@ class Nonces:
         self._seen: set[bytes] = set()
         self._order: deque[tuple[float, bytes]] = deque()
 
+    def knows(self, nonce: bytes) -> bool:
+        """Whether it was used within the window."""
+        return nonce in self._seen
+
     def use(self, nonce: bytes, time: float, now: float) -> bool:
         """Whether this is the first use, in time."""
         while self._order and self._order[0][0] < now - 2 * self._window:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from time import time
 
+import msgspec
 import pytest
 
+from authz import Identity
 from pubsub_core import EventsMissed, Gap, GapReason
+from pubsub_core.carriage.parcel import Contents, Parcel
+from pubsub_core.carriage.receiving import LATE, UNPROVED
 from pubsub_core.delivery import send_window
 from pubsub_core.events.batch_signature import WINDOW
 from pubsub_core.events.gap import CLOCK_MARGIN
+from pubsub_core.messages import Taken
 from tests.pubsub_core.kinds import PITO
 from tests.pubsub_core.net import Net, net
 from tests.pubsub_core.pair import Pair
@@ -175,3 +180,92 @@ def test_what_is_kept_back_while_the_owner_is_out_of_reach_is_told():
     pair.carry()
     assert not pair.seen()
     assert [each.reason for each in pair.missed()] == [GapReason.OWNER]
+
+
+def speeds(pair: Pair) -> list[object]:
+    return [values["speed"] for _, values in pair.seen()]
+
+
+def published(*speeds: float) -> tuple[Pair, list[Parcel]]:
+    """Parcels that have been published one after the other, and not read by the subscriber's broker."""
+    pair = Pair()
+    pair.subscribe()
+    for speed in speeds:
+        pair.publish(pair.bundle({"speed": speed}))
+        pair.now += 1.0
+    return pair, pair.parcels()
+
+
+def test_what_is_read_again_is_no_gap_whatever_came_between():
+    pair, parcels = published(1.0, 2.0)
+    later = [msgspec.structs.replace(each, boot=each.boot + 5, time=pair.now) for each in parcels]
+    for each in (*parcels, *parcels, *later, *parcels, *later):
+        pair.receive(each)
+    assert speeds(pair) == [1.0, 2.0]
+    assert not pair.missed()
+
+
+def test_what_a_broker_publishes_that_restarted_with_its_clock_set_back_is_told_and_given_when_that_is_right():
+    pair, parcels = published(1.0, 2.0, 3.0)
+    pair.receive(parcels[0])
+    early = msgspec.structs.replace(parcels[1], boot=parcels[0].boot - 5, number=1, time=parcels[0].time - 5)
+    pair.receive(early)
+    pair.receive(early)
+    (missed,) = pair.missed()
+    assert (missed.reason, missed.detail) == (GapReason.CARRIAGE, LATE)
+    assert missed.start < early.time
+    pair.receive(msgspec.structs.replace(parcels[2], boot=early.boot, number=2))
+    assert speeds(pair) == [1.0, 3.0]
+    assert len(pair.missed()) == 1
+
+
+def test_the_first_parcels_after_a_restart_are_missed_too():
+    pair, parcels = published(1.0, 2.0)
+    pair.receive(parcels[0])
+    pair.receive(msgspec.structs.replace(parcels[1], boot=parcels[1].boot + 5, number=3))
+    (missed,) = pair.missed()
+    assert "2 parcels" in missed.detail
+    assert speeds(pair) == [1.0, 2.0]
+
+
+def test_what_waited_long_for_the_stream_is_believed_all_the_same(monkeypatch):
+    pair, waiting = Pair(), []
+    pair.subscribe()
+    monkeypatch.setattr(pair.home.sending, "publish", lambda *each: waiting.append(each))
+    taken: list[Taken] = []
+    pair.home.publish(pair.bundle({"speed": 1.0}), taken.append)
+    pair.now += WINDOW + 10
+    ((subject, _, make, done),) = waiting
+    pair.stream.append((subject, make()))
+    done(False)
+    pair.carry()
+    assert taken
+    assert speeds(pair) == [1.0]
+    assert not pair.missed()
+
+
+@pytest.mark.parametrize("forged", ["proof", "old", "event"])
+def test_what_a_trusted_broker_signed_and_nobody_can_believe_is_told(forged):
+    pair, (parcel,) = published(1.0)
+    contents, home = parcel.contents, pair.home.setting
+    assert contents is not None
+    proof = contents.proof
+    if forged == "proof":
+        proof = proof.sign(Identity.generate(), contents.digests)
+    elif forged == "old":
+        proof = msgspec.structs.replace(proof, time=proof.time - WINDOW - 5)
+        proof = proof.sign(pair.publisher, contents.digests)
+    else:
+        contents = Contents(proof, [msgspec.Raw(b"\x01")]).with_digests()
+        proof = home.vouch(proof, contents.digests)
+    pair.receive(msgspec.structs.replace(parcel, contents=msgspec.structs.replace(contents, proof=proof)))
+    assert not pair.seen()
+    (missed,) = pair.missed()
+    assert (missed.reason, missed.detail) == (GapReason.CARRIAGE, UNPROVED)
+
+
+def test_what_somebody_signed_who_is_not_trusted_is_no_gap():
+    pair, (parcel,) = published(1.0)
+    pair.receive(parcel, Identity.generate())
+    assert not pair.seen()
+    assert not pair.missed()

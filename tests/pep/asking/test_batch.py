@@ -142,6 +142,20 @@ class TestStrategies:
                 assert pep.asker.asked_again >= 1
                 slow.gate.set()
 
+    def test_hedge_asks_one_then_one_more_then_two_and_only_then_all(self):
+        assert [len(Strategy.HEDGE.modes(attempts)) for attempts in range(3)] == [1, 1, 2]
+        assert {mode for attempts in range(3) for mode in Strategy.HEDGE.modes(attempts)} == {Mode.ANY}
+        assert [Strategy.HEDGE.modes(attempts) for attempts in (3, 9)] == [(Mode.ALL,)] * 2
+
+    async def test_of_silent_replicas_four_are_asked_before_all_are(self, server):
+        silent = Gated()
+        async with serving(server.url, silent), wiretap(server.url) as tap, asking(server.url, DOMAIN) as pep:
+            asked = asyncio.create_task(pep.check("alice", "/x", "read"))
+            await eventually(lambda: len(tap.heard) >= 5)
+            assert (await tap.modes(pep))[:5] == ["any", "any", "any", "any", "all"]
+            silent.gate.set()
+            await asked
+
     async def test_queue_asks_again_one_of_them(self, server):
         slow = Gated()
         async with (
