@@ -111,6 +111,8 @@ class Answers(_Entry, frozen=True, tag="answers"):
     """When the last of them was asked for."""
     slowest: float = 0.0
     policies: tuple[str, ...] = ()
+    hash: str = ""
+    """That of the release of this number by which the PEP went; empty if it had not verified one."""
 
 
 class Unanswered(_Entry, frozen=True, tag="unanswered"):
@@ -129,6 +131,7 @@ class Feed(_Entry, frozen=True, tag="feed"):
     at: float
     pep: str
     epoch: int
+    hash: str = ""
 
 
 class Audited(_Entry, frozen=True, tag="audited"):

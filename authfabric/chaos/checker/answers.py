@@ -32,33 +32,34 @@ class Known:
 
 
 class Releases:
-    """The releases of a run, by epoch."""
+    """The releases of a run, by number and hash: after a store was restored two may have one number."""
 
     def __init__(self, lease: float, pushes: Iterable[Push], kept: Iterable[Kept]) -> None:
         """What pushes say that came of them, and what the store says of those that failed and were stored anyway."""
         made = {each.push: each for each in pushes}
         self._known = {
-            each.epoch: Known(frozenset(each.permits), each.begun, each.stored, each.complete)
+            (each.epoch, each.hash): Known(frozenset(each.permits), each.begun, each.stored, each.complete)
             for each in made.values()
             if each.epoch
         }
         for each in kept:
             push = made.get(each.push)
-            if push is not None and each.epoch not in self._known:
-                self._known[each.epoch] = Known(frozenset(push.permits), push.begun, each.at)
+            if push is not None and (each.epoch, each.hash) not in self._known:
+                self._known[each.epoch, each.hash] = Known(frozenset(push.permits), push.begun, each.at)
         end = float("inf")
-        for epoch in sorted(self._known, reverse=True):
-            known = self._known[epoch]
-            self._known[epoch] = Known(known.permits, known.begun, known.stored, known.complete, end)
+        for key in sorted(self._known, key=lambda each: (each[0], self._known[each].begun), reverse=True):
+            known = self._known[key]
+            self._known[key] = Known(known.permits, known.begun, known.stored, known.complete, end)
             end = min(
                 end, known.stored + lease, known.stored + lease if known.complete is None else known.complete
             )
 
-    def __getitem__(self, epoch: int) -> Known:
-        return self._known[epoch]
-
-    def __contains__(self, epoch: object) -> bool:
-        return epoch in self._known
+    def find(self, epoch: int, hash_: str) -> Known | None:
+        """The release of this number and hash; the last of the number, if only that is known. None: nobody made it."""
+        if hash_:
+            return self._known.get((epoch, hash_))
+        found = [known for (number, _), known in self._known.items() if number == epoch]
+        return max(found, key=lambda each: each.begun, default=None)
 
     def permitted(self, question: Question, asked: float, answered: float) -> bool:
         """Whether a release that was in force at some instant between the two permits this."""
@@ -69,8 +70,12 @@ class Releases:
 
     def revoked(self, question: Question, epoch: int) -> float | None:
         """When a release after this one that does not permit the question was stored; None if there is none."""
-        later = sorted(each for each in self._known if each > epoch)
-        return next((self[each].stored for each in later if question not in self[each].permits), None)
+        later = sorted(
+            (number, known.stored)
+            for (number, _), known in self._known.items()
+            if number > epoch and question not in known.permits
+        )
+        return later[0][1] if later else None
 
 
 def check_answers(answers: Iterable[Answers], releases: Releases) -> Iterator[Violation]:
@@ -86,9 +91,9 @@ def _judge(answer: Answers, releases: Releases) -> tuple[Kind | None, str]:
     question, allowed, asked = answer.question, answer.allowed, answer.last
     if allowed and answer.policies != (policy_of(question),):
         return Kind.UNAUTHORISED, f"by the policies {', '.join(answer.policies) or 'of nobody'}"
-    if answer.epoch not in releases:
+    known = releases.find(answer.epoch, answer.hash)
+    if known is None:
         return (Kind.WRONG_ALLOW if allowed else Kind.STALE), "nobody made such a release"
-    known = releases[answer.epoch]
     if allowed and question not in known.permits:
         return Kind.WRONG_ALLOW, "the release does not permit it"
     if answer.first < known.begun:
@@ -117,7 +122,13 @@ def check_feeds(feeds: Sequence[Feed], answers: Iterable[Answers]) -> Iterator[V
     """A PEP never goes back, and takes no answer that is older than what it knew when it asked."""
     known: dict[str, list[Feed]] = defaultdict(list)
     for feed in sorted(feeds, key=lambda each: each.at):
-        before = known[feed.pep][-1].epoch if known[feed.pep] else 0
+        last = known[feed.pep][-1] if known[feed.pep] else Feed(0.0, feed.pep, 0)
+        before = last.epoch
+        if feed.epoch and feed.epoch == before and feed.hash and last.hash and feed.hash != last.hash:
+            text = (
+                f"{feed.pep} went from one release {before} ({last.hash[:12]}) to another ({feed.hash[:12]})"
+            )
+            yield Violation(Kind.REGRESSION, text)
         if feed.epoch and feed.epoch < before:
             yield Violation(Kind.REGRESSION, f"{feed.pep} went from release {before} back to {feed.epoch}")
         if feed.epoch > before:

@@ -17,6 +17,7 @@ from authfabric.chaos.record import Answers, Audited, Entry, Feed, Question, Rec
 from authfabric.chaos.workload.policies import ACTION, DOMAIN, FORBIDDEN, QUESTIONS
 from authfabric.terminal import print_json
 from authz import Decision
+from authz.release import Released
 from bus.identity import find_credentials
 from bus.runtime import run_fast
 from pep import Enforcer, Recycling
@@ -59,21 +60,24 @@ class Tally:
     """What a PEP has answered since the last time that was written."""
 
     pep: str
-    windows: dict[tuple[Question, bool, int, tuple[str, ...]], Window] = field(default_factory=dict)
+    windows: dict[tuple[Question, bool, int, tuple[str, ...], str], Window] = field(default_factory=dict)
     others: list[Entry] = field(default_factory=list)
-    feed: int = 0
-    """The newest release that the PEP had verified when it was last looked at."""
+    feed: tuple[int, str] = (0, "")
+    """The number and hash of the newest release that the PEP had verified when it was last looked at."""
 
-    def follow(self, epoch: int) -> None:
-        if epoch != self.feed:
-            self.feed = epoch
-            self.others.append(Feed(monotonic(), self.pep, epoch))
+    def follow(self, released: Released | None) -> None:
+        feed = (released.epoch, released.hash) if released is not None else (0, "")
+        if feed != self.feed:
+            self.feed = feed
+            self.others.append(Feed(monotonic(), self.pep, *feed))
 
     def take(self, question: Question, decision: Decision, asked: float, answered: float) -> None:
         if not decision.decided:
             self.others.append(Unanswered(self.pep, question, str(decision.reason), asked, answered))
             return
-        key = (question, decision.allowed, decision.epoch, decision.policies)
+        epoch, hash_ = self.feed
+        known = hash_ if decision.epoch == epoch else ""
+        key = (question, decision.allowed, decision.epoch, decision.policies, known)
         window = self.windows.get(key)
         if window is None:
             window = self.windows[key] = Window(first=answered)
@@ -85,8 +89,10 @@ class Tally:
         windows, self.windows = self.windows, {}
         others, self.others = self.others, []
         answers = (
-            Answers(self.pep, question, allowed, epoch, each.count, each.first, each.last, each.slowest, by)
-            for (question, allowed, epoch, by), each in windows.items()
+            Answers(
+                self.pep, question, allowed, epoch, each.count, each.first, each.last, each.slowest, by, hash_
+            )
+            for (question, allowed, epoch, by, hash_), each in windows.items()
         )
         return [*others, *answers]
 
@@ -126,9 +132,11 @@ async def _call(pep: Enforcer, asking: Asking, tally: Tally, stop: asyncio.Event
         for _ in range(few):
             text, subject, thing = chance.choice(questions)
             if pep.secondary is not None:
-                tally.follow(pep.secondary.point.epoch)
+                tally.follow(pep.secondary.feed.applied)
             asked = monotonic()
             decision = await pep.check(subject, thing, ACTION)
+            if pep.secondary is not None:
+                tally.follow(pep.secondary.feed.applied)
             tally.take(text, decision, asked, monotonic())
 
 

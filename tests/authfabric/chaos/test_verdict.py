@@ -41,10 +41,17 @@ RUN = Run(0.0, 1, 60.0, ("pep-1",), ("pdp-1", "pdp-2"), ("node1", "node2", "node
 
 
 def answers(
-    question: str, epoch: int, at: float, *, allowed: bool = True, by: str = "", pep: str = "pep-1"
+    question: str,
+    epoch: int,
+    at: float,
+    *,
+    allowed: bool = True,
+    by: str = "",
+    pep: str = "pep-1",
+    release: str = "",
 ) -> Answers:
     policies = (by or policy_of(question),) if allowed else ()
-    return Answers(pep, question, allowed, epoch, 1, at + 0.001, at, 0.001, policies)
+    return Answers(pep, question, allowed, epoch, 1, at + 0.001, at, 0.001, policies, release)
 
 
 def peaceful() -> list[Entry]:
@@ -89,6 +96,19 @@ PLANTED: dict[str, tuple[str, Sequence[Entry]]] = {
         [answers(REVOKED, 1, 20.1, pep="pep-2")],
     ),
     "an allow by a release that nobody made": ("wrong_allow", [answers(GIVEN, 7, 15.0)]),
+    "an allow by another release of the same number": (
+        "wrong_allow",
+        [
+            Push("push-3", 30.0, 30.5, (GIVEN, NEVER), 3, "h3", 31.0, LEASE),
+            Push("push-4", 40.0, 40.5, (GIVEN,), 3, "h4", 41.0, LEASE),
+            Kept(50.0, "push-3", 3, "h3", True),
+            Kept(50.0, "push-4", 3, "h4", True),
+            answers(NEVER, 3, 45.0, release="h4", pep="pep-2"),
+            answers(GIVEN, 3, 45.0, release="h4", pep="pep-2"),
+            answers(NEVER, 3, 35.0, release="h3", pep="pep-2"),
+        ],
+    ),
+    "an allow by a release of another hash": ("wrong_allow", [answers(GIVEN, 2, 15.0, release="h9")]),
     "an allow by a release that was not made yet": ("wrong_allow", [answers(GIVEN, 2, 9.0)]),
     "a denial by a revoked release after completion": (
         "stale",
@@ -127,6 +147,10 @@ PLANTED: dict[str, tuple[str, Sequence[Entry]]] = {
     "an attribute that its subscriber may not see": (
         "undue",
         [Delivered(5.0, "late", "sensor", 3, ("number", "value"))],
+    ),
+    "a PEP that goes over to another release of the same number": (
+        "epoch_regressions",
+        [Feed(14.0, "pep-2", 2, "h2"), Feed(15.0, "pep-2", 2, "h9")],
     ),
     "a PEP that goes back": ("epoch_regressions", [Feed(16.0, "pep-1", 1)]),
     "an answer older than what the PEP knew": ("epoch_regressions", [answers(GIVEN, 1, 13.5)]),
