@@ -1,7 +1,8 @@
 """What role services keep in the store they share: sessions, facts, attributes of the context, revocations.
 
-Each record stands under one name, and the last one counts. What has ended stays as a record that says so until nothing
-old can be said again; then it may be swept away.
+Each record stands under one name, and the last one counts: its `number` grows each time it is stored, since whoever may
+write to the store can put back what was signed once. What has ended stays as a record that says so until nothing old
+can be said again; then it may be swept away.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True, tag="session")
     """The policies by which its roles were last looked at."""
     kept: Kept = Kept()
     ended: bool = False
+    number: int = 0
 
     @property
     def name(self) -> str:
@@ -57,6 +59,7 @@ class FactRecord(msgspec.Struct, frozen=True, array_like=True, tag="fact"):
     key: str
     said: float
     until: float | None = None
+    number: int = 0
 
     @property
     def name(self) -> str:
@@ -74,6 +77,7 @@ class ContextRecord(msgspec.Struct, frozen=True, array_like=True, tag="context")
     key: str
     said: float
     until: float | None = None
+    number: int = 0
 
     @property
     def name(self) -> str:
@@ -89,6 +93,7 @@ class RevokedRecord(msgspec.Struct, frozen=True, array_like=True, tag="revoked")
     issuer: str
     serial: str
     expires: float | None
+    number: int = 0
 
     @property
     def name(self) -> str:

@@ -17,6 +17,8 @@ from time import monotonic, time
 from types import MappingProxyType
 from typing import Self
 
+from msgspec.structs import replace
+
 from authz import AuthFabricError, Identity
 from authz.crypto import UntrustedSigner
 from authz.errors import InvalidSignature
@@ -38,7 +40,17 @@ from bus.wire import DEFAULT_DOMAIN, Command, Outcome, command_seal, pack, subje
 from pdp.bundle import PolicySet
 from pdp.oasis import CommandRefused, RolesUnavailable, UnknownSession
 from pdp.sessions.commands import CommandExecutor
-from pdp.sessions.record import CHALLENGE_SECONDS, SKEW_SECONDS, Challenge, Record, RevokedRecord, Seals
+from pdp.sessions.record import (
+    CHALLENGE_SECONDS,
+    SKEW_SECONDS,
+    SWEEP_SECONDS,
+    Challenge,
+    ContextRecord,
+    FactRecord,
+    Record,
+    RevokedRecord,
+    Seals,
+)
 from pdp.sessions.session_state import Activity, SessionState
 
 LOOK_SECONDS = 1.0
@@ -84,7 +96,11 @@ class RoleService:
             self.keeper, serving.identity, serving.longest, lambda: secrets.token_hex(8)
         )
         self._numbers: dict[str, int] = {}
-        """The number of each record in the store, as it was last seen."""
+        """Where each record stands in the store, as it was last seen: what is written must take the place of that."""
+        self._newest: dict[str, int] = {}
+        """The number of each record that counts: what has no higher one is old, whoever has put it back."""
+        self._gone = float("-inf")
+        """When the last was said of what was swept away: what is not known and was said before that is old, too."""
         self._read = 0
         self._latest = 0.0
         """The time of the latest challenge that is known to have been answered."""
@@ -243,20 +259,45 @@ class RoleService:
 
     async def _read_new(self) -> None:
         found: list[Record] = []
+        undone: list[Record] = []
         for each in await self._store.since(self._read, self._below):
             self._read = each.number
             name = each.name.removeprefix(f"{self._below}.")
             if each.number <= self._numbers.get(name, 0):
                 continue  # written by this process, which may know better by now
-            if not each.data:  # swept away elsewhere
+            known = self.keeper.known(name)
+            if not each.data:
                 self._numbers.pop(name, None)
+                if known is not None and not known.over(self.keeper.now):  # else it was swept away elsewhere
+                    undone.append(known)
                 continue
+            self._numbers[name] = each.number
             record = self._verify(name, each.data)
-            if record is not None:
-                self._numbers[name] = each.number
-                self._note(_said(record))
-                found.append(record)
+            if record is None or record.number <= self._newest.get(name, -1):
+                undone += [] if known is None else [known]
+                continue
+            self._newest[name] = record.number
+            if known is None and (ended := self._ended(record)) is not None:
+                undone.append(ended)
+                record = ended
+            self._note(_said(record))
+            found.append(record)
         self.keeper.take(found)
+        for record in undone:
+            _log.warning(
+                "`%s` in the store of roles was put back, or taken out: it is written again", record.name
+            )
+            self.keeper.save(record)
+
+    def _ended(self, record: Record) -> Record | None:
+        """What is to be said of something that was swept away since and is there again; None if it is none such."""
+        if not isinstance(record, (FactRecord, ContextRecord)) or record.over(self.keeper.now):
+            return None
+        if record.said > min(self._gone, time() - SWEEP_SECONDS):
+            return None
+        if isinstance(record, FactRecord):
+            return replace(record, holds=False, until=None)
+        return replace(record, value=None, until=None)
 
     def _verify(self, name: str, data: bytes) -> Record | None:
         try:
@@ -274,9 +315,11 @@ class RoleService:
         lost: list[Record] = []
         for name, record in list(self.keeper.unsaved.items()):
             self._note(_said(record))
-            data, number = self._seals.sign_record(record), self._numbers.get(name, 0)
+            stored = replace(record, number=self._newest.get(name, 0) + 1)
+            data, number = self._seals.sign_record(stored), self._numbers.get(name, 0)
             try:
                 self._numbers[name] = await self._store.write(f"{self._below}.{name}", data, number)
+                self._newest[name] = stored.number
             except RecordChanged:
                 self._numbers.pop(name, None)
                 lost.append(record)
@@ -298,7 +341,9 @@ class RoleService:
                 if isinstance(record, RevokedRecord) and now - self._over_since[name] < REVOKED_SECONDS:
                     continue
                 self.keeper.drop(record)
+                self._gone = max(self._gone, _said(record))
                 self._numbers.pop(name, None)
+                self._newest.pop(name, None)
                 await self._store.erase(f"{self._below}.{name}")
 
     def _note(self, said: float) -> None:

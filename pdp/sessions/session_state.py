@@ -115,6 +115,12 @@ class SessionState:
         entity = self._subjects.get(principal)
         return entity is not None and key in keys_of(entity)
 
+    def known(self, name: str) -> Record | None:
+        """What is known here under the name of a record."""
+        id = name.removeprefix("session.")
+        sessions = (self._records, self._ahead, self._over)
+        return next((each[id] for each in sessions if id in each), None) or self.world.get(name)
+
     # What changes
 
     def advance(self, now: float) -> None:
@@ -144,7 +150,11 @@ class SessionState:
         for record in several:
             if isinstance(record, SessionRecord):
                 self.unsaved.pop(record.name, None)
-                self._restore(record)
+                over = self._over.get(record.id)
+                if over is not None and not record.ended:
+                    self.save(over)  # that is final, whoever says otherwise
+                else:
+                    self._restore(record)
 
     def tell(self, record: Told) -> tuple[Deactivation, ...]:
         """Something was told; returns the roles that end by it."""

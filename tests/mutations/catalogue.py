@@ -14,6 +14,7 @@ from tests.mutations.keys import KEYS
 from tests.mutations.machine import MACHINE
 from tests.mutations.mutation import Mutation
 from tests.mutations.policies import POLICIES
+from tests.mutations.roles import ROLES
 from tests.mutations.trust import TRUST
 
 MUTATIONS: list[Mutation] = [
@@ -28,5 +29,6 @@ MUTATIONS: list[Mutation] = [
     *KEYS,
     *MACHINE,
     *POLICIES,
+    *ROLES,
     *TRUST,
 ]
