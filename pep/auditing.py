@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from authz import Decision, Reason, Request
-from bus.audit import AuditStore, AuditWriter
+from bus.audit import AuditStore, AuditWriter, Mask
 from bus.errors import StoreUnavailable
 from bus.nats import Connection
 from bus.runtime import in_background
@@ -32,8 +32,18 @@ class AuditRules:
 
     wait: bool = False
     """Whether a decision is given only when the stream has it; otherwise it is denied at the deadline."""
+    mask: Sequence[str] = ()
+    """Attributes that are in no record, as patterns: `subject.salary`, `context.*`."""
     always: bool = False
     """Whether the stream is set up if nobody has; who waits needs one in any case."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidRequest for a mask that could hide nothing."""
+        self.masking()
+
+    def masking(self) -> Mask | None:
+        """What hides attributes, with a secret of its own."""
+        return Mask(self.mask) if self.mask else None
 
     @property
     def wanted(self) -> bool | None:
@@ -94,13 +104,14 @@ async def auditing(
     wanted: bool | None,
     begin: Callable[[AuditWriter], None],
     again: float = LOOK_AGAIN_SECONDS,
+    mask: Mask | None = None,
 ) -> AsyncIterator[None]:
     """Hand over what records decisions, for the length of a block: now, or as soon as there is an audit stream."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start() -> None:
             store = AuditStore(connection, domain, create=wanted is True)
-            begin(await stack.enter_async_context(AuditWriter(store, member_name(name))))
+            begin(await stack.enter_async_context(AuditWriter(store, member_name(name), mask=mask)))
 
         async def look() -> None:
             while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -101,9 +102,11 @@ class Enforcer:
 
         `learn` names topics, such as `prefix:/sales` or `roles:clerk,nurse`: what PDPs answer others about those is
         recycled too. With `audit` every decision goes to the audit stream; None means: if somebody has set one up.
-        `AuditRules(wait=True)` gives no decision that the stream does not have: at the deadline it is denied.
+        `AuditRules` say more: `wait=True` denies at the deadline what the stream does not have, `mask` hides values.
         """
         TRACES.adopt()
+        wanted, rules = audit_rules(audit)
+        mask = rules.masking()
         connection = connect(url, name=name, credentials=credentials, connect_seconds=connect_seconds)
         trusted = trusted_roots(trust, connection.credentials, connection.address)
         async with contextlib.AsyncExitStack() as stack:
@@ -121,8 +124,8 @@ class Enforcer:
                 secondary.feed.on_applied.append(pep.released)
             if asker.authenticity is not None:
                 asker.authenticity.on_revoked.append(pep.released)
-            wanted, rules = audit_rules(audit)
-            await enter(auditing(bus, domain, name, wanted, lambda writer: pep._record_to(writer, rules)))
+            asker.salt = None if mask is None else mask.salted
+            await enter(auditing(bus, domain, name, wanted, partial(pep._record_to, rules), mask=mask))
             if snapshot is not None and secondary is not None:
                 await secondary.try_to_load(snapshot, connect_seconds)
             yield pep
@@ -167,7 +170,7 @@ class Enforcer:
         """Register the handler of an obligation: `@pep.obligation("mask")`."""
         return self.obligations.obligation(name, before=before)
 
-    def _record_to(self, audit: AuditWriter, rules: AuditRules) -> None:
+    def _record_to(self, rules: AuditRules, audit: AuditWriter) -> None:
         self.audit = audit
         self._tell_audit()
         self._keeper = Keeper(audit) if rules.wait else None

@@ -7,6 +7,7 @@ from authz.lazy import lazily
 if TYPE_CHECKING:
     from bus.audit.decision_filter import DecisionFilter
     from bus.audit.file_store import AuditFile
+    from bus.audit.masking import MASKED, SALT, Mask
     from bus.audit.records import (
         AuditRecord,
         Disclosure,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from bus.audit.writer_service import AuditWriter
 
 __all__ = [
-    "AuditFile", "AuditRecord", "AuditStore", "AuditTrail", "AuditWriter", "Break", "ChainVerifier",
-    "DecisionFilter", "Disclosure", "Followed", "Head", "Page", "SignedHead", "Verified", "Vouched", "Vouchers",
+    "MASKED", "SALT", "AuditFile", "AuditRecord", "AuditStore", "AuditTrail", "AuditWriter", "Break", "ChainVerifier",
+    "DecisionFilter", "Disclosure", "Followed", "Head", "Mask", "Page", "SignedHead", "Verified", "Vouched", "Vouchers",
     "read_head", "read_record", "verify_chain",
 ]  # fmt: skip
 
@@ -34,6 +35,7 @@ __getattr__ = lazily(
     {
         ".decision_filter": "DecisionFilter",
         ".file_store": "AuditFile",
+        ".masking": "MASKED SALT Mask",
         ".records": "AuditRecord Disclosure Followed Head SignedHead Vouched read_head read_record",
         ".store": "AuditStore Page",
         ".trail": "AuditTrail",

@@ -61,6 +61,8 @@ class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
     disclosed: Disclosure | None = None
     release: bytes = b""
     """The hash of the release that decided, as its writer followed it; empty if it followed none of that number."""
+    masked: bytes = b""
+    """Where something is hidden here: the hash of the whole that the PDP signs, by its writer's word."""
 
 
 class Followed(NamedTuple):

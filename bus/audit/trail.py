@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from authz import Decision, Request
+from bus.audit.masking import Mask
 from bus.audit.records import AuditRecord, Disclosure, Followed, Head, Vouched, digest
 
 _Noted: TypeAlias = tuple[
@@ -27,8 +28,9 @@ _encode = msgspec.msgpack.Encoder().encode
 class AuditTrail:
     """What a writer has yet to hand over, and its chain's head. One that starts anew needs a new name."""
 
-    def __init__(self, writer: str, limit: int = 10_000) -> None:
+    def __init__(self, writer: str, limit: int = 10_000, mask: Mask | None = None) -> None:
         self.writer = writer
+        self._mask = mask
         self.head = Head()
         self.dropped = 0
         """Decisions not recorded so far, in all."""
@@ -79,10 +81,12 @@ class AuditTrail:
             if self._unrecorded:
                 records.append(self._gap(at))
             told = decision is not None and decision.epoch == followed.epoch
+            masked = b""
             try:
-                records.append(
-                    self._chain(at, request, decision, 0, vouched, disclosed, followed.hash if told else b"")
-                )
+                if self._mask is not None and request is not None and decision is not None:
+                    request, decision, masked = self._mask.hide(request, decision)
+                release = followed.hash if told else b""
+                records.append(self._chain(at, request, decision, 0, vouched, disclosed, release, masked))
             except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
                 self.dropped += 1
                 self._unrecorded += 1
@@ -131,10 +135,11 @@ class AuditTrail:
         vouched: Vouched | None = None,
         disclosed: Disclosure | None = None,
         release: bytes = b"",
+        masked: bytes = b"",
     ) -> bytes:
         number, previous = self.head.sequence + 1, self.head.digest
         noted = AuditRecord(
-            self.writer, number, previous, at, request, decision, dropped, vouched, disclosed, release
+            self.writer, number, previous, at, request, decision, dropped, vouched, disclosed, release, masked
         )
         encoded = _encode(noted)
         self.head = Head(number, digest(encoded))

@@ -2,7 +2,7 @@
 
 A PEP records what was decided; a PDP records the hashes of what it decided, under its signature. Invariant: a
 decision counts as vouched for only if a key that a trusted root had empowered to decide about its object
-signed that very request with that very decision.
+signed that very request with that very decision. Where a record is masked, its writer says which hash that has.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Vouchers:
         self._open: defaultdict[bytes, list[_Recorded]] = defaultdict(list)
         self.vouched = 0
         """How many decisions that a PDP is said to have made it has signed."""
+        self.masked = 0
+        """How many of those said to be a PDP's hide something: which hash is theirs, their writers say."""
         self.refused = 0
         """How many statements do not hold, or are by nobody who may decide."""
         self.stated: dict[str, float] = {}
@@ -52,7 +54,8 @@ class Vouchers:
         # What was inferred, or denied because nobody answered, no PDP has said.
         elif request is not None and decision is not None and decision.decided and decision.inferred is None:
             recorded = _Recorded(record.writer, record.sequence, request, record.at)
-            self._match(decision_hash(request, decision), recorded)
+            self.masked += bool(record.masked)
+            self._match(record.masked or decision_hash(request, decision), recorded)
 
     @property
     def missing(self) -> dict[str, list[int]]:

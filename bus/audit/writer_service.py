@@ -20,6 +20,7 @@ import msgspec
 
 from authz import Decision, Identity, Request
 from authz.errors import UNREADABLE
+from bus.audit.masking import Mask
 from bus.audit.records import Disclosure, Head, SignedHead, Vouched, sign_head, writer_name
 from bus.audit.trail import AuditTrail
 from bus.errors import BusError
@@ -51,10 +52,13 @@ class PageStore(Protocol):
 class AuditWriter:
     """`async with AuditWriter(store, name) as audit`, then `audit.record(request, decision)`."""
 
-    def __init__(self, store: PageStore, name: str, limit: int = 10_000) -> None:
-        """The writer's name is this one, with the mark of a new key; `limit` bounds what waits to be stored."""
+    def __init__(self, store: PageStore, name: str, limit: int = 10_000, mask: Mask | None = None) -> None:
+        """The writer's name is this one, with the mark of a new key; `limit` bounds what waits to be stored.
+
+        What the mask hides is in no record.
+        """
         self._identity = Identity.generate()
-        self.trail = AuditTrail(writer_name(name, self._identity.public), limit)
+        self.trail = AuditTrail(writer_name(name, self._identity.public), limit, mask)
         self.stored = 0
         """The number of the newest record that the store has acknowledged."""
         self.problem = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from time import monotonic
 
 from authz import Decision, InvalidRequest, PublicKey, Reason, Request
@@ -85,6 +85,8 @@ class Asker:
         """The batches in which they wait."""
         self.usual = asking_terms(strategy, seconds)
         """How it asks unless a call says otherwise."""
+        self.salt: Callable[[Request], Request] | None = None
+        """How questions are asked instead whose attributes nobody is to guess by the hashes that PDPs sign."""
         self.due_until = 0.0
         """Until when replicas are expected back that may have lost their connection with ours."""
         self._lost = ScopeTable()
@@ -137,6 +139,8 @@ class Asker:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
         if not request.is_plain():
             check_encodable(request)
+            if self.salt is not None:
+                request = self.salt(request)
         return self.decide_valid(request, terms)
 
     def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:

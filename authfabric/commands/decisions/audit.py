@@ -275,6 +275,7 @@ def _unsigned(vouchers: Vouchers, ended: Sequence[str]) -> dict[str, list[int]]:
 def _vouchers_document(vouchers: Vouchers, ended: Sequence[str]) -> dict[str, object]:
     return {
         "signed": vouchers.vouched,
+        "masked": vouchers.masked,
         "unsigned": _unsigned(vouchers, ended),
         "unconfirmed": vouchers.unconfirmed(ended),
         "refused_statements": vouchers.refused,
@@ -283,6 +284,8 @@ def _vouchers_document(vouchers: Vouchers, ended: Sequence[str]) -> dict[str, ob
 
 def _show_vouchers(vouchers: Vouchers, ended: Sequence[str]) -> None:
     say(f"{vouchers.vouched:,} decisions were signed by PDPs that may make them")
+    if vouchers.masked:
+        say(f"{counted(vouchers.masked, 'decision')} masked: which hash is theirs, their writers say")
     if vouchers.refused:
         say(f"[red]{vouchers.refused:,} statements do not hold[/]")
     if pending := sum(map(len, vouchers.unconfirmed(ended).values())):

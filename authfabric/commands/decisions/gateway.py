@@ -128,6 +128,13 @@ def serve(
             help="Answer only when the audit stream has the decision; deny what it does not take by the deadline.",
         ),
     ] = False,
+    audit_mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Attributes that are in no audit record: `subject.salary`, `context.*`. Repeat it for several.",
+        ),
+    ] = None,
     url: Url = None,
     health: HealthOptions,
     json: Annotated[bool, typer.Option("--json", help="Say in JSON when it is ready.")] = False,
@@ -144,8 +151,11 @@ def serve(
         fail(
             "`--attributes` needs `--policies`: a fabric's PDPs look attributes up for themselves", Exit.USAGE
         )
-    if audit_wait and policies is not None:
-        fail("`--audit-wait` needs a fabric: with `--policies` nothing is audited", Exit.USAGE)
+    if (audit_wait or audit_mask) and policies is not None:
+        fail(
+            "`--audit-wait` and `--audit-mask` need a fabric: with `--policies` nothing is audited",
+            Exit.USAGE,
+        )
     tls = Tls(certificate, key, clients) if certificate and key else None
     try:
         settings = _read(config) if config else GatewaySettings()
@@ -166,7 +176,7 @@ def serve(
                 trust=trusted,
                 lease=LeaseRules(lease),
                 name="gateway",
-                audit=AuditRules(wait=audit_wait),
+                audit=AuditRules(wait=audit_wait, mask=audit_mask or ()),
             )
     except AuthFabricError as error:
         fail(error, Exit.USAGE)

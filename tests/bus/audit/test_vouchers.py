@@ -98,3 +98,12 @@ def test_it_is_enough_that_one_of_those_who_signed_it_may_decide_it(order):
 def test_what_no_pdp_is_said_to_have_decided_needs_no_voucher():
     inferred = msgspec.structs.replace(ALLOW, inferred=Inference("precise"))
     assert outcome(recorded(SALES, inferred), recorded(SALES, Decision(False, Reason.TIMEOUT))) == (0, {}, 0)
+
+
+def test_a_masked_record_counts_by_the_hash_beside_it_and_is_counted():
+    vouchers = Vouchers([ROOT.public])
+    vouchers.take(signed((SALES, ALLOW)))
+    shown = Request.of("ann", "/sales/q1", "read", {"note": "***"})
+    for number, leaf in enumerate((decision_hash(SALES, ALLOW), bytes(32)), start=1):
+        vouchers.take(msgspec.structs.replace(recorded(shown, ALLOW, number), masked=leaf))
+    assert (vouchers.vouched, vouchers.masked, vouchers.missing) == (1, 2, {"pep-1": [2]})
