@@ -19,7 +19,10 @@ class UntrustedSigner(AuthFabricError):
     """Something well signed by a key that is not trusted for it."""
 
     def __init__(self, what: str, signer: str) -> None:
-        super().__init__(f"the {what} is signed by `{signer}`, which is not trusted here")
+        super().__init__(
+            f"the {what} is signed by `{signer}`, which is not trusted here: name that key by `--trust` if its word"
+            " should count, or have a trusted key sign it anew"
+        )
         self.what = what
         self.signer = signer
 

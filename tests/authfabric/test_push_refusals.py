@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from authfabric.files.keys import policy_key_file
 from authfabric.processes.launcher import Fabric
+from bus import NatsServer
 from pep import UNVERIFIED, Enforcer
+from pep.trust import TRUST_VARIABLE
 from tests.authfabric.pushing import authfabric, released
 
 EVERYTHING = "- {uid: all, effect: allow, targets: {}, rules: {}}\n"
@@ -149,3 +152,13 @@ async def replica(policies: str, url: str) -> AsyncIterator[Process]:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+async def test_looking_at_the_history_makes_no_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv(TRUST_VARIABLE, raising=False)
+    async with NatsServer(jetstream=True) as server:
+        code, _ = await authfabric("policy", "list", "--url", server.url)
+        assert code == 2  # nobody is trusted yet
+    assert not policy_key_file().exists()
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
