@@ -8,30 +8,51 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from authfabric.backup import archive
-from authz import Entity, Identity, Request
+from authz import Decision, Entity, Identity, Reason, Request
+from authz.authority import Statement
 from authz.authority.introduction import Introduction
 from authz.crypto.seal import _decode_signed
-from authz.release import Release, sign_release
+from authz.predicate import Equal, Path, Relate
+from authz.release import Preparation, Release, sign_release
 from authz.spki import Capability, Notice, Validity, encode_chain, parse_authority, unparse_chain
 from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
+from bus.audit.records import AuditRecord, SignedHead
+from bus.feeds.held_releases_service import ReleaseRequest, ReleaseSlice
 from bus.identity.credentials import Presented
-from bus.nats.access_client import RevocationRequest
+from bus.nats.access_client import CapabilityRequest, RevocationRequest
+from bus.stores import state_store
+from bus.stores.consumer_keeper import CarryRequest
 from bus.wire.envelope import pack
 from bus.wire.messages import Questions
+from bus.wire.shared_decisions import SharedDecision, SharedDecisions, TopicRequest
+from pdp.access.domain import JoinRequest
 from pdp.bundle.bundle import Bundle, File
+from pdp.sessions.record import Challenge, ContextRecord
+from pubsub_core.carriage.carrier_rights import Carrier
 from pubsub_core.carriage.records import TOLD, Told
 from pubsub_core.events.event import Event
 from pubsub_core.events.event import encode as encode_event
-from pubsub_core.messages import CALL, Sent, SignedCall, Subscribe
+from pubsub_core.key_groups import messages as keys
+from pubsub_core.key_groups.key_group import Change
+from pubsub_core.key_groups.oft import Rekey
+from pubsub_core.keys.cover_traffic import Box
+from pubsub_core.messages import CALL, BrokerKey, Sent, SignedCall, Subscribe
+from pubsub_core.rules import Table
+from pubsub_core.server import durable_service
+from pubsub_core.trust.broker_trust import Beat
 from pubsub_core.trust.credential import Credential, issue
 from pubsub_core.trust.vouches import ALL, vouch
-from pubsub_core.types.signature import SignedType
+from pubsub_core.types import OwnerPolicy
+from pubsub_core.types.signature import Removal, SignedType
 from sdp_cache.snapshots.snapshot import SIGNATURE_BYTES
 from sdp_cache.snapshots.writer import write_snapshot
 from tests.fuzz import gateway
 from tests.fuzz.__main__ import CORPUS
-from tests.fuzz.targets import _NET, _PAIR, KEY, NOW, TARGETS
+from tests.fuzz.records import BINDING, CIPHER, GROUPS, KEY, NOW, PLACE, SEALER, TYPE, WRITER
+from tests.fuzz.targets import _NET, _PAIR, TARGETS
+from tests.pubsub_core.keys.office import MANAGER, PLAN
+from tests.pubsub_core.keys.office import chain as key_chain
 from tests.pubsub_core.kinds import PITO
 from tests.pubsub_core.net import KIND, SPEED
 from tests.sdp_cache.snapshots.test_snapshot import small
@@ -65,6 +86,9 @@ def _content(data: bytes) -> bytes:
     return _decode_signed(data).content
 
 
+encoded = msgspec.msgpack.Encoder().encode
+
+
 def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
     """For each target, inputs with the name of the reader that they are for."""
     link = Capability(
@@ -90,6 +114,16 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
     following = gateway.send("search/action", gateway.page(limit=1))["page"]["next_token"]
     head = msgspec.msgpack.encode(archive._Header((archive.Wrapped(b"box", b"salt"),)))
     manifest = archive.Manifest(NOW, "1", "shop", {}, {"files/a": archive.Entry("00", 1)})
+    statement = Statement.sign(KEY, "shop", NOW, [bytes(32)])[0]
+    decision = Decision(True, Reason.POLICY, ("open",))
+    taught = SharedDecisions(statement, [SharedDecision(request, decision, 0, (bytes(32),))])
+    both = Relate(Path("event", (GROUPS[0],)), "==", Path("event", (GROUPS[1],)))
+    membership = dict.fromkeys(("network", "url", "capability", "certificate", "authority"), "x")
+    of_keys = PLAN.of(TYPE).groups[0].id
+    asked = keys.Request(str(MANAGER.public), NOW, (of_keys,), key_chain(KEY), bytes(32))
+    asking = encoded(asked)
+    signed = keys.SignedRequest(asking, KEY.sign(keys.REQUEST_DOMAIN + asking))
+    sealable = Event(BINDING.type, BINDING.version, b"p" * 32, NOW, 1, {GROUPS[0]: "x", GROUPS[1]: 5})
     return {
         "certificates": (
             ("chain", chain),
@@ -101,13 +135,27 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
             ("arrival", json.dumps({"nats": body}).encode()),
         ),
         "envelopes": (
-            ("unpack_questions", pack(Questions([request]))[1:]),
-            ("unpack_request", pack(request)[1:]),
-            ("unpack_revocation", pack(RevocationRequest(encode(notice), chain))[1:]),
+            ("bus.wire.messages.unpack_questions", pack(Questions([request]))[1:]),
+            ("bus.wire.messages.unpack_request", pack(request)[1:]),
+            ("bus.nats.access_client.unpack_revocation", pack(RevocationRequest(encode(notice), chain))[1:]),
             ("introduction", Introduction.of(KEY, (link,), NOW).encode()),
             ("release", _content(sign_release(release, KEY))),
+            ("preparation", encoded(Preparation("shop", bundle.hash, (bundle.hash,), ""))),
+            ("bus.wire.shared_decisions.unpack_shared_decisions", encoded(taught)),
+            ("bus.wire.shared_decisions.unpack_topic_request", encoded(TopicRequest(["subject:ann"]))),
+            ("bus.services.attribute_client._unpack_question", encoded(["subject", ["ann"], ["role"], b"n"])),
+            (
+                "bus.stores.consumer_keeper.unpack_carry_request",
+                encoded(CarryRequest((("carrier", b"x"),), "s", "n")),
+            ),
+            ("bus.feeds.held_releases_service._unpack_question", encoded(ReleaseRequest("00", True, 1))),
+            ("bus.feeds.held_releases_service._unpack_slice", encoded(ReleaseSlice("pdp-1", "00", 1, b"x"))),
         ),
-        "calls": (("call", _content(CALL.sign(call, KEY))), ("credential", issue(credential, KEY))),
+        "calls": (
+            ("call", _content(CALL.sign(call, KEY))),
+            ("credential", issue(credential, KEY)),
+            ("broker exchange key", encoded(BrokerKey("b", bytes(32), bytes(32)))),
+        ),
         "events": (
             ("publication", encode_event(event)),
             ("event", encode_event(event)),
@@ -139,6 +187,42 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
             ("type", _content(TOLD.sign(told, KEY))),
             ("vouch", vouch(KEY.public, [ALL], NOW, OWNER)),
             ("parcel", msgspec.msgpack.encode(parcel)),
+        ),
+        "records": (
+            ("audit record", encoded(AuditRecord(WRITER, 1, bytes(32), NOW, request, decision))),
+            ("audit head", encoded(SignedHead(WRITER, 1, bytes(32), 1))),
+            ("heartbeat", encoded(Beat(NOW))),
+            ("carrier", encoded(Carrier(PLACE, (str(OWNER.public),), NOW))),
+            ("policy", encoded(OwnerPolicy(KIND.id, NOW, bundle.pack()))),
+            ("table", encoded(Table("met", "staff", 1, {"ann": {"ward": "A", "age": 5}}))),
+            ("state", encoded(state_store._Entry(("00",), b"x"))),
+            (
+                "durable",
+                encoded(durable_service._Record("late", KIND.id, KIND.name, FILTERS[0], NOW, 7, [9])),
+            ),
+            (
+                "consumer",
+                gateway.encoded({"name": "c", "config": {"filter_subjects": ["a"]}, "num_pending": 1}),
+            ),
+            ("box", encoded(Box(NOW, (SEALER.seal_for(GROUPS[0], BINDING, (b"k",)),), b"x"))),
+            ("columns", CIPHER.seal_many([sealable]) or b""),
+            ("role record", encoded(ContextRecord("mode", 3, str(KEY.public), NOW))),
+            ("role challenge", encoded(Challenge("n", NOW))),
+            ("term", encoded(Equal(Path("event", (GROUPS[0],)), 3))),
+            ("layer", encoded(SEALER.seal_for(GROUPS[1], BINDING, (encoded(both),)))),
+            ("membership", gateway.encoded(membership)),
+            ("event type removal", encoded(Removal(KIND.name, NOW))),
+            ("capability request", encoded(CapabilityRequest(NOW, "s"))),
+            ("join request", encoded(JoinRequest("met", GRANTS, NOW))),
+            ("attributes of staff", encoded([b"n", {"ann": [{"role": "a"}, 5.0]}, ""])),
+            ("changed attributes of staff", encoded(["subject", ["ann"]])),
+        ),
+        "managers": (
+            ("request", encoded(asked)),
+            ("signed request", encoded(signed)),
+            ("key manager appointment", encoded(keys.Appointment(KIND.id, str(KEY.public), NOW + 9, NOW))),
+            ("key manager", encoded(keys.Introduction(KIND.id, bytes(32), PLAN, at=NOW))),
+            ("key change", encoded(Change(GROUPS[0], NOW, Rekey(2, (1,), ((2, 3),))))),
         ),
         "types": (("type", SignedType.sign(KIND, PITO).encode()),),
         "filters": (*(("filter", each.encode()) for each in FILTERS), ("fluent", b"treats('ann', 3)")),

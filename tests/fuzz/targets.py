@@ -10,20 +10,23 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from types import ModuleType
+from typing import TypeAlias, cast
 
 import msgspec
 
 from authfabric.backup import archive
 from authfabric.commands.events.event_bridge import Bridge
-from authz import AuthFabricError, Identity
+from authz import AuthFabricError
 from authz.authority.introduction import Introduction
-from authz.crypto.seal import Seal, _Signed
 from authz.release import _SEAL as RELEASE
-from authz.release import Released
+from authz.release import PREPARATION, Released
 from authz.rules import parse_rules, parse_term
+from bus.feeds import held_releases_service as held
 from bus.nats import access_client as access
-from bus.wire import messages, role_messages, subjects
+from bus.services import attribute_client as attributes
+from bus.stores import consumer_keeper as consumers
+from bus.wire import messages, role_messages, shared_decisions, subjects
 from bus.wire.envelope import VERSION, Unpack
 from pdp.abac.reader import read_policies
 from pdp.bundle.bundle import _SEAL as BUNDLE
@@ -37,7 +40,7 @@ from pubsub_core.events.event import Shape, decode
 from pubsub_core.history import page_messages as past
 from pubsub_core.history.fluent_periods import read_fluent
 from pubsub_core.key_groups import messages as keys
-from pubsub_core.messages import CALL
+from pubsub_core.messages import BROKER_KEY, CALL
 from pubsub_core.trust.broker_trust import Web
 from pubsub_core.trust.credential import Credentials
 from pubsub_core.types import Attribute, AttributeType
@@ -47,15 +50,14 @@ from sdp_cache.snapshots.snapshot import PREAMBLE, Snapshot, message
 from tests.authz.predicates import parse_predicate
 from tests.fuzz.gateway import READERS as GATEWAY
 from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
+from tests.fuzz.records import KEY, MANAGERS, NOW, RECORDS, opening, sealed
 from tests.pubsub_core.net import KIND, NAMES, net
 from tests.pubsub_core.pair import Pair
 from tests.sdp_cache.snapshots.test_snapshot import ORIGIN
 
 Reader: TypeAlias = Callable[[bytes], object]
 
-KEY = Identity.from_seed(b"f" * 32)
 COMMAND = role_messages.command_seal("shop")
-NOW = 1_800_000_000.0
 KINDS = {
     each.value: Attribute(each.value, f"{number:032x}", each) for number, each in enumerate(AttributeType)
 }
@@ -68,15 +70,15 @@ _PAIR = Pair()
 _PREFIX = bytes([VERSION])
 
 
-def sealed(seal: Seal[Any], content: bytes, by: Identity = KEY) -> bytes:
-    """What a member signs, whatever it is."""
-    return msgspec.msgpack.encode(_Signed(content, str(by.public), by.sign(seal._domain + content)))
-
-
-def _unpacking(*modules: object) -> dict[str, Reader]:
+def _unpacking(*modules: ModuleType) -> dict[str, Reader]:
     """Every reader of messages in these modules, with the version in front of what it reads."""
-    found = [each for module in modules for each in vars(module).items() if isinstance(each[1], Unpack)]
-    return {name: lambda data, read=read: read(_PREFIX + data) for name, read in found}  # type: ignore[misc]
+    found = {
+        f"{module.__name__}.{name}": each
+        for module in modules
+        for name, each in vars(module).items()
+        if isinstance(each, Unpack)
+    }
+    return {name: lambda data, read=read: read(_PREFIX + data) for name, read in found.items()}  # type: ignore[misc]
 
 
 def _text(read: Callable[[str], object]) -> Reader:
@@ -146,12 +148,16 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
         "chain": chain, "certificate": certificate, "notice": notice, "text": text, "token": token, "arrival": arrival,
     },
     "envelopes": {
-        **_unpacking(messages, role_messages, keys, access),
+        **_unpacking(messages, role_messages, keys, access, shared_decisions, attributes, consumers, held),
         "introduction": Introduction.read,
+        "preparation": lambda data: PREPARATION.read(sealed(PREPARATION, data)),
         "release": lambda data: Released.open(sealed(RELEASE, data), "shop", {KEY.public}),
         "command": lambda data: COMMAND.read(sealed(COMMAND, data)),
     },
-    "calls": {"call": _call, "credential": lambda data: Credentials({"met": {KEY.public}}).open(data, NOW)},
+    "calls": {
+        "call": _call, "credential": lambda data: Credentials({"met": {KEY.public}}).open(data, NOW),
+        **opening(BROKER_KEY),
+    },
     "events": {
         "publication": _publication, "event": decode, **_unpacking(events, past),
         "item": lambda data: events.decode_item(msgspec.Raw(data)),
@@ -166,6 +172,8 @@ TARGETS: Mapping[str, Mapping[str, Reader]] = {
         "vouch": lambda data: Web().learn(data),
         "parcel": _parcel,
     },
+    "records": RECORDS,
+    "managers": MANAGERS,
     "types": {"type": _type},
     "filters": {"filter": _text(lambda text: check_filter(text, NAMES)), "fluent": _text(read_fluent)},
     "rules": {
