@@ -146,10 +146,11 @@ UNRESTRICTED = Restriction()
 def either(several: Sequence[Restriction]) -> Restriction:
     """What any of these grants leaves, as far as one restriction can say it.
 
-    The first counts, and with it all that leave the same attributes and force the same values. Hours and rates bind
-    the grant they stand in, and no other.
+    Those count together that leave the same attributes and force the same values; of several such groups the first
+    with a grant that has neither hours nor rates, or else the first. Hours and rates bind the grant they stand in, and
+    no other.
     """
-    first = several[0]
+    first = next((each for each in several if not each.options), several[0])
     alike = [each for each in several if each.visible == first.visible and each.forced == first.forced]
     free = [each for each in alike if not each.options]
     metered = tuple(option for each in alike for option in each.options)

@@ -56,6 +56,19 @@ async def test_a_grant_with_hours_takes_nothing_from_the_others(owned, when, see
     assert theirs.unread == 0
 
 
+@pytest.mark.parametrize("bound", [CLOSED, OPEN, f"rate: 1 per {YEAR}"], ids=["closed", "open", "rate"])
+async def test_a_bound_grant_that_comes_first_takes_nothing_from_one_that_shows_less_always(owned, bound):
+    kind, client = owned
+    orders = [f"attributes: place, score\n{bound}", "attributes: place"]
+    reader, _ = await client("bob", grants(kind, *orders))
+    theirs = await reader.subscriber(kind.name)
+    writer, _ = await client("ann", grants(kind, "", action="publish"))
+    await published(writer, kind)
+    events = await take(theirs, 6)
+    assert [each["place"] for each in events] == list(TOWNS)
+    assert not any("score" in each for each in events), "by the other grant, which is bound"
+
+
 async def test_outside_its_hours_a_grant_delivers_and_publishes_nothing(owned):
     kind, client = owned
     late, _ = await client("bob", grants(kind, CLOSED))

@@ -132,3 +132,8 @@ def test_hours_and_rates_bind_the_grant_they_stand_in_and_no_other():
             assert [each.attributes["t"] for each in shown] == seen
     assert either([by_day, Restriction()]) == Restriction(), "what is always granted needs no hours"
     assert either([by_day]) == by_day
+    wide = Restriction(frozenset({"t", "s"}), options=(Option(TRUE, metered),))
+    narrow = Restriction(frozenset({"t"}), filter=leeds)
+    for grants in ([wide, narrow], [narrow, wide]):
+        assert either(grants) == narrow, "what is always granted goes before what is closed at times"
+    assert either([wide, by_day]) == wide
