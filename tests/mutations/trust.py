@@ -132,7 +132,7 @@ TRUST: list[Mutation] = [
     without(
         f"{_CLIENTS}test_a_vouch_that_runs_out_ends_the_session_unless_there_is_another",
         "pubsub_core/client/session.py",
-        "                await self._verify_again(self._trust.lapsed(self._key, time()))\n",
+        "        await self._verify_again(self._trust.lapsed(self._key, time()))\n",
         "",
     ),
     without(
