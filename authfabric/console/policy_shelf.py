@@ -93,7 +93,7 @@ async def read_release(
     found = next((each for each in reversed(history) if each.epoch == epoch or not epoch), None)
     if found is None:
         raise NoSuchRelease(domain, epoch)
-    packed = await feed.store.get(found.release.chunks)
+    packed = await feed.store.get(feed.domain, found.release.chunks)
     return found, Bundle.unpack(packed, found.release.bundle)
 
 

@@ -113,7 +113,7 @@ async def _periods(bus: Connection, sources: Sources) -> list[Period]:
     ends = [*(each.release.at for each in found[1:]), float("inf")]
     periods = []
     for each, end in zip(found, ends, strict=True):
-        bundle = Bundle.unpack(await feed.store.get(each.release.chunks), each.release.bundle)
+        bundle = Bundle.unpack(await feed.store.get(feed.domain, each.release.chunks), each.release.bundle)
         periods.append(Period(Span(each.release.at, end), bundle, each.epoch))
     return periods
 

@@ -67,4 +67,6 @@ class PolicySources:
             if entry is None or entry.released is None:
                 raise NoSuchRelease(self.domain, epoch)
             release = entry.released.release
-            return Found(Bundle.unpack(await feed.store.get(release.chunks), release.bundle), entry.epoch)
+            return Found(
+                Bundle.unpack(await feed.store.get(feed.domain, release.chunks), release.bundle), entry.epoch
+            )

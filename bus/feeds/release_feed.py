@@ -164,7 +164,7 @@ class Feed:
                 if release.epoch > earlier.epoch + 1 and name not in known:
                     known.add(name)
                     with contextlib.suppress(ContentMissing, ReleaseRefused):
-                        data = kept.get(name) or await self.store.get((name,))
+                        data = kept.get(name) or await self.store.get(self.domain, (name,))
                         ways.append(Released.open(data, self.domain, self._trusted))
         return False
 

@@ -124,7 +124,7 @@ def releasing(network: str, owner: str) -> set[str]:
     releases = {subjects.written(bucket, network) for bucket in (subjects.RELEASES, subjects.NEWEST)}
     stored = {
         *releases,
-        subjects.written(subjects.CONTENT, "blob.*"),
+        subjects.written(subjects.CONTENT, f"blob.{network}.*"),
         subjects.written(subjects.KEYS, f"{owner}.>"),
         *defining(owner),
     }
@@ -248,6 +248,7 @@ def within(network: str) -> set[str]:
         f"{subjects.AUDITED_UP_TO}.{network}.*",
         subjects.written(subjects.RELEASES, network),
         subjects.written(subjects.NEWEST, network),
+        subjects.written(subjects.CONTENT, f"blob.{network}.*"),
         subjects.written(subjects.CONTEXT, f"{network}.>"),
         f"{subjects.recorded(subjects.CONTEXT)}.{network}.>",
         subjects.written(subjects.ROLES, f"{network}.>"),

@@ -1,7 +1,7 @@
 """Taking content out of the store that no kept release names any more.
 
 The history of a domain keeps its last releases. Those before are found by the hashes that lead back, as releases are
-content too, and stay; what they name goes, unless a kept release of any domain names it as well. What was stored lately
+content too, and stay; what they name goes, unless a kept release of the domain names it as well. What was stored lately
 stays: somebody may be about to release it. Nothing here is verified. A forged release can only keep content.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from authz.release import Release, peek_release, release_hash
 from bus.errors import ContentMissing
 from bus.nats import Connection
-from bus.stores.release_store import HISTORY, ReleaseStore, erase_entry, read_entry, release_entries
+from bus.stores.release_store import HISTORY, ReleaseStore, erase_entry, piece, read_entry, release_entries
 from bus.wire import CONTENT
 
 GRACE_SECONDS = 24 * 3600.0
@@ -25,18 +25,18 @@ async def collect_content(connection: Connection, domain: str, now: float) -> in
     ours = [each for each in kept.values() if each.domain == domain]
     if len(ours) < HISTORY:
         return 0
-    named = {name for each in kept.values() for name in each.chunks}
+    named = {name for each in ours for name in each.chunks}
     known, taken = set(kept), 0
     ways = [name for each in ours for name in _before(each)]
     for _ in range(MOST_STEPS):
         if not (ways := [name for name in ways if name not in known]):
             break
         known.add(name := ways.pop())
-        if (release := await _release(connection, name)) is None:
+        if (release := await _release(connection, domain, name)) is None:
             continue
         old, young = await _unnamed(connection, release, named, now)
         for each in old:
-            await erase_entry(connection, CONTENT, f"blob.{each}")
+            await erase_entry(connection, CONTENT, piece(domain, each))
         taken += len(old)
         if old or young or named.issuperset(release.chunks):  # else it was done before, and all before it
             ways += _before(release)
@@ -49,9 +49,9 @@ async def _kept(connection: Connection) -> dict[str, Release]:
     return {release_hash(data): release for data in stored if (release := peek_release(data)) is not None}
 
 
-async def _release(connection: Connection, name: str) -> Release | None:
+async def _release(connection: Connection, domain: str, name: str) -> Release | None:
     try:
-        return peek_release(await ReleaseStore(connection).get((name,)))
+        return peek_release(await ReleaseStore(connection).get(domain, (name,)))
     except ContentMissing:
         return None
 
@@ -62,7 +62,7 @@ async def _unnamed(
     """The pieces that are there of a release and no kept one names: those to take out, and those too young for it."""
     old, young = list[str](), list[str]()
     for name in set(release.chunks) - named:
-        found = await read_entry(connection, CONTENT, f"blob.{name}")
+        found = await read_entry(connection, CONTENT, piece(release.domain, name))
         if found is not None and found.data:
             (old if now - found.at > GRACE_SECONDS else young).append(name)
     return old, young

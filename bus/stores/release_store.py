@@ -1,7 +1,8 @@
 """The store of releases: one entry for each domain, written by compare-and-set, and the content they name.
 
-Content comes first, each piece under its own hash; then the release. So that entry is the one point at which anything
-changes, and whoever reads it finds everything it names.
+Content comes first, each piece under its domain and its own hash, so that nobody puts anything in its place who
+releases for another domain; then the release. So that entry is the one point at which anything changes, and whoever
+reads it finds everything it names.
 
 It is read from the stream's leader, never from a copy that may lag. A leader that is cut off from the other servers
 goes on answering for about ten seconds; but it says how long ago a majority acknowledged it (`Position.age`), and
@@ -77,6 +78,11 @@ def chunk_hashes(content: bytes) -> tuple[str, ...]:
     return tuple(hashlib.sha256(chunk).hexdigest() for chunk in _chunks(content))
 
 
+def piece(domain: str, hash_: str) -> str:
+    """Under which key a piece of a domain's content stands."""
+    return f"blob.{token(domain)}.{hash_}"
+
+
 class ReleaseStore:
     """Releases and their content, in the key-value buckets of the connection's server."""
 
@@ -105,7 +111,7 @@ class ReleaseStore:
 
         It is content too, under its own hash: descent can be shown when the history keeps it no longer.
         """
-        await self.put(data)
+        await self.put(domain, data)
         bucket = await self._bucket(RELEASES, HISTORY)
         try:
             revision = int(
@@ -144,29 +150,30 @@ class ReleaseStore:
             return False
         return True
 
-    async def put(self, content: bytes) -> tuple[str, ...]:
-        """Store the pieces of some content, unless they are there; returns their hashes, in order."""
+    async def put(self, domain: str, content: bytes) -> tuple[str, ...]:
+        """Store the pieces of some content of a domain, unless they are there; returns their hashes, in order."""
         bucket = await self._bucket(CONTENT, 1)
         for chunk in _chunks(content):
-            name = hashlib.sha256(chunk).hexdigest()
+            key = piece(domain, hashlib.sha256(chunk).hexdigest())
             try:
-                await self._write(CONTENT, partial(bucket.update, f"blob.{name}", chunk, last=0))
+                await self._write(CONTENT, partial(bucket.update, key, chunk, last=0))
             except WrongRevision:
-                stored = await read_entry(self._connection, CONTENT, f"blob.{name}", None, self._seconds)
+                stored = await read_entry(self._connection, CONTENT, key, None, self._seconds)
                 # It may be damaged, or taken out, or so old that it soon may be if no release names it.
                 if stored is None or stored.data != chunk or time() - stored.at > OLD_SECONDS:
-                    await self._write(CONTENT, partial(bucket.put, f"blob.{name}", chunk))
+                    await self._write(CONTENT, partial(bucket.put, key, chunk))
         return chunk_hashes(content)
 
-    async def get(self, hashes: Iterable[str]) -> bytes:
+    async def get(self, domain: str, hashes: Iterable[str]) -> bytes:
         """Some content, from the hashes of its pieces. Raises ContentMissing if a piece is not what it should be."""
-        content = b""
-        for name in hashes:
-            stored = await self._message(CONTENT, f"blob.{name}")
-            if stored is None or hashlib.sha256(stored.data).hexdigest() != name:
-                raise ContentMissing(name)
-            content += stored.data
-        return content
+        return b"".join([await self._piece(domain, name) for name in hashes])
+
+    async def _piece(self, domain: str, name: str) -> bytes:
+        for key in (piece(domain, name), f"blob.{name}"):  # there, versions before have stored it
+            stored = await self._message(CONTENT, key)
+            if stored is not None and hashlib.sha256(stored.data).hexdigest() == name:
+                return stored.data
+        raise ContentMissing(name)
 
     async def listen(self, domain: str, on_news: Callable[[bytes], None]) -> Subscription:
         """Call back with each release of the domain that is said to be stored, not yet verified."""
@@ -185,11 +192,11 @@ class ReleaseStore:
         repeat = RELEASED if name == RELEASES else ""
         return await open_bucket(self._connection, name, history, repeat)
 
-    async def try_room(self) -> None:
+    async def try_room(self, domain: str) -> None:
         """Write something of a release's usual size, and take it out again. Raises StoreFull if it does not fit."""
         bucket = await self._bucket(CONTENT, 1)
         for size in (TRIAL_BYTES, 0):
-            await self._write(CONTENT, partial(bucket.put, "blob.trial", os.urandom(size)))
+            await self._write(CONTENT, partial(bucket.put, piece(domain, "trial"), os.urandom(size)))
 
     async def _within(self, work: Coroutine[object, object, T]) -> T:
         return await within(work, self._seconds)

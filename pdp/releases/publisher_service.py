@@ -114,7 +114,7 @@ class Publisher:
         if last is not None and last.release.bundle == bundle.hash and last == history[-1].released:
             return Published(last, Difference(), new=False)
         difference = await asyncio.to_thread(Difference.between, await self._policies(last), policies)
-        chunks = await self._store.put(packed)
+        chunks = await self._store.put(self._domain, packed)
         if is_large(packed):
             await self._prepare(bundle, chunks, last, took)
         release = Release(
@@ -150,7 +150,9 @@ class Publisher:
 
     async def bundle(self, released: Released) -> Bundle:
         """The bundle of a release. Raises ContentMissing or BundleRefused."""
-        return Bundle.unpack(await self._store.get(released.release.chunks), released.release.bundle)
+        return Bundle.unpack(
+            await self._store.get(self._domain, released.release.chunks), released.release.bundle
+        )
 
     async def _policies(self, released: Released | None) -> PolicySet | None:
         """What was in force; None if that cannot be read any more."""

@@ -107,11 +107,11 @@ class Restorer:
         newest, revision = found.newest, await self._revision()
         if plan.put_back is not None:
             newest = plan.put_back.released
-            await self._store.put(await self._content(newest))
+            await self._store.put(self._domain, await self._content(newest))
             revision = await self._store.commit(self._domain, plan.put_back.data, revision)
         if plan.join is not None:
             content = await self._content(plan.join)
-            chunks = await self._store.put(content)
+            chunks = await self._store.put(self._domain, content)
             data = sign_release(await asyncio.to_thread(self._joining, plan, chunks, content), self._identity)
             await self._store.commit(self._domain, data, revision)
             newest = Released.open(data, self._domain, self._trusted)
@@ -128,14 +128,14 @@ class Restorer:
         """Write the second record, and content that is damaged or gone, where nothing else is lost."""
         data = next(each.data for each in found.history if each.released == newest)
         await self._store.mark(self._domain, data)
-        await self._store.put(await self._content(newest))
+        await self._store.put(self._domain, await self._content(newest))
 
     async def _content(self, released: Released) -> bytes:
         """The content of a release, from wherever it is. Raises ContentMissing."""
         if released.hash in self._contents:
             return self._contents[released.hash]
         try:
-            return await self._store.get(released.release.chunks)
+            return await self._store.get(self._domain, released.release.chunks)
         except ContentMissing:
             return await fetch_content(self._connection, self._domain, released)
 

@@ -110,7 +110,7 @@ class PolicyFollower(ReleaseFollower, Generic[T]):
         return self.made is not None and self.stale_for <= 0
 
     async def apply(self, entry: Entry, released: Released, at: float) -> None:
-        content = await self.feed.store.get(released.release.chunks)
+        content = await self.feed.store.get(self.feed.domain, released.release.chunks)
         made = await self._compile(released, content)
         try:
             await asyncio.to_thread(self._following.cache.save, entry.revision, entry.data, content)
@@ -175,7 +175,7 @@ class PolicyFollower(ReleaseFollower, Generic[T]):
         self._say_prepared(reply, task)
 
     async def _prepare(self, preparation: Preparation) -> None:
-        content = await self.feed.store.get(preparation.chunks)
+        content = await self.feed.store.get(self.feed.domain, preparation.chunks)
         if not self._applying:
             await self._compiler.make(preparation.bundle, content, self.epoch + 1)
 

@@ -153,7 +153,7 @@ async def test_only_whoever_may_release_has_bundles_prepared(tmp_path):
         assert newest is not None
         assert newest.released is not None
         bundle = read_folder(write(tmp_path / "policies", "eve"))
-        chunks = await ReleaseStore(bus).put(bundle.pack())
+        chunks = await ReleaseStore(bus).put("default", bundle.pack())
         preparation = Preparation("default", bundle.hash, chunks, newest.released.hash)
         answers: list[Prepared] = []
         reply = bus.expect(lambda data, nobody: answers.append(unpack_prepared(data)))

@@ -18,7 +18,7 @@ LISTEN_SECONDS = 1.5
 
 async def releases(bus: Connection, domain: str, trusted: Collection[PublicKey]) -> list[Finding]:
     """How the store and the members of a domain are."""
-    room = [await _room(bus)] if await ReleaseStore(bus).newest(domain) is not None else []
+    room = [await _room(bus, domain)] if await ReleaseStore(bus).newest(domain) is not None else []
     return [await _store(bus, domain, trusted), *room, *await _look(bus, domain, trusted)]
 
 
@@ -47,9 +47,9 @@ async def _store(bus: Connection, domain: str, trusted: Collection[PublicKey]) -
     return Finding(about, True, f"`{domain}` is at {found.newest}")
 
 
-async def _room(bus: Connection) -> Finding:
+async def _room(bus: Connection, domain: str) -> Finding:
     try:
-        await ReleaseStore(bus).try_room()
+        await ReleaseStore(bus).try_room(domain)
     except StoreFull as error:
         return Finding("room in the store", False, str(error), "make room on the disk of its server")
     except NotPermitted:

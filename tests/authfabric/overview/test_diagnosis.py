@@ -218,7 +218,7 @@ async def domain(tmp_path) -> AsyncIterator[Secured]:
 async def test_a_missing_right_is_called_a_missing_right(domain):
     async with domain.connect(PEP) as bus:
         with pytest.raises(NotPermitted, match="the right `install` is needed") as caught:
-            await ReleaseStore(bus).put(b"some content")
+            await ReleaseStore(bus).put("default", b"some content")
         assert caught.value.right == "install"
         with pytest.raises(NotPermitted, match="the right `audit` is needed"):
             async for _ in AuditStore(bus, "default").read():

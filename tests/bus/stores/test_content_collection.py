@@ -29,7 +29,7 @@ async def release(
     """Release some content after the other, after releases with these hashes; returns all hashes."""
     hashes = list(after)
     for content in contents:
-        newest, chunks = await store.newest(domain), await store.put(content)
+        newest, chunks = await store.newest(domain), await store.put(domain, content)
         before = hashes[-1] if hashes else ""
         data = sign_release(Release(domain, len(hashes) + 1, "", chunks, 0.0, before=before), ANN)
         await store.commit(domain, data, newest.revision if newest else 0)
@@ -37,9 +37,9 @@ async def release(
     return hashes
 
 
-async def found(store: ReleaseStore, content: bytes) -> bool:
+async def found(store: ReleaseStore, content: bytes, domain: str = "collecting") -> bool:
     try:
-        return await store.get(chunk_hashes(content)) == content
+        return await store.get(domain, chunk_hashes(content)) == content
     except ContentMissing:
         return False
 
@@ -53,9 +53,10 @@ async def test_what_only_releases_before_the_history_named_is_taken_out_when_it_
     assert await collect_content(bus, "collecting", later) == 0, "all of it is kept"
     await release(store, "collecting", contents[HISTORY:], hashes)
     assert await collect_content(bus, "collecting", time()) == 0, "it is young"
-    assert await collect_content(bus, "collecting", later) == 2
-    assert [await found(store, each) for each in contents[:5]] == [False, True, True, False, True]
-    assert all([await store.get((name,)) for name in hashes]), "descent can be shown still"
+    assert await collect_content(bus, "collecting", later) == 3
+    assert [await found(store, each) for each in contents[:5]] == [False, True, False, False, True]
+    assert await found(store, contents[2], "another shop")
+    assert all([await store.get("collecting", (name,)) for name in hashes]), "descent can be shown still"
     assert await collect_content(bus, "collecting", later) == 0
-    await store.put(contents[0])
+    await store.put("collecting", contents[0])
     assert await found(store, contents[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from functools import partial
 from time import monotonic
@@ -83,21 +84,29 @@ async def test_the_last_releases_are_kept(store):
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 1])
 async def test_content_of_any_size_comes_back_as_it_was(store, size):
     content = bytes(range(256)) * (size // 256 + 1)
-    names = await store.put(content[:size])
-    assert await store.put(content[:size]) == names
+    names = await store.put("shop", content[:size])
+    assert await store.put("shop", content[:size]) == names
     assert len(names) == -(-size // CHUNK_BYTES)
-    assert await store.get(names) == content[:size]
+    assert await store.get("shop", names) == content[:size]
 
 
 async def test_content_that_is_missing_or_was_tampered_with_is_named(store, server):
-    (name,) = await store.put(b"content")
+    (name,) = await store.put("shop", b"content")
     with pytest.raises(ContentMissing) as missing:
-        await store.get([name, "0" * 64])
+        await store.get("shop", [name, "0" * 64])
     assert missing.value.hash == "0" * 64
     async with Connection(server.url) as bus:
-        await bus.jetstream().publish(written(CONTENT, f"blob.{name}"), b"tampered")
+        await bus.jetstream().publish(written(CONTENT, f"blob.shop.{name}"), b"tampered")
     with pytest.raises(ContentMissing):
-        await store.get([name])
+        await store.get("shop", [name])
+
+
+async def test_content_that_a_version_before_has_stored_is_found(store, server):
+    name = hashlib.sha256(b"content").hexdigest()
+    await store.put("shop", b"other content")
+    async with Connection(server.url) as bus:
+        await bus.jetstream().publish(written(CONTENT, f"blob.{name}"), b"content")
+    assert await store.get("shop", [name]) == b"content"
 
 
 async def test_news_of_a_release_comes_by_itself_and_only_for_its_domain(store):
@@ -124,7 +133,7 @@ async def test_a_refused_release_is_no_news(store):
 async def test_without_a_store_it_says_so():
     async with NatsServer() as server, Connection(server.url) as bus:
         store = ReleaseStore(bus, seconds=1.0)
-        for work in (store.newest("shop"), store.commit("shop", b"x", 0), store.put(b"x")):
+        for work in (store.newest("shop"), store.commit("shop", b"x", 0), store.put("shop", b"x")):
             with pytest.raises(StoreUnavailable):
                 await work
 

@@ -286,6 +286,15 @@ class TestStreams:
         assert found is not None
         assert (found.revision, found.data) == (theirs.seq, b"theirs")
 
+    async def test_who_releases_in_one_domain_takes_out_no_policies_of_another(self, world, access):
+        store = ReleaseStore(access.member)
+        (name,) = await store.put("bank", b"policies of the bank")
+        async with world.connect("network: shop\naction: connect|install") as shop:
+            for key in (f"blob.bank.{name}", f"blob.{name}"):
+                assert not await may_publish(shop, written(CONTENT, key))
+            assert await ReleaseStore(shop).put("shop", b"policies of the shop")
+        assert await store.get("bank", [name]) == b"policies of the bank"
+
     async def test_nobody_writes_to_a_store_by_naming_it_as_the_place_for_answers(self, tmp_path):
         """Servers answer wherever they are told. A member has them overwrite a revocation: is it still there?"""
         async with secured(tmp_path) as (world, access), world.connect(PEP) as thief:
@@ -307,6 +316,6 @@ class TestStreams:
 
     async def test_what_is_kept_is_there_before_anybody_comes(self, world, access):
         async with world.connect("network: *\naction: *") as member:
-            assert await ReleaseStore(member).put(b"content")
+            assert await ReleaseStore(member).put("default", b"content")
             await RecordStore(member, TYPES).put(f"{writer(member)}.b", b"definition")
             assert await StateStore(member, KEYS).write("a", b"keys", 0)

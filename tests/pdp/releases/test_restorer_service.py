@@ -122,7 +122,7 @@ async def test_damaged_content_is_not_used_and_comes_back_from_whoever_holds_it(
     (chunk,) = (await world.push("bob")).released.release.chunks
     async with world.follower("pdp-1") as follower:
         assert await allows(follower, "bob")
-        await world.damage("authfabric-content", index=False, key=f"blob.{chunk}")
+        await world.damage("authfabric-content", index=False, key=f"blob.shop.{chunk}")
         async with world.follower("pdp-2") as other:
             assert other.made is None
             assert "does not have the content" in other.problem
@@ -202,8 +202,8 @@ async def abandoned_line(world: World, monkeypatch) -> bytes:
         for subject in ("x", "y", "z", "v", "mallory"):
             await other.push(subject)
         last = await Feed(bus, "shop", {ANN.public}).newest()
-        content = await ReleaseStore(bus).get(last.released.release.chunks)
-    await ReleaseStore(world.bus).put(content)
+        content = await ReleaseStore(bus).get("shop", last.released.release.chunks)
+    await ReleaseStore(world.bus).put("shop", content)
     return last.data
 
 

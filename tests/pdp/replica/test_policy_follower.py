@@ -152,7 +152,7 @@ async def release_unchecked(world: World, bad: Bundle) -> None:
     """Release what a publisher would refuse."""
     publisher = world.publisher()
     last = (await publisher.history())[-1].released
-    chunks = await publisher._store.put(bad.pack())
+    chunks = await publisher._store.put(publisher._domain, bad.pack())
     release = Release("shop", last.release.sequence + 1, bad.hash, chunks, 0.0, before=last.hash)
     await publisher._store.commit("shop", sign_release(release, ANN), last.epoch)
 
@@ -178,12 +178,12 @@ async def test_content_that_arrives_late_is_waited_for(world):
         await publisher.push(bundle("ann"))
         await eventually(lambda: follower.epoch)
         last = (await publisher.history())[-1].released
-        chunks = await publisher._store.put(late.pack())
+        chunks = await publisher._store.put(publisher._domain, late.pack())
         await world.bus.jetstream().purge_stream("KV_authfabric-content")
         release = Release("shop", 2, late.hash, chunks, 0.0, before=last.hash)
         await publisher._store.commit("shop", sign_release(release, ANN), last.epoch)
         await eventually(lambda: "does not have the content" in follower.problem)
-        await publisher._store.put(late.pack())
+        await publisher._store.put(publisher._domain, late.pack())
         await eventually(lambda: follower.epoch > last.epoch)
         assert (await decide(follower))[0]
 
@@ -263,9 +263,9 @@ class TestPublishing:
         slow = world.publisher()
         put, winners = slow._store.put, []
 
-        async def put_slowly(content: bytes) -> tuple[str, ...]:
+        async def put_slowly(domain: str, content: bytes) -> tuple[str, ...]:
             winners.append(await world.publisher().push(bundle("ann"), "quick fix"))
-            return await put(content)
+            return await put(domain, content)
 
         slow._store.put = put_slowly
         with pytest.raises(ReleaseOvertaken, match="quick fix") as lost:
