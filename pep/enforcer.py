@@ -21,7 +21,8 @@ from pep.asking import Asker, Asking, Strategy, Terms, check_encodable, decide_a
 from pep.auditing import AuditRules, Keeper, audit_rules, auditing
 from pep.errors import AccessDenied, NotOnBus
 from pep.obligations import AnyHandler, Obligations
-from pep.options import CheckOptions
+from pep.options import CheckOptions, as_entity, as_request
+from pep.outcomes import Outcomes
 from pep.recycling import recycling_point
 from pep.trust import RevocationWatch, Trust, trusted_roots
 from pep.watching import WATCH_SECONDS, watch_decision
@@ -63,6 +64,8 @@ class Enforcer:
         """What waits until decisions are recorded; None if nobody does."""
         self.secondary = secondary
         """What answers without asking; None if nothing does."""
+        self.outcomes = Outcomes() if secondary is None else secondary.outcomes
+        """What was decided, and how."""
         self.obligations = Obligations()
         self.on_release: list[Callable[[], None]] = []
         """Called when other policies are in force, as far as is known here, or a PDP may have been revoked."""
@@ -191,17 +194,19 @@ class Enforcer:
         terms = None if deadline is None and strategy is None else asking.terms(deadline, strategy)
         until = 0.0 if keeper is None else keeper.until(terms or asking.usual)
         plain = plain_request(subject, object, action) if type(subject) is str and not context else None
-        request = plain or _request(subject, object, action, context)
+        request = plain or as_request(subject, object, action, context)
         traced = TRACES.on and TRACES.draw()
         span = TRACES.begin(SPAN, **{"authfabric.action": request.action.id}) if traced else None
         decision = None
         try:
             if self.secondary is not None:
                 decision = await self.secondary.decide(request, terms, at_least)
-            elif plain is not None and not at_least:
-                decision = await asking.decide_valid(plain, terms)
             else:
-                decision = await self._ask(request, terms, at_least)
+                if plain is not None and not at_least:
+                    decision = await asking.decide_valid(plain, terms)
+                else:
+                    decision = await self._ask(request, terms, at_least)
+                self.outcomes.count(decision)
         finally:
             if span is not None:
                 span.end(decision)
@@ -221,7 +226,7 @@ class Enforcer:
         """Like `check`, but raise AccessDenied unless the answer is allow."""
         decision = await self.check(subject, object, action, **options)
         if not decision.allowed:
-            raise AccessDenied(_request(subject, object, action, options.get("context")), decision)
+            raise AccessDenied(as_request(subject, object, action, options.get("context")), decision)
         return decision
 
     async def check_many(
@@ -251,6 +256,8 @@ class Enforcer:
         decisions = [next(answers) if decision is None else decision for decision in known]
         if secondary is not None:
             await secondary.give_way()
+        else:
+            self.outcomes.count(*decisions)
         if keeper is not None:
             return await keeper.give_many(asked, decisions, until)
         if self.audit is not None:
@@ -271,7 +278,9 @@ class Enforcer:
         terms, keeper = self._asking.terms(deadline, None), self._keeper
         until = 0.0 if keeper is None else keeper.until(terms or self._asking.usual)
         decision = await self._ask(request, terms, 0)
-        if not decision.decided and self.secondary is not None:
+        if self.secondary is None:
+            self.outcomes.count(decision)
+        elif not decision.decided:
             decision = self.secondary.infer(request) or decision
         if keeper is not None:
             return await keeper.give(request, decision, until)
@@ -295,7 +304,7 @@ class Enforcer:
         when it is asked again, after `every` seconds. Where no PDP answers, what was decided stands for as long as
         the lease, and then it is a denial.
         """
-        return watch_decision(self, _request(subject, object, action, context), every)
+        return watch_decision(self, as_request(subject, object, action, context), every)
 
     def released(self) -> None:
         """Tell those who watch that other policies are in force, or other PDPs are believed."""
@@ -340,7 +349,7 @@ class Enforcer:
         cannot be said as a predicate about the object alone, and ScopeUnavailable, NoResponders or ReplyTimeout where
         there is none now.
         """
-        query = ScopeQuery(_entity(subject), _entity(action), under, context or {})
+        query = ScopeQuery(as_entity(subject), as_entity(action), under, context or {})
         scope = await self._asking.scope(query, deadline)
         known = self.secondary.point.epoch if self.secondary is not None else 0
         if scope.epoch < known:
@@ -364,7 +373,7 @@ class Enforcer:
         It is structured, and `str` of it is for people. With a viewer, the policies are left out unless the viewer may
         `explain` the object. Raises ExplanationRefused, NoResponders, ReplyTimeout or InvalidRequest.
         """
-        request = _request(subject, object, action, context)
+        request = as_request(subject, object, action, context)
         if viewer is not None and not (await self.check(viewer, request.object, EXPLAIN)).allowed:
             return outline(request, await self.check(request))
         return await self._asking.explain(request, deadline)
@@ -387,13 +396,3 @@ class Enforcer:
             answer: asyncio.Future[Decision] = self._asking.loop.create_future()
             answer.set_result(Decision(False, Reason.INVALID_REQUEST, detail=str(error)))
             return answer
-
-
-def _request(
-    subject: str | Entity | Request, thing: str | Entity, action: str | Entity, context: Attributes | None
-) -> Request:
-    return subject if isinstance(subject, Request) else Request.of(subject, thing, action, context)
-
-
-def _entity(given: str | Entity) -> Entity:
-    return Entity(given) if isinstance(given, str) else given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import monotonic
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -20,8 +21,19 @@ class EnforcerMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         audit, secondary = self._pep.audit, self._pep.secondary
+        decisions = CounterMetricFamily(
+            "authfabric_pep_decisions",
+            "Decisions by how they were found, effect and reason.",
+            labels=["how", "effect", "reason"],
+        )
+        for (how, allowed, reason), count in self._pep.outcomes.all().items():
+            decisions.add_metric([how, "allow" if allowed else "deny", str(reason)], count)
+        yield decisions
         if self._pep.on_bus:
             yield from self._asking(self._pep.asker)
+        if secondary is not None and secondary.follows:
+            lag = secondary.feed.lag
+            yield GaugeMetricFamily("authfabric_policy_lag", "Releases newer than the one in force.", lag)
         if secondary is not None and secondary.learner is not None:
             learner = secondary.learner
             yield CounterMetricFamily("authfabric_sdp_learned", "Answers to others learned.", learner.learned)
@@ -34,6 +46,14 @@ class EnforcerMetrics(Collector):
 
     def _asking(self, asker: Asker) -> Iterable[Metric]:
         yield GaugeMetricFamily("authfabric_pep_open", "Questions that wait for an answer.", asker.open)
+        yield asker.latencies.metric(
+            "authfabric_pep_latency_seconds", "Time that questions waited for an answer, or in vain."
+        )
+        yield GaugeMetricFamily(
+            "authfabric_pep_circuit_open",
+            "Whether questions are denied at once, since no replica answers.",
+            asker.circuit.is_open(monotonic()),
+        )
         yield CounterMetricFamily("authfabric_pep_asked_again", "Questions asked again.", asker.asked_again)
         yield CounterMetricFamily(
             "authfabric_pep_invalid_answers", "Messages that were no answers.", asker.invalid_answers

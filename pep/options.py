@@ -1,4 +1,4 @@
-"""The options of an Enforcer, said once: `Enforcer` and `SyncEnforcer` take them alike."""
+"""The options of an Enforcer, said once, `Enforcer` and `SyncEnforcer` take them alike; and the forms of a question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from authz import Entity
+from authz import Entity, Request
 from authz.request import Attributes
 from bus.identity import Credentials
 from pep.asking import Strategy
@@ -74,3 +74,15 @@ class ExplainOptions(TypedDict, total=False):
     viewer: str | Entity | None
     """Who will see it: the policies are left out unless they may `explain` the object."""
     deadline: float
+
+
+def as_request(
+    subject: str | Entity | Request, thing: str | Entity, action: str | Entity, context: Attributes | None
+) -> Request:
+    """What is asked, given as a Request or in its parts."""
+    return subject if isinstance(subject, Request) else Request.of(subject, thing, action, context)
+
+
+def as_entity(given: str | Entity) -> Entity:
+    """An entity, given as one or by its name alone."""
+    return Entity(given) if isinstance(given, str) else given

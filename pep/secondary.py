@@ -15,6 +15,7 @@ from bus.audit import Followed
 from pep.asking import Asker, Asking, Terms, decide_at_least
 from pep.errors import NotOnBus
 from pep.member_name import member_name
+from pep.outcomes import Outcomes
 from pep.trust import TRUST_VARIABLE
 from sdp_cache import LeaseRules, Recycling, SecondaryPoint, SnapshotRefused
 from sdp_cache.point import FeedFollower, Following, Learner, Learning
@@ -43,6 +44,8 @@ class Secondary:
         self.learner: Learner | None = None
         """What learns from others' answers; None if nothing does."""
         self._trusted = trusted
+        self.outcomes = Outcomes(point.hits)
+        """What was decided, and how."""
         self._learned = 0
         self._inferred = 0
 
@@ -58,6 +61,11 @@ class Secondary:
         """The release by which it answers, if it follows any."""
         applied = None if self._feed is None else self._feed.applied
         return Followed() if applied is None else Followed(applied.epoch, bytes.fromhex(applied.hash))
+
+    @property
+    def follows(self) -> bool:
+        """Whether something follows the releases."""
+        return self._feed is not None
 
     @property
     def point(self) -> SecondaryPoint:
@@ -79,7 +87,8 @@ class Secondary:
             known = self._point.infer(request, time(), at_least)
         except InvalidRequest:
             return None
-        self._inferred += known is not None
+        if known is not None:
+            self._inferred += 1
         return known
 
     async def give_way(self) -> None:
@@ -96,12 +105,16 @@ class Secondary:
         point, stamp = self._point, self._point.epoch
         decision = await decide_at_least(self._asking, request, terms, lambda: max(at_least, point.epoch))
         if decision.decided:
+            self.outcomes.count(decision)
             self._learned += 1
             point.learn(request, decision, stamp, str(self._learned))
             return decision
         least = max(at_least, point.epoch)
         known = point.last_known(request, time(), least) if decision.reason in _FAILURES else None
-        return decision if known is None else known
+        if known is None:
+            self.outcomes.count(decision)
+            return decision
+        return known
 
     def load(self, path: Path | str) -> None:
         """Answer from a snapshot too. Raises SnapshotRefused unless a trusted key made it from the current release."""

@@ -32,7 +32,7 @@ TOP = {
     "bus": {"errors"},
     "pdp": set[str](),
     "pep": {"enforcer", "local", "obligations", "options", "recycling", "secondary", "sync", "watching"}
-    | {"auditing", "errors", "member_name", "metrics"},
+    | {"auditing", "errors", "member_name", "metrics", "outcomes"},
     "pubsub_core": {"errors", "messages"},
     "sdp_cache": set[str](),
     "spark_eval": {"errors", "schemas"},

@@ -82,6 +82,8 @@ class ReleaseFollower(ABC):
         """The latest release ever verified here, which is applied or was refused: nothing else replaces it."""
         self.known: Released | None = None
         """The newest release that replicas or the store's second record have shown: the store must not be behind it."""
+        self._seen = 0
+        """The newest epoch that the store has shown, whether it is in force here or was refused."""
         self.problem = ""
         """What is in the way of the newest release, if anything is."""
         self.contradiction = ""
@@ -143,6 +145,12 @@ class ReleaseFollower(ABC):
         return self.applied.epoch if self.applied is not None else 0
 
     @property
+    def lag(self) -> int:
+        """How many releases are newer than the one in force, as far as is known here."""
+        known = 0 if self.known is None else self.known.epoch
+        return max(0, max(known, self._seen) - self.epoch)
+
+    @property
     def stale_for(self) -> float:
         """Seconds since the lease ended; negative while it lasts."""
         return self._lease.stale_for
@@ -154,6 +162,8 @@ class ReleaseFollower(ABC):
                 await self._ask_around()
             look = await self.feed.look()
             self._learn(look.marked)
+            if look.newest is not None:
+                self._seen = look.newest.epoch
             self.contradiction = refusal = await self._contradiction(look)
         except BusError as error:
             self._relocation.missed()

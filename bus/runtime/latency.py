@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import HistogramMetricFamily
+if TYPE_CHECKING:
+    from prometheus_client.core import HistogramMetricFamily
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """Upper bounds of the buckets, in seconds; one without a bound follows."""
@@ -37,6 +39,8 @@ class Latencies:
         return BOUNDS[min(number, len(BOUNDS) - 1)]
 
     def metric(self, name: str, meaning: str) -> HistogramMetricFamily:
+        from prometheus_client.core import HistogramMetricFamily  # which only those load who are scraped
+
         bounds = [*map(str, BOUNDS), "+Inf"]
         buckets = list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
         return HistogramMetricFamily(name, meaning, buckets=buckets, sum_value=self.total)

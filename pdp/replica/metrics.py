@@ -24,6 +24,9 @@ class PolicyMetrics(Collector):
         follower = self._follower
         yield GaugeMetricFamily("authfabric_policy_epoch", "The release in force.", follower.epoch)
         yield GaugeMetricFamily(
+            "authfabric_policy_lag", "Releases newer than the one in force.", follower.lag
+        )
+        yield GaugeMetricFamily(
             "authfabric_policy_problem",
             "Whether something is in the way of the newest policies.",
             bool(follower.problem),

@@ -13,6 +13,7 @@ from authz.explanation import Explanation
 from authz.scope import Scope as ListScope
 from bus.errors import NotConnected
 from bus.nats import Connection, Relocation, Subscription
+from bus.runtime import Latencies
 from bus.wire import (
     Announcement,
     Scope,
@@ -75,6 +76,8 @@ class Asker:
         """How many questions were sent a second time or more often, hedges included."""
         self.authenticity = Authenticity(roots, self._ask_who) if roots else None
         """What tells the answers that count from others; None if every answer counts."""
+        self.latencies = Latencies()
+        """How long questions waited, until they were answered or given up."""
         self.sent = 0
         """How many messages with questions were sent."""
         self.invalid_answers = 0
@@ -286,6 +289,11 @@ class Asker:
         batches, self._filling = self._filling, []
         for batch in batches:
             batch.send()
+
+    def settled(self, count: int, since: float) -> None:
+        """So many questions wait no longer, since this time of the monotonic clock; a negative one means not asked."""
+        if count and since >= 0:
+            self.latencies.add(monotonic() - since, count)
 
     def given_up(self) -> None:
         """A question was given up: from now on replicas are asked in the background whether they are there."""

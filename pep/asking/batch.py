@@ -110,6 +110,7 @@ class Batch:
 
     def fail(self, reason: Reason, problem: str = "") -> None:
         """Deny whatever is still open."""
+        self._asker.settled(sum(not each.done() for each in self.answers), self._deadline - self._seconds)
         for request, answer in zip(self.requests, self.answers, strict=True):
             if not answer.done():
                 answer.set_result(self._asker.failure(reason, request, self._seconds, problem))
@@ -266,7 +267,7 @@ class Batch:
 
     def _settle(self, asked: list[Answer], decisions: Sequence[Decision | None], otherwise: Reason) -> None:
         """Pass decisions on. Where there is none, others are asked, and what is never answered is denied so."""
-        lacking, problem = False, ""
+        lacking, problem, settled = False, "", 0
         for answer, decision in zip(asked, decisions, strict=True):
             if decision is None:
                 lacking = True
@@ -274,6 +275,8 @@ class Batch:
                 lacking, otherwise, problem = True, _STALE, decision.detail
             elif not answer.done():
                 answer.set_result(decision)
+                settled += 1
+        self._asker.settled(settled, self._deadline - self._seconds)
         if lacking and otherwise is _STALE:  # at another server there may be one with a lease
             self._asker.relocation.missed()
         else:

@@ -95,6 +95,9 @@ class BrokerMetrics(Collector):
             "Parcels read again for subscriptions that were behind.",
             service.durables.rereading.count,
         )
+        if service.following is not None:
+            lag = service.following.lag
+            yield GaugeMetricFamily("authfabric_policy_lag", "Releases newer than the one in force.", lag)
         yield GaugeMetricFamily("authfabric_broker_held", "Whether nothing is delivered now.", broker.held)
         doubted = broker.setting.rules.context.doubted
         yield GaugeMetricFamily(

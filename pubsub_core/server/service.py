@@ -119,6 +119,8 @@ class BrokerService:
         self._door = Door(bus, self.broker, self._calls, self._pages, self.durables, serving.group)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
+        self.following: PolicyWatch | None = None
+        """What follows the releases; None if nothing does."""
         self._owner_policies = OwnerPolicyWatch(self.broker, self._reauthorize_types)
         asking = pep.asker.connection
         ways = [(asking, home), (home, asking), *([(bus, bus)] if bus is not home else [])]
@@ -165,7 +167,7 @@ class BrokerService:
         if self._kept:
             await self._follow_types.start(stack)
         if self._serving.policies:
-            watch = PolicyWatch(
+            watch = self.following = PolicyWatch(
                 self._home,
                 self.broker,
                 self._serving.policies,

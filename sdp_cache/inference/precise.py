@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from authz import Decision, Inference, Request
+from authz import Decision, Inference, Reason, Request
 from sdp_cache.inference.clock_cache import WeightedClockCache, places
 from sdp_cache.validity import ChangeLog
 
@@ -24,14 +24,16 @@ _duties = msgspec.msgpack.Decoder(tuple[dict[str, object], ...]).decode
 
 
 class _Entry:
-    __slots__ = ("decision", "duties", "epoch", "until", "used", "weight")
+    __slots__ = ("decision", "duties", "epoch", "tally", "until", "used", "weight")
 
-    def __init__(self, key: Key, decision: Decision, answer: str, epoch: int) -> None:
+    def __init__(self, key: Key, decision: Decision, answer: str, epoch: int, tally: list[int]) -> None:
         inferred = Inference(METHOD, (answer,))
         self.decision = replace(decision, certificate=None, obligations=(), inferred=inferred)
         self.duties = _encode(decision.obligations) if decision.obligations else b""
         """The obligations, which are dictionaries: whoever is given the decision gets a copy of its own."""
         self.epoch = epoch
+        self.tally = tally
+        """The number of answers given that are like this one: it is shared with others."""
         self.until = float("inf") if decision.expires is None else decision.expires
         self.used = False
         asked = (key,) if isinstance(key, bytes) else key
@@ -41,10 +43,11 @@ class _Entry:
 class PreciseCache:
     """Decisions by the whole request: everything in it that may influence the decision is in the key."""
 
-    __slots__ = ("_entries", "_log")
+    __slots__ = ("_entries", "_log", "_tallies")
 
     def __init__(self, log: ChangeLog, size: int = 100_000) -> None:
         self._log = log
+        self._tallies: dict[tuple[bool, Reason], list[int]] = {}
         self._entries: WeightedClockCache[Key, _Entry] = WeightedClockCache(size)
 
     def __len__(self) -> int:
@@ -58,12 +61,18 @@ class PreciseCache:
         if entry.epoch != self._log.epoch and not self._renew(request, entry):
             return None
         entry.used = True
+        entry.tally[0] += 1  # a Counter of outcomes takes several times as long
         return replace(entry.decision, obligations=_duties(entry.duties)) if entry.duties else entry.decision
 
     def learn(self, request: Request, decision: Decision, answer: str) -> None:
         """Keep an answer given under the current epoch, allow or deny alike."""
         key = request.key
-        self._entries.keep(key, _Entry(key, decision, answer, self._log.epoch))
+        tally = self._tallies.setdefault((decision.allowed, decision.reason), [0])
+        self._entries.keep(key, _Entry(key, decision, answer, self._log.epoch, tally))
+
+    def hits(self) -> dict[tuple[bool, Reason], int]:
+        """How many answers were given, by whether they allow, and why."""
+        return {outcome: tally[0] for outcome, tally in list(self._tallies.items())}
 
     def clear(self) -> None:
         self._entries.clear()

@@ -6,13 +6,14 @@ the epoch this recycler stands at.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Protocol
 
 from authz import Decision, InvalidRequest, Reason, Request
 from authz.change import PolicyChange
-from sdp_cache.inference import CertificateCache, PreciseCache, Precomputed, SaamBlp, SaamRbac
+from sdp_cache.inference import PRECISE, CertificateCache, PreciseCache, Precomputed, SaamBlp, SaamRbac
 from sdp_cache.point.cache_sizes import Recycling
 from sdp_cache.snapshots import Snapshot
 from sdp_cache.validity import ChangeLog
@@ -33,7 +34,17 @@ class Link(Protocol):
 class Recycler:
     """The caches of one SDP, in the order of their cost, over one log of changes."""
 
-    __slots__ = ("_blp", "_exact", "_inexact", "_links", "_log", "_precomputed", "_rbac")
+    __slots__ = (
+        "_blp",
+        "_exact",
+        "_found",
+        "_inexact",
+        "_links",
+        "_log",
+        "_precise",
+        "_precomputed",
+        "_rbac",
+    )
 
     def __init__(self, recycling: Recycling | None = None, epoch: int = 0) -> None:
         use = recycling or Recycling()
@@ -41,7 +52,9 @@ class Recycler:
         self._precomputed = Precomputed(log)
         self._rbac = SaamRbac(log, size=use.saam_rbac)
         self._blp = SaamBlp(log, size=use.saam_blp)
-        precise = PreciseCache(log, use.precise)
+        self._precise = precise = PreciseCache(log, use.precise)
+        self._found = Counter[tuple[str, bool, Reason]]()
+        """What the slower ways have found; the fast one counts for itself."""
         self._exact: tuple[Link, ...] = (precise,) if use.precise else ()
         ways: tuple[tuple[int, Link], ...] = (
             (use.precise, precise),
@@ -60,8 +73,8 @@ class Recycler:
     def infer(self, request: Request, now: float) -> Decision | None:
         """The answer, if one of the caches has it or can infer it. Raises InvalidRequest, as asking would."""
         try:
-            for exact in self._exact:
-                decision = exact.infer(request, now)
+            if self._exact:
+                decision = self._precise.infer(request, now)
                 if decision is not None:
                     return decision
         except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -74,8 +87,16 @@ class Recycler:
         for link in self._inexact:
             decision = link.infer(request, now)
             if decision is not None:
+                inferred = decision.inferred
+                method = "" if inferred is None else inferred.method
+                self._found[method, decision.allowed, decision.reason] += 1
                 return decision
         return None
+
+    def hits(self) -> dict[tuple[str, bool, Reason], int]:
+        """How many answers were given, by the method that found them, whether they allow, and why."""
+        precise = {(PRECISE, *outcome): count for outcome, count in self._precise.hits().items()}
+        return precise | dict(list(self._found.items()))
 
     def learn(self, request: Request, decision: Decision, asked_at_epoch: int, answer: str = "") -> None:
         """Learn from what a PDP answered, `answer` being a reference to the signed original.

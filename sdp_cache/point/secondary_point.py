@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from authz import Decision, Request
+from authz import Decision, Reason, Request
 from authz.change import Heartbeat, PolicyChange
 from sdp_cache.point.cache_sizes import Recycling
 from sdp_cache.point.recycler import Recycler
@@ -62,6 +62,10 @@ class SecondaryPoint:
     def learn(self, request: Request, decision: Decision, asked_at_epoch: int, answer: str = "") -> None:
         """Learn from a verified answer to a question that was stamped with `epoch` when asked."""
         self._recycler.learn(request, decision, asked_at_epoch, answer)
+
+    def hits(self) -> dict[tuple[str, bool, Reason], int]:
+        """How many answers were given, by the method that found them, whether they allow, and why."""
+        return self._recycler.hits()
 
     def load(self, snapshot: Snapshot) -> None:
         """Answer from this snapshot too. Raises SnapshotRefused if it is not of the current epoch."""

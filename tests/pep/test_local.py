@@ -212,7 +212,7 @@ async def test_what_cannot_be_asked_is_refused_as_on_the_bus():
             await pep.check("ann", "/notes/1", "read", deadline=-1)
         with pytest.raises(NotOnBus):
             _ = pep.asker
-        assert [each.name for each in EnforcerMetrics(pep).collect()] == []
+        assert [each.name for each in EnforcerMetrics(pep).collect()] == ["authfabric_pep_decisions"]
 
 
 def test_threads_use_it_too(tmp_path: Path):

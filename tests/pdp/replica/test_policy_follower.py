@@ -25,6 +25,7 @@ from pdp.bundle.bundle_store import BundleCache
 from pdp.bundle.policy_set import PolicySet
 from pdp.releases import publisher_service
 from pdp.releases.publisher_service import NoSuchRelease, Publisher, ReleaseOvertaken
+from pdp.replica.metrics import PolicyMetrics
 from pdp.replica.policy_follower import Follower, Following
 from pdp.replica.service import CannotDecide
 from tests.waiting import PATIENCE, eventually, once_it_works
@@ -66,6 +67,12 @@ async def world(tmp_path) -> AsyncIterator[World]:
         yield World(server, bus, tmp_path)
 
 
+def lag(follower: Follower) -> float:
+    """By how many releases it is behind, as its metrics say."""
+    found = PolicyMetrics(follower).collect()
+    return next(each.samples[0].value for each in found if each.name == "authfabric_policy_lag")
+
+
 async def decide(follower: Follower) -> tuple[bool, int]:
     (decision,) = await follower.decide_many([QUESTION])
     return decision.allowed, decision.epoch
@@ -81,6 +88,23 @@ async def test_each_release_is_in_force_soon_and_under_its_epoch(world):
         third = await world.publisher().rollback(first.released.epoch)
         await eventually(lambda: follower.epoch == third.released.epoch)
         assert await decide(follower) == (True, third.released.epoch)
+
+
+async def test_it_is_as_many_releases_behind_as_it_cannot_use(world):
+    def build(policies: PolicySet, epoch: int) -> object:
+        if epoch > 1:
+            raise ValueError("no room for these")
+        return policies.engine(epoch)
+
+    await world.publisher().push(bundle("bob"))
+    world.build = build
+    async with world.follower() as follower:
+        assert lag(follower) == 0
+        await world.publisher().push(bundle("ann"))
+        await eventually(lambda: lag(follower) == 1)
+        await world.publisher().push(bundle("cleo"))
+        await eventually(lambda: lag(follower) == 2)
+        assert follower.epoch == 1
 
 
 async def test_before_the_first_release_nothing_is_decided(world):
