@@ -74,7 +74,7 @@ def apply(
     if not json:
         _show(app, steps)
     lost = [each for each in steps if each.loses]
-    if lost and not yes and not typer.confirm("Some of it takes something away. Do it?", err=True):
+    if lost and not yes and not _agreed():
         err.print("nothing was changed", highlight=False)
         raise typer.Exit(Exit.DENIED)
     hosted = run(_apply(folder, where, json))
@@ -84,6 +84,15 @@ def apply(
         _say_next(app)
     else:
         _say_commands(folder)
+
+
+def _agreed() -> bool:
+    """Ask; where nobody is there to answer, it is not agreed to."""
+    try:
+        return typer.confirm("Some of it takes something away. Do it?", err=True)
+    except typer.Abort:
+        err.print()
+        return False
 
 
 def schema(

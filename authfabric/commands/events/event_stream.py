@@ -256,9 +256,9 @@ async def _print(
     seen = 0
     async for event in reader:
         if isinstance(event, Gap):
-            if json:
+            if json and not cloud:
                 print_json(gap_document(event), line=True)
-            else:
+            else:  # CloudEvents have no gaps
                 err.print(f"gap: {event}", highlight=False, markup=False, soft_wrap=True)
             continue
         seen += 1
