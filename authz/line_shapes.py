@@ -1,9 +1,10 @@
-"""Reading many lines that are alike: each shape of a line is parsed once, and filled in for the others.
+"""Reading many statements that are alike: each shape is parsed once, and filled in for the others.
 
-The shape of a line is its text with every name, number and string replaced by what kind of token it is; words of the
-grammar stay. Invariant: lines of one shape have one parse tree, and the same functions make values of it. A function
-that does not ask where its text stands makes equal values of equal texts, so these are kept, too. Whatever is out of
-the ordinary is left to the grammar, which also says what is wrong with it.
+The shape of a statement is its text with every name, number and string replaced by what kind of token it is; words of
+the grammar stay. Invariant: texts of one shape have one parse tree, and the same functions make values of it.
+
+A function that does not ask where its text stands makes equal values of equal texts, so these are kept, too. Whatever
+is out of the ordinary is left to the grammar, which also says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from authz.errors import AuthFabricError
 T = TypeVar("T")
 
 MOST_SHAPES = 4096
-"""Shapes that are remembered; the lines of others are left to the grammar."""
+"""Shapes that are remembered; texts of others are left to the grammar."""
 MOST_VALUES = 16_384
 """Values that are kept, and words of which it is known what they are in a shape."""
 
@@ -35,16 +36,17 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SPACE, _STRING, _NUMBER, _NAME = " ", "\1", "\2", "\3"
+_WHITE = {ord(each): None for each in "\t\n\r"}
 _TERMINALS = frozenset({"NAME", "STRING", "NUMBER", "WS", "COMMENT"})
 """Terminals of the grammar that are no words."""
 
 _Tokens: TypeAlias = Sequence[str]
 _Make: TypeAlias = Callable[[_Tokens, int], object]
-"""Makes the value of a part of a line, given its tokens and its number."""
+"""Makes the value of a part of a text, given its tokens and the number of its first line."""
 
 
 class OutOfTheOrdinary(Exception):
-    """A line that is left to the grammar."""
+    """A text that is left to the grammar."""
 
 
 class _Pieces(dict[str, str]):
@@ -71,7 +73,7 @@ class _Pieces(dict[str, str]):
 
 
 class Shapes(Generic[T]):
-    """Makes values of lines by a grammar and a transformer."""
+    """Makes values of short texts by a grammar and a transformer."""
 
     def __init__(self, parser: Lark, transformer: Transformer[Token, T]) -> None:
         self._parser = parser
@@ -79,32 +81,40 @@ class Shapes(Generic[T]):
         patterns = (each.pattern.value for each in parser.terminals if _kind(each.name) not in _TERMINALS)
         words = frozenset(word for pattern in patterns for word in re.findall(r"[A-Za-z]+", pattern))
         self._pieces = _Pieces(words)
-        self._known: dict[str, tuple[_Make, ...]] = {}
+        self._known: dict[str, tuple[_Make, ...] | None] = {}
+        """What makes the values of each shape; None where the grammar refuses it."""
         self._made: dict[tuple[object, ...], object] = {}
         """Values by the function that made them and the texts it was given."""
 
-    def read(self, line: str, number: int) -> Sequence[object]:
-        """The values of the children of the grammar's start in a line. Raises OutOfTheOrdinary where it is unsure."""
-        if not line.isprintable():
+    def read(self, text: str, line: int) -> Sequence[object]:
+        """The values of the children of the grammar's start in a text. Raises OutOfTheOrdinary where it is unsure.
+
+        `line` is the number of its first line.
+        """
+        if not (text.isprintable() or text.translate(_WHITE).isprintable()):
             raise OutOfTheOrdinary
-        tokens = _TOKEN.findall(line)
+        tokens = _TOKEN.findall(text)
         shape = "".join(map(self._pieces.__getitem__, tokens))
+        if shape not in self._known:
+            self._learn(shape, text, tokens)
+        makers = self._known[shape]
+        if makers is None:
+            raise OutOfTheOrdinary
         try:
-            makers = self._known.get(shape)
-            if makers is None:
-                makers = self._parse(line, shape, tokens)
-            return [each(tokens, number) for each in makers]
-        except (LarkError, AuthFabricError, RecursionError):
+            return [each(tokens, line) for each in makers]
+        except (AuthFabricError, RecursionError):
             raise OutOfTheOrdinary from None
 
-    def _parse(self, line: str, shape: str, tokens: _Tokens) -> tuple[_Make, ...]:
+    def _learn(self, shape: str, text: str, tokens: _Tokens) -> None:
         if len(self._known) >= MOST_SHAPES:
             raise OutOfTheOrdinary
         starts = accumulate(map(len, tokens), initial=0)
         places = {start: place for place, start in enumerate(starts)}
-        tree = self._parser.parse(line)
-        makers = self._known[shape] = tuple(self._maker(each, places)[0] for each in tree.children)
-        return makers
+        try:
+            tree = self._parser.parse(text)
+            self._known[shape] = tuple(self._maker(each, places)[0] for each in tree.children)
+        except (LarkError, RecursionError):
+            self._known[shape] = None
 
     def _maker(self, found: object, places: dict[int, int]) -> tuple[_Make, tuple[int, ...] | None]:
         """What makes the value of a part of a tree, and of which tokens; None if also of where they stand."""
@@ -156,7 +166,9 @@ def _placed(function: Callable[..., object], makers: Sequence[_Make], place: int
 
     def make(tokens: _Tokens, line: int) -> object:
         meta = Meta()  # type: ignore[no-untyped-call]
-        meta.line, meta.column, meta.empty = line, sum(map(len, tokens[:place])) + 1, False
+        before = "".join(tokens[:place])
+        meta.line, meta.column = line + before.count("\n"), len(before) - before.rfind("\n")
+        meta.empty = False
         return function(meta, *[each(tokens, line) for each in makers])
 
     return make

@@ -25,6 +25,7 @@ PROMISES = {
     "certificate_cost": at_most(2),
     "role_read_ratio": at_most(1.2),
     "role_read_conditions_ratio": at_most(1.2),
+    "role_read_lines_ratio": at_most(1.2),
 }
 REQUESTS = 100
 MANY = 40
@@ -136,17 +137,18 @@ def _load() -> float:
 
 
 def _role_reading() -> dict[str, float]:
-    """How much longer 10,000 role rules are read than JSON policies that say the same; and so with a condition each."""
+    """How much longer 10,000 role rules are read than JSON policies that say the same: also conditional, over lines."""
     figures = {}
-    for name, condition in (
-        ("role_read_ratio", ""),
-        ("role_read_conditions_ratio", ", [subject.level >= 3]"),
+    for name, condition, space in (
+        ("role_read_ratio", "", " "),
+        ("role_read_conditions_ratio", ", [subject.level >= 3]", " "),
+        ("role_read_lines_ratio", ",\n  [subject.level >= 3]", "\n  "),
     ):
         asked = {"$.level": {"condition": "Gte", "value": 3}} if condition else {}
         rules, policies = [f"role role{n}" for n in range(100)], []
         for number in range(10_000):
             role, place = f"role{number % 100}", f"/objects/{number}"
-            rules.append(f'{role}{condition} |- privilege(read, "{place}")')
+            rules.append(f'{role}{condition}{space}|- privilege(read, "{place}")')
             subject = {"$.roles": {"condition": "AnyIn", "values": [role]}, **asked}
             targets = {"resource_id": place, "action_id": "read"}
             policies.append(

@@ -127,7 +127,10 @@ async def _wait(fabric: Fabric, number: int, everyone: int) -> float:
     rollout = (await fabric.push(number, "--wait"))["rollout"]
     seconds = perf_counter() - start
     assert rollout["complete"], rollout["stragglers"]
-    assert len(rollout["applied"]) == everyone, f"{len(rollout['applied'])} of {everyone} were heard"
+    applied, lapsed = len(rollout["applied"]), len(rollout["lapsed"])
+    assert applied == everyone, (
+        f"{applied} of {everyone} applied it in {seconds:.1f} s; {lapsed} leases ended"
+    )
     return seconds
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -42,38 +43,64 @@ Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom] | E
 
 
 MANY_LINES = 64
-"""Lines from which on a text is read line by line, if each of them is a statement."""
+"""Lines from which on a text is read statement by statement."""
+MOST_LINES = 32
+"""Lines that one statement may have there."""
 _GOES_ON = ("where", "attributes", "under")
 """Words with which a line goes on with the statement before it, though it may look like one of its own."""
 
 
 def parse(text: str, source: str = "") -> RuleSet:
     """The rule set that the text stands for. Raises InvalidSyntax, with `source` as the file's name."""
-    rules = _by_lines(text) if text.count("\n") >= MANY_LINES else None
+    rules = _by_statements(text) if text.count("\n") >= MANY_LINES else None
     if rules is None:
         rules = _LANGUAGE.parse(text, source)
     check(rules.statements, source)
     return RuleSet(rules.domain, rules.parent, rules.statements, source)
 
 
-def _by_lines(text: str) -> RuleSet | None:
-    """The rule set of a text whose lines are statements; None if they are not, or if one of them is wrong."""
+def _by_statements(text: str) -> RuleSet | None:
+    """The rule set of a text whose statements begin on lines of their own; None if they do not, or one is wrong."""
     read, reader = _LANGUAGE.shapes.read, _Reader()
     found: list[Statement | tuple[Statement, ...]] = []
     domain: tuple[str, str] | None = None
-    try:
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.lstrip().startswith(_GOES_ON):
+    start, unread = 1, ""
+    for number, lines in _pieces(text):
+        if not unread:
+            start = number
+        unread = f"{unread}\n{lines}" if unread else lines
+        try:
+            named, *statements = read(unread, start)
+        except OutOfTheOrdinary:  # perhaps it goes on
+            if number - start >= MOST_LINES:
                 return None
-            named, *statements = read(line, number)
-            if named is not None:
-                if found or domain is not None:
-                    return None
-                domain = cast("tuple[str, str]", named)
-            found += cast("list[Statement | tuple[Statement, ...]]", statements)
-    except OutOfTheOrdinary:
-        return None
-    return reader.start(domain, *found)
+            continue
+        unread = ""
+        if named is not None:
+            if found or domain is not None:
+                return None
+            domain = cast("tuple[str, str]", named)
+        found += cast("list[Statement | tuple[Statement, ...]]", statements)
+    return None if unread else reader.start(domain, *found)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """The lines at which a statement probably begins, by number, each with those after it at which none does."""
+    start, piece = 1, list[str]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if piece and _may_begin(line.lstrip(), piece):
+            yield start, "\n".join(piece)
+            start, piece = number, []
+        piece.append(line)
+    yield start, "\n".join(piece)
+
+
+def _may_begin(line: str, before: list[str]) -> bool:
+    """Whether a statement may begin at a line, after these others."""
+    if not line or line[0] == "#" or line.startswith(_GOES_ON):
+        return False
+    goes_on = line.startswith("|-") or before[-1].endswith(",")
+    return not goes_on or len(before) >= MOST_LINES
 
 
 @v_args(inline=True)

@@ -8,7 +8,8 @@ from hypothesis import given
 from authz import Identity
 from authz.errors import InvalidSyntax
 from authz.predicate import Order, Path
-from pdp.oasis.parser import MANY_LINES, parse
+from authz.syntax import Language
+from pdp.oasis.parser import _LANGUAGE, MANY_LINES, parse
 from pdp.oasis.syntax import (
     Activation,
     Appointed,
@@ -161,6 +162,28 @@ def test_a_text_of_many_lines_is_read_as_one_of_few(one, other):
         assert (read.domain, read.parent) == (few.domain, few.parent)
 
 
+@given(some.rule_sets)
+def test_statements_over_several_lines_are_read_as_those_on_one(rules):
+    text = many("\n".join(f"  {line} # said" for line in unparse(rules).split("\n")))
+    broken = text.replace(" |- ", "\n\t|- ").replace(" attributes ", "\n  # said\n attributes ")
+    broken = broken.replace("), ", "),\n\n")
+    read, expected = parse(broken).statements, _LANGUAGE.parse(broken).statements
+    assert read == expected
+    assert [each.place for each in read] == [each.place for each in expected]
+    assert read[: len(rules.statements)] == rules.statements
+
+
+def test_one_statement_over_several_lines_does_not_leave_the_text_to_the_grammar(monkeypatch):
+    text = many('doctor(d),\n  [context.hour < 17]  # on shift\n  |- privilege(read, "/patients/{p}")')
+    (expected,) = parse(text.split("role other")[0]).statements
+
+    def parse_all(*_: object) -> None:
+        raise AssertionError("the text is left to the grammar")
+
+    monkeypatch.setattr(Language, "parse", parse_all)
+    assert parse(text).statements[0] == expected
+
+
 ODD = [
     "a(d)\n|- b(d)",
     "role a,\n b",
@@ -178,6 +201,9 @@ ODD = [
     "a(d, 1.5) |- b(d)",
     'a |- privilege("x", "{")',
     "a |- attributes\nattributes, b |- c",
+    'a |- capability(subscribe, "t")\n# said\n\nwhere |- b',
+    "# said\nunder\n|- b",
+    "a,\n\tb\r\n|- c",
     "a |- b\n* |- c",
     "\x0brole x",
     "role \x03(d)",
