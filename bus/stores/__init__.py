@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         resize,
         step_down,
     )
+    from bus.stores.stream_position import ask_time
     from bus.stores.stream_reader import read_stream, rights
     from bus.stores.stream_snapshot import (
         StreamHead,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
         take_snapshot,
     )
     from bus.stores.stream_state import ConsumerState, Copy, StreamState, consumer_states, stream_states
-    from bus.stores.stream_time import ask_time
 
 __all__ = [
     "DIFFERENT_CONFIGURATION", "HISTORY", "MAX_FILTERS", "SECONDS", "STORAGE", "Arrived", "AskingKeeper",
@@ -95,9 +95,9 @@ __getattr__ = lazily(
         " open_bucket release_entries within",
         ".state_store": "StateMoved StateStore",
         ".stream_copies": "Group Lack compare_copies look_at_group read_copies resize step_down",
+        ".stream_position": "ask_time",
         ".stream_reader": "read_stream rights",
         ".stream_snapshot": "StreamHead delete_empty put_snapshot stream_head stream_names take_snapshot",
         ".stream_state": "ConsumerState Copy StreamState consumer_states stream_states",
-        ".stream_time": "ask_time",
     },
 )

@@ -13,6 +13,7 @@ import msgspec
 
 from bus.errors import StoreUnavailable
 from bus.nats import Connection
+from bus.stores.jetstream_api import CONSUMER, Answer, ConsumerMissing, read_answer, request
 from bus.wire import Unpack, pack, subjects
 
 ACK_WAIT_SECONDS = 3600.0
@@ -29,9 +30,6 @@ MAX_FILTERS = 4_096
 """The most subjects by which one consumer selects."""
 NOWHERE = subjects.parcel("", subjects.TypePlace("=", "=", "="))
 """Matches no parcel: a consumer without a filter would get all of them."""
-_API = "$JS.API.CONSUMER"
-NO_CONSUMER = 10014
-
 
 _FOLLOWING: dict[str, object] = {
     "ack_policy": "all",
@@ -48,11 +46,6 @@ _READING: dict[str, object] = {
 """How a consumer is made by which a part is read again."""
 
 
-class _Error(msgspec.Struct, frozen=True):
-    err_code: int = 0
-    description: str = ""
-
-
 class _Place(msgspec.Struct, frozen=True):
     consumer_seq: int = 0
     stream_seq: int = 0
@@ -62,10 +55,9 @@ class _Config(msgspec.Struct, frozen=True):
     filter_subjects: list[str] = []
 
 
-class ConsumerInfo(msgspec.Struct, frozen=True):
-    """How a consumer stands, or why there is none."""
+class ConsumerInfo(Answer, frozen=True):
+    """How a consumer stands."""
 
-    error: _Error | None = None
     name: str = ""
     config: _Config = _Config()
     delivered: _Place = _Place()
@@ -105,7 +97,6 @@ class CarryAnswer(msgspec.Struct, frozen=True, array_like=True):
 
 unpack_carry_request = Unpack(CarryRequest)
 _unpack_answer = Unpack(CarryAnswer)
-_decode_info = msgspec.json.Decoder(ConsumerInfo).decode
 
 
 def consumer_names(owner: str) -> tuple[str, str]:
@@ -146,10 +137,10 @@ class DirectKeeper:
     async def put(
         self, action: str, stream: str, name: str, filters: Collection[str], after: int | None
     ) -> ConsumerInfo:
-        return read_info(await self.ask(action, stream, name, filters, after))
+        return read_answer(await self.ask(action, stream, name, filters, after), ConsumerInfo)
 
     async def delete(self, stream: str, name: str) -> None:
-        await self._connection.ask(f"{_API}.DELETE.{stream}.{name}", b"", ANSWER_SECONDS)
+        await self._connection.ask(f"{CONSUMER}.DELETE.{stream}.{name}", b"", ANSWER_SECONDS)
 
     async def ask(
         self, action: str, stream: str, name: str, filters: Collection[str], after: int | None
@@ -165,15 +156,16 @@ class DirectKeeper:
             **(_READING if name in reader_names(owner_of(name)) else _FOLLOWING),
             **start,
         }
-        request = {"stream_name": stream, "config": config, "action": action}
-        subject = f"{_API}.CREATE.{stream}.{name}"
-        return await self._connection.ask(subject, msgspec.json.encode(request), ANSWER_SECONDS)
+        wanted = {"stream_name": stream, "config": config, "action": action}
+        subject = f"{CONSUMER}.CREATE.{stream}.{name}"
+        return await self._connection.ask(subject, msgspec.json.encode(wanted), ANSWER_SECONDS)
 
     async def info(self, stream: str, name: str) -> ConsumerInfo | None:
         """How a consumer stands; None if there is none, which is not for a server without a leader to say."""
         try:
-            return read_info(await self._connection.ask(f"{_API}.INFO.{stream}.{name}", b"", ANSWER_SECONDS))
-        except NoConsumer:
+            where = f"{CONSUMER}.INFO.{stream}.{name}"
+            return await request(self._connection, where, ConsumerInfo, seconds=ANSWER_SECONDS)
+        except ConsumerMissing:
             return None
 
 
@@ -187,36 +179,19 @@ class AskingKeeper:
     async def put(
         self, action: str, stream: str, name: str, filters: Collection[str], after: int | None
     ) -> ConsumerInfo:
-        request = CarryRequest((), stream, name, tuple(filters), after, action)
-        return read_info((await self.ask(request)).info)
+        wanted = CarryRequest((), stream, name, tuple(filters), after, action)
+        return read_answer((await self.ask(wanted)).info, ConsumerInfo)
 
     async def delete(self, stream: str, name: str) -> None:
         await self.ask(CarryRequest((), stream, name, action="delete"))
 
-    async def ask(self, request: CarryRequest) -> CarryAnswer:
+    async def ask(self, wanted: CarryRequest) -> CarryAnswer:
         """What the service says. Raises StoreUnavailable."""
-        reply = await self._connection.ask(subjects.carry(self._owner), pack(request), ANSWER_SECONDS)
+        reply = await self._connection.ask(subjects.carry(self._owner), pack(wanted), ANSWER_SECONDS)
         answer = _unpack_answer(reply)
         if answer.problem:
             raise StoreUnavailable(answer.problem)
         return answer
-
-
-class NoConsumer(StoreUnavailable):
-    """There is no such consumer."""
-
-
-def read_info(data: bytes) -> ConsumerInfo:
-    """What a server says of a consumer. Raises StoreUnavailable, or NoConsumer."""
-    try:
-        info = _decode_info(data)
-    except msgspec.DecodeError as error:
-        raise StoreUnavailable(str(error)) from None
-    if info.error is None:
-        return info
-    if info.error.err_code == NO_CONSUMER:
-        raise NoConsumer(info.error.description)
-    raise StoreUnavailable(info.error.description)
 
 
 def keeper_for(connection: Connection, owner: str) -> DirectKeeper | AskingKeeper:

@@ -20,6 +20,7 @@ from nats.js import api
 from bus.errors import BusError
 from bus.nats import Connection
 from bus.stores.consumer_keeper import ConsumerInfo, ConsumerKeeper, DirectKeeper, consumer_names
+from bus.stores.jetstream_api import CONSUMER
 from bus.stores.parcel_delivery import Arrived, read_delivery
 from bus.stores.release_store import within
 from bus.wire import subjects
@@ -34,7 +35,6 @@ COALESCE_SECONDS = 0.05
 """How long acknowledgements wait for company."""
 PAUSE_SECONDS = 0.25
 """Pause before a consumer that was lost is made anew."""
-_API = "$JS.API.CONSUMER"
 
 _log = logging.getLogger("authfabric.bus")
 
@@ -307,7 +307,7 @@ class Consumer:
         }
         name = self._names[self._turn]
         self._connection.send(
-            f"{_API}.MSG.NEXT.{self._stream_name}.{name}", msgspec.json.encode(request), reply
+            f"{CONSUMER}.MSG.NEXT.{self._stream_name}.{name}", msgspec.json.encode(request), reply
         )
         self._requests[reply] = count
 

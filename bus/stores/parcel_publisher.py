@@ -10,6 +10,7 @@ import msgspec
 
 from bus.errors import BadMessage, BusError, StoreUnavailable
 from bus.nats import Connection
+from bus.stores.jetstream_api import Answer
 from bus.stores.parcel_delivery import SENDER_HEADER
 from bus.wire import subjects
 
@@ -24,13 +25,7 @@ _NO_ACK = "what the server answered is no acknowledgement"
 _log = logging.getLogger("authfabric.bus")
 
 
-class _Error(msgspec.Struct, frozen=True):
-    err_code: int = 0
-    description: str = ""
-
-
-class _PubAck(msgspec.Struct, frozen=True):
-    error: _Error | None = None
+class _PubAck(Answer, frozen=True):
     seq: int = 0
     duplicate: bool = False
 

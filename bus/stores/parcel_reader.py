@@ -16,6 +16,7 @@ import msgspec
 from bus.errors import BusError
 from bus.nats import Connection
 from bus.stores.consumer_keeper import ConsumerKeeper
+from bus.stores.jetstream_api import CONSUMER
 from bus.stores.parcel_delivery import Arrived, read_delivery
 from bus.stores.parcel_publisher import acknowledged_number
 from bus.stores.release_store import within
@@ -27,7 +28,6 @@ EXPIRES_SECONDS = 2.0
 """How long a pull request stands."""
 PAUSE_SECONDS = 0.25
 """Pause before a consumer that was lost is made anew."""
-_API = "$JS.API.CONSUMER"
 
 
 class PartDiscarded(BusError):
@@ -113,7 +113,7 @@ class ParcelReader:
         request = msgspec.json.encode({"batch": BATCH, "expires": int(EXPIRES_SECONDS * 1e9)})
         try:
             while True:
-                self._connection.send(f"{_API}.MSG.NEXT.{subjects.PARCELS}.{self._name}", request, place)
+                self._connection.send(f"{CONSUMER}.MSG.NEXT.{subjects.PARCELS}.{self._name}", request, place)
                 for _ in range(BATCH):
                     async with asyncio.timeout(EXPIRES_SECONDS + PAUSE_SECONDS):
                         arrived = await queue.get()

@@ -16,15 +16,23 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeVar
 
 import msgspec
 
 from bus.errors import BusError, StoreUnavailable
 from bus.nats import Connection
+from bus.stores.jetstream_api import (
+    CONSUMER,
+    SECONDS,
+    STREAM,
+    Answer,
+    Cluster,
+    StreamInfo,
+    StreamMissing,
+    request,
+    stream_info,
+)
 
-SECONDS = 5.0
-"""How long an answer of a server is waited for."""
 WINDOW = 5_000
 """Messages of each copy that are read together."""
 MOST_DIFFERENCES = 4
@@ -33,8 +41,6 @@ MOST_CONSUMERS = 40
 """Consumers made at most until each server has had one: of three servers one is left out in 1 of 10 million cases."""
 _IDLE_NANOSECONDS = 30 * 10**9
 """How long after its last reader the server keeps a consumer that was not ended."""
-_NOT_FOUND = 404
-_CONSUMER, _STREAM = "$JS.API.CONSUMER", "$JS.API.STREAM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +63,8 @@ class Group:
         return len(self.current) == self.copies
 
 
-class _Peer(msgspec.Struct, frozen=True):
-    name: str
-    current: bool = False
-    offline: bool = False
-
-
-class _Cluster(msgspec.Struct, frozen=True):
-    leader: str = ""
-    replicas: list[_Peer] = []
-
-
-class _Error(msgspec.Struct, frozen=True):
-    code: int = 0
-    description: str = ""
-
-
-class _State(msgspec.Struct, frozen=True):
-    messages: int = 0
-    last_seq: int = 0
-
-
-class _StreamInfo(msgspec.Struct, frozen=True):
-    error: _Error | None = None
-    cluster: _Cluster = _Cluster()
-    config: dict[str, object] = {}
-    state: _State = _State()
-
-
-class _ConsumerInfo(msgspec.Struct, frozen=True):
-    error: _Error | None = None
-    cluster: _Cluster = _Cluster()
-
-
-class _Done(msgspec.Struct, frozen=True):
-    error: _Error | None = None
+class _ConsumerInfo(Answer, frozen=True):
+    cluster: Cluster = Cluster()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +77,13 @@ class Lack:
     """How many there are at least."""
 
 
-class NoSuchStream(StoreUnavailable):
-    """Nobody has made the stream."""
-
-
-T = TypeVar("T", _StreamInfo, _ConsumerInfo, _Done)
-
-
 async def look_at_group(connection: Connection, stream: str) -> Group:
     """Who keeps a stream. Raises StoreUnavailable, as all of these do."""
     try:
-        info = await _ask(connection, f"{_STREAM}.INFO.{stream}", None, _StreamInfo)
-    except NoSuchStream:
+        info = await stream_info(connection, stream)
+    except StreamMissing:
         return Group("", frozenset(), 0, 0)
-    leader, copies = info.cluster.leader, info.config.get("num_replicas", 1)
+    leader, copies = info.cluster.leader, _config(info).get("num_replicas", 1)
     current = {each.name for each in info.cluster.replicas if each.current and not each.offline}
     assert isinstance(copies, int)
     return Group(leader, frozenset({leader, *current}), copies, info.state.messages, info.state.last_seq)
@@ -125,13 +91,18 @@ async def look_at_group(connection: Connection, stream: str) -> Group:
 
 async def step_down(connection: Connection, stream: str, server: str) -> None:
     """Have the leader of a stream give way to this server."""
-    await _ask(connection, f"{_STREAM}.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": server}}, _Done)
+    where = {"placement": {"preferred": server}}
+    await request(connection, f"{STREAM}.LEADER.STEPDOWN.{stream}", Answer, where)
 
 
 async def resize(connection: Connection, stream: str, copies: int) -> None:
     """Let a stream have so many copies. Which server gives its own up the meta leader decides; never the leader."""
-    info = await _ask(connection, f"{_STREAM}.INFO.{stream}", None, _StreamInfo)
-    await _ask(connection, f"{_STREAM}.UPDATE.{stream}", {**info.config, "num_replicas": copies}, _Done)
+    config = _config(await stream_info(connection, stream))
+    await request(connection, f"{STREAM}.UPDATE.{stream}", Answer, {**config, "num_replicas": copies})
+
+
+def _config(info: StreamInfo) -> dict[str, object]:
+    return msgspec.json.decode(info.config, type=dict[str, object])
 
 
 async def compare_copies(connection: Connection, stream: str, group: Group) -> Mapping[str, Lack]:
@@ -227,9 +198,9 @@ class _CopyReader:
             "num_replicas": 1,
             "inactive_threshold": _IDLE_NANOSECONDS,
         }
-        request = {"stream_name": self._stream, "config": config, "action": "create"}
-        where = f"{_CONSUMER}.CREATE.{self._stream}.{self._name}"
-        return (await _ask(self._connection, where, request, _ConsumerInfo)).cluster.leader
+        create = {"stream_name": self._stream, "config": config, "action": "create"}
+        where = f"{CONSUMER}.CREATE.{self._stream}.{self._name}"
+        return (await request(self._connection, where, _ConsumerInfo, create)).cluster.leader
 
     async def look_ahead(self) -> int:
         """Read about a window further, unless that was done; the newest number that was read, 0 at the end."""
@@ -247,9 +218,9 @@ class _CopyReader:
 
     async def _fetch(self) -> None:
         """Ask for a window of messages; what the server cannot read it passes over."""
-        request = msgspec.json.encode({"batch": WINDOW, "no_wait": True})
+        window = msgspec.json.encode({"batch": WINDOW, "no_wait": True})
         try:
-            self._connection.send(f"{_CONSUMER}.MSG.NEXT.{self._stream}.{self._name}", request, self._place)
+            self._connection.send(f"{CONSUMER}.MSG.NEXT.{self._stream}.{self._name}", window, self._place)
             for _ in range(WINDOW):
                 async with asyncio.timeout(SECONDS):
                     number = await self._arrived.get()
@@ -270,16 +241,4 @@ class _CopyReader:
     async def end(self) -> None:
         with contextlib.suppress(BusError):
             await self._subscription.cancel()
-            await _ask(self._connection, f"{_CONSUMER}.DELETE.{self._stream}.{self._name}", None, _Done)
-
-
-async def _ask(connection: Connection, subject: str, request: object, kind: type[T]) -> T:
-    payload = b"" if request is None else msgspec.json.encode(request)
-    try:
-        answer = msgspec.json.decode(await connection.ask(subject, payload, SECONDS), type=kind)
-    except (BusError, msgspec.DecodeError) as error:
-        raise StoreUnavailable(str(error)) from None
-    if answer.error is not None:
-        wrong = NoSuchStream if answer.error.code == _NOT_FOUND else StoreUnavailable
-        raise wrong(answer.error.description)
-    return answer
+            await request(self._connection, f"{CONSUMER}.DELETE.{self._stream}.{self._name}", Answer)

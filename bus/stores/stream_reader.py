@@ -15,19 +15,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bus.errors import BusError, NotPermitted, StoreUnavailable
+from bus.errors import BusError, StoreUnavailable
 from bus.nats import Connection
+from bus.stores.jetstream_api import CONSUMER, SECONDS, STREAM, Answer, StreamMissing, request
 
 BATCH = 64
-SECONDS = 5.0
 ATTEMPTS = 5
 """How many consumers in a row may be lost, or not be had, without a message read, once some were."""
 PAUSE_SECONDS = 1.0
 """Time before another is made."""
 _IDLE_NANOSECONDS = 30 * 10**9
 """How long after its last request the server deletes a consumer that was not ended."""
-_NO_STREAM = 10059
-_API = "$JS.API.CONSUMER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +37,14 @@ class Message:
     data: bytes
 
 
-class _Error(msgspec.Struct, frozen=True):
-    err_code: int = 0
-    description: str = ""
-
-
-class _Created(msgspec.Struct, frozen=True):
-    error: _Error | None = None
+class _Created(Answer, frozen=True):
     num_pending: int = 0
 
 
 def rights(stream: str, subject: str) -> set[str]:
     """What those publish who may read this subject of a stream, and nothing else of it."""
-    own = {f"{_API}.MSG.NEXT.{stream}.*", f"{_API}.DELETE.{stream}.*", f"$JS.API.STREAM.INFO.{stream}"}
-    return {f"{_API}.CREATE.{stream}.*.{subject}", *own}
+    own = {f"{CONSUMER}.MSG.NEXT.{stream}.*", f"{CONSUMER}.DELETE.{stream}.*", f"{STREAM}.INFO.{stream}"}
+    return {f"{CONSUMER}.CREATE.{stream}.*.{subject}", *own}
 
 
 async def read_stream(
@@ -121,32 +113,25 @@ class _Reader:
             "num_replicas": 1,
             "inactive_threshold": _IDLE_NANOSECONDS,
         }
-        request = msgspec.json.encode({"stream_name": self.stream, "config": config, "action": "create"})
+        create = {"stream_name": self.stream, "config": config, "action": "create"}
+        where = f"{CONSUMER}.CREATE.{self.stream}.{self.name}.{subject}"
         try:
-            where = f"{_API}.CREATE.{self.stream}.{self.name}.{subject}"
-            created = msgspec.json.decode(await self.connection.ask(where, request, SECONDS), type=_Created)
-        except NotPermitted:
-            raise
-        except (BusError, msgspec.DecodeError) as error:
-            raise StoreUnavailable(str(error)) from None
-        if created.error is None:
-            return created.num_pending
-        if created.error.err_code == _NO_STREAM:
+            return (await request(self.connection, where, _Created, create)).num_pending
+        except StreamMissing:
             return 0
-        raise StoreUnavailable(created.error.description)
 
     def ask(self, count: int, reply: str) -> None:
-        request = msgspec.json.encode({"batch": count, "expires": int(SECONDS * 10**9)})
-        self._send(f"{_API}.MSG.NEXT.{self.stream}.{self.name}", request, reply)
+        batch = msgspec.json.encode({"batch": count, "expires": int(SECONDS * 10**9)})
+        self._send(f"{CONSUMER}.MSG.NEXT.{self.stream}.{self.name}", batch, reply)
 
     def end(self) -> None:
         with contextlib.suppress(BusError):
             nowhere = f"{self.connection.own_place}.ended"
-            self._send(f"{_API}.DELETE.{self.stream}.{self.name}", b"", nowhere)
+            self._send(f"{CONSUMER}.DELETE.{self.stream}.{self.name}", b"", nowhere)
 
-    def _send(self, subject: str, request: bytes, reply: str) -> None:
+    def _send(self, subject: str, data: bytes, reply: str) -> None:
         try:
-            self.connection.send(subject, request, reply)
+            self.connection.send(subject, data, reply)
         except BusError as error:
             raise StoreUnavailable(str(error)) from None
 

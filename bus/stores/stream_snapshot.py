@@ -7,6 +7,7 @@ stream only where there is none of its name.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 
@@ -14,23 +15,16 @@ import msgspec
 
 from bus.errors import BusError, StoreUnavailable
 from bus.nats import Connection
+from bus.stores.jetstream_api import STREAM, Answer, Content, StreamMissing, read_answer, request
 
 CHUNK_BYTES = 256 * 1024
 SECONDS = 30.0
 """How long the server may take for a chunk, or to begin."""
 PREFIXES = ("authfabric-", "KV_authfabric-")
 """How the names of streams begin that are the fabric's own."""
-_API = "$JS.API.STREAM"
-_NOT_FOUND = 404
 
 
-class _Error(msgspec.Struct, frozen=True):
-    code: int = 0
-    description: str = ""
-
-
-class _Names(msgspec.Struct, frozen=True):
-    error: _Error | None = None
+class _Names(Answer, frozen=True):
     total: int = 0
     streams: list[str] | None = None
 
@@ -55,17 +49,11 @@ class StreamHead(msgspec.Struct, frozen=True):
         return self._state.last_seq
 
     @property
-    def _state(self) -> _State:
-        return msgspec.json.decode(self.state, type=_State)
+    def _state(self) -> Content:
+        return msgspec.json.decode(self.state, type=Content)
 
 
-class _State(msgspec.Struct, frozen=True):
-    messages: int = 0
-    last_seq: int = 0
-
-
-class _Told(msgspec.Struct, frozen=True):
-    error: _Error | None = None
+class _Told(Answer, frozen=True):
     config: msgspec.Raw = msgspec.Raw(b"{}")
     state: msgspec.Raw = msgspec.Raw(b"{}")
     deliver_subject: str = ""
@@ -83,13 +71,7 @@ async def stream_names(connection: Connection) -> list[str]:
     """The fabric's own streams that survive their servers. Raises StoreUnavailable, as all of these do."""
     found: list[str] = []
     while True:
-        request = msgspec.json.encode({"offset": len(found)})
-        try:
-            answer = await connection.ask(f"{_API}.NAMES", request, SECONDS)
-            page = msgspec.json.decode(answer, type=_Names)
-        except (BusError, msgspec.DecodeError) as error:
-            raise StoreUnavailable(str(error)) from None
-        _check(page.error)
+        page = await request(connection, f"{STREAM}.NAMES", _Names, {"offset": len(found)}, SECONDS)
         found += page.streams or []
         if not page.streams or len(found) >= page.total:
             break
@@ -100,8 +82,11 @@ async def stream_names(connection: Connection) -> list[str]:
 
 async def stream_head(connection: Connection, name: str) -> StreamHead | None:
     """How a stream is now; None if there is none."""
-    told = await _ask(connection, f"{_API}.INFO.{name}", b"", missing=True)
-    return None if told is None else StreamHead(told.config, told.state)
+    try:
+        told = await request(connection, f"{STREAM}.INFO.{name}", _Told, seconds=SECONDS)
+    except StreamMissing:
+        return None
+    return StreamHead(told.config, told.state)
 
 
 async def take_snapshot(connection: Connection, name: str) -> Snapshot:
@@ -109,10 +94,9 @@ async def take_snapshot(connection: Connection, name: str) -> Snapshot:
     arrived: asyncio.Queue[tuple[str, bytes, bytes]] = asyncio.Queue()
     place = f"{connection.own_place}.snapshot.{name}"
     subscription = await connection.listen(place, lambda s, r, data, h: arrived.put_nowait((r, data, h)))
-    request = {"deliver_subject": place, "chunk_size": CHUNK_BYTES, "jsck": False}
+    wanted = {"deliver_subject": place, "chunk_size": CHUNK_BYTES, "jsck": False}
     try:
-        told = await _ask(connection, f"{_API}.SNAPSHOT.{name}", msgspec.json.encode(request))
-        assert told is not None
+        told = await request(connection, f"{STREAM}.SNAPSHOT.{name}", _Told, wanted, SECONDS)
     except BaseException:
         await subscription.cancel()
         raise
@@ -138,16 +122,16 @@ async def put_snapshot(
     connection: Connection, name: str, head: StreamHead, chunks: AsyncIterable[bytes]
 ) -> None:
     """Make a stream from a snapshot. There must be none of its name."""
-    told = await _ask(connection, f"{_API}.RESTORE.{name}", msgspec.json.encode(head))
-    assert told is not None
+    told = await request(connection, f"{STREAM}.RESTORE.{name}", _Told, head, SECONDS)
     async for chunk in chunks:
         await _send(connection, told.deliver_subject, chunk)
-    _check(msgspec.json.decode(await _send(connection, told.deliver_subject, b""), type=_Told).error)
+    read_answer(await _send(connection, told.deliver_subject, b""), Answer)
 
 
 async def delete_empty(connection: Connection, name: str) -> None:
     """Take out a stream that nobody has written to, so that another can stand in its place."""
-    await _ask(connection, f"{_API}.DELETE.{name}", b"", missing=True)
+    with contextlib.suppress(StreamMissing):
+        await request(connection, f"{STREAM}.DELETE.{name}", Answer, seconds=SECONDS)
 
 
 async def _send(connection: Connection, place: str, chunk: bytes) -> bytes:
@@ -157,28 +141,12 @@ async def _send(connection: Connection, place: str, chunk: bytes) -> bytes:
         raise StoreUnavailable(str(error)) from None
 
 
-async def _ask(connection: Connection, subject: str, request: bytes, missing: bool = False) -> _Told | None:
-    try:
-        told = msgspec.json.decode(await connection.ask(subject, request, SECONDS), type=_Told)
-    except (BusError, msgspec.DecodeError) as error:
-        raise StoreUnavailable(str(error)) from None
-    if missing and told.error is not None and told.error.code == _NOT_FOUND:
-        return None
-    _check(told.error)
-    return told
-
-
 async def _next(arrived: asyncio.Queue[tuple[str, bytes, bytes]]) -> tuple[str, bytes, bytes]:
     try:
         async with asyncio.timeout(SECONDS):
             return await arrived.get()
     except TimeoutError:
         raise StoreUnavailable(f"no chunk of the snapshot within {SECONDS:g} s") from None
-
-
-def _check(error: _Error | None) -> None:
-    if error is not None:
-        raise StoreUnavailable(error.description or f"error {error.code}")
 
 
 def _storage(head: StreamHead) -> str:

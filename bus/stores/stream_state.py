@@ -6,8 +6,9 @@ import asyncio
 
 import msgspec
 
-from bus.errors import BusError, NoResponders, NotPermitted, ReplyTimeout
+from bus.errors import NotPermitted, StoreUnavailable
 from bus.nats import Connection
+from bus.stores.jetstream_api import CONSUMER, Answer, Cluster, StreamMissing, request, stream_info
 from bus.wire import subjects
 
 STREAMS = (
@@ -21,8 +22,6 @@ STREAMS = (
 """The streams that there may be, in the order in which they are shown."""
 CURRENT_SECONDS = 5.0
 """Time since its last word after which a server that keeps a stream counts as away."""
-_NOT_FOUND = 404
-_NANOSECOND = 1e-9
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -66,39 +65,8 @@ class ConsumerState(msgspec.Struct, frozen=True):
     waiting: int
 
 
-class _Error(msgspec.Struct, frozen=True):
-    code: int = 0
-    description: str = ""
-
-
 class _Config(msgspec.Struct, frozen=True):
     max_bytes: int = -1
-
-
-class _State(msgspec.Struct, frozen=True):
-    messages: int = 0
-    bytes: int = 0
-    consumer_count: int = 0
-
-
-class _Peer(msgspec.Struct, frozen=True):
-    name: str
-    current: bool = False
-    offline: bool = False
-    active: int = 0
-    lag: int = 0
-
-
-class _Cluster(msgspec.Struct, frozen=True):
-    leader: str = ""
-    replicas: list[_Peer] = []
-
-
-class _Info(msgspec.Struct, frozen=True):
-    error: _Error | None = None
-    config: _Config = _Config()
-    state: _State = _State()
-    cluster: _Cluster = _Cluster()
 
 
 class _Consumer(msgspec.Struct, frozen=True):
@@ -107,12 +75,8 @@ class _Consumer(msgspec.Struct, frozen=True):
     num_ack_pending: int = 0
 
 
-class _Consumers(msgspec.Struct, frozen=True):
+class _Consumers(Answer, frozen=True):
     consumers: list[_Consumer] = []
-
-
-_decode = msgspec.json.Decoder(_Info).decode
-_decode_consumers = msgspec.json.Decoder(_Consumers).decode
 
 
 async def stream_states(connection: Connection, seconds: float) -> list[StreamState]:
@@ -124,42 +88,38 @@ async def stream_states(connection: Connection, seconds: float) -> list[StreamSt
 async def consumer_states(connection: Connection, stream: str, seconds: float) -> list[ConsumerState]:
     """Who reads a stream; nobody if there is no such stream, or these credentials may not look."""
     try:
-        answer = await connection.ask(f"$JS.API.CONSUMER.LIST.{stream}", b"", seconds)
-        found = _decode_consumers(answer).consumers
-    except (BusError, msgspec.DecodeError):
+        found = await request(connection, f"{CONSUMER}.LIST.{stream}", _Consumers, seconds=seconds)
+    except StoreUnavailable:
         return []
-    return [ConsumerState(stream, each.name, each.num_pending + each.num_ack_pending) for each in found]
+    return [
+        ConsumerState(stream, each.name, each.num_pending + each.num_ack_pending) for each in found.consumers
+    ]
 
 
 async def _state(connection: Connection, name: str, seconds: float) -> StreamState | None:
     try:
-        info = _decode(await connection.ask(f"$JS.API.STREAM.INFO.{name}", b"", seconds))
+        info = await stream_info(connection, name, seconds)
+        limit = msgspec.json.decode(info.config, type=_Config).max_bytes
+    except StreamMissing:
+        return None
     except NotPermitted as error:
         return StreamState(name, problem=str(error), hidden=True)
-    except NoResponders:
-        return StreamState(name, problem="no server that keeps it is there")
-    except ReplyTimeout:
-        return StreamState(name, problem=f"it has no leader: no answer within {seconds:g} s")
+    except StoreUnavailable as error:
+        return StreamState(name, problem=error.problem)
     except msgspec.DecodeError as error:
         return StreamState(name, problem=str(error))
-    if info.error is not None:
-        if info.error.code == _NOT_FOUND:
-            return None
-        return StreamState(name, problem=info.error.description)
     state = info.state
-    return StreamState(
-        name, state.messages, state.bytes, info.config.max_bytes, state.consumer_count, _copies(info.cluster)
-    )
+    return StreamState(name, state.messages, state.bytes, limit, state.consumer_count, _copies(info.cluster))
 
 
-def _copies(cluster: _Cluster) -> list[Copy]:
+def _copies(cluster: Cluster) -> list[Copy]:
     if not cluster.leader:
         return []
     others = [
         Copy(
             each.name,
-            each.current and not each.offline and each.active * _NANOSECOND < CURRENT_SECONDS,
-            each.active * _NANOSECOND,
+            each.current and not each.offline and each.age < CURRENT_SECONDS,
+            each.age,
             each.lag,
         )
         for each in cluster.replicas

@@ -16,7 +16,8 @@ from bus.audit import records as audit
 from bus.nats.access_client import CAPABILITY_REQUEST
 from bus.services import attribute_client as attributes
 from bus.stores import state_store
-from bus.stores.consumer_keeper import read_info
+from bus.stores.consumer_keeper import ConsumerInfo
+from bus.stores.jetstream_api import read_answer
 from bus.wire import subjects
 from pdp.access.domain import JOIN_REQUEST
 from pdp.sessions.record import Seals
@@ -93,7 +94,7 @@ RECORDS: Mapping[str, Reader] = {
     "table": lambda data: TABLE.open(sealed(TABLE, data), {KEY.public}),
     "state": state_store._read,
     "durable": durable_service._read,
-    "consumer": read_info,
+    "consumer": lambda data: read_answer(data, ConsumerInfo),
     "box": read_box,
     "columns": CIPHER.open_many,
     "role record": lambda data: ROLES.open_record(sealed(ROLES._record, data)),
