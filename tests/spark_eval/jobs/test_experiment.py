@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import io
 import shutil
 from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
+from typer.testing import CliRunner
 
 from authfabric.chaos import whole_fabric
+from authfabric.cli import app
 from authfabric.commands.scale.experiment_fabric import shipped_fabric
 from spark_eval.experiment import variants
 from spark_eval.experiment.plan import Part, dump, load, parse
@@ -63,20 +63,20 @@ def order(out, plan=SMALL, parts=AVAILABILITY):
 
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory):
-    """Everything but the strikes, on a plan so small that it takes seconds; those have a module of their own."""
+    """`authfabric experiment all`, on a plan so small that it takes seconds; strikes have a module of their own."""
+    plan = tmp_path_factory.mktemp("plan") / PLAN
+    plan.write_text(dump(SMALL))
     out = tmp_path_factory.mktemp("out") / "experiment"
-    said = io.StringIO()
-    steps = Steps(Console(file=said, force_terminal=False))
-    result = run_experiment(order(out, parts=frozenset(Part)), steps)
-    return result, out, said.getvalue()
+    done = CliRunner().invoke(app, ["experiment", "all", "--plan", str(plan), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return msgspec.json.decode((out / RESULT).read_bytes(), type=Result), out, done.stderr
 
 
 def test_the_output_is_whole(finished):
-    result, out, _ = finished
+    _, out, _ = finished
     assert {path.name for path in out.iterdir()} == {PLAN, TRACES, RESULT, REPORT}
     assert [path.name for path in out.parent.iterdir()] == [out.name]
     assert load(out / PLAN) == SMALL
-    assert msgspec.json.decode((out / RESULT).read_bytes(), type=Result) == result
     assert (out / REPORT).read_text().startswith("<!doctype html>")
 
 
