@@ -116,10 +116,13 @@ class Place:
         return await once_it_works(lambda: self.store.readable(RELEASED), StoreUnavailable)
 
     async def missing(self) -> dict[str, int]:
-        """How many releases each server cannot read."""
-        group = await look_at_group(self.bus, STREAM)
-        copies = await read_copies(self.bus, STREAM, group)
-        return {name: RELEASED - len(numbers) for name, numbers in sorted(copies.items())}
+        """How many releases each server cannot read; right after the leader changed, one may not answer yet."""
+
+        async def read() -> dict[str, int]:
+            copies = await read_copies(self.bus, STREAM, await look_at_group(self.bus, STREAM))
+            return {name: RELEASED - len(numbers) for name, numbers in sorted(copies.items())}
+
+        return await once_it_works(read, StoreUnavailable)
 
 
 def _alter(store: Path, stream: str, share: float) -> None:
