@@ -23,11 +23,12 @@ from authfabric.processes import REPLICA
 from authfabric.terminal import Exit
 from authz import Decision, Identity, Reason
 from bus import Connection
+from bus.errors import StoreUnavailable
 from bus.identity import VARIABLE, create_key, load_key, read_credentials
 from bus.stores.stream_copies import step_down
 from pep import Enforcer, LeaseRules, Recycling
 from tests.authfabric.pushing import authfabric
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE, eventually, once_it_works
 
 DOMAIN = "shop"
 LEASE = 5.0
@@ -84,7 +85,7 @@ class Fabric:
         """Have another server lead the releases."""
         own = self.cluster.local.own_credentials()
         async with Connection(self.operator, name="watch", credentials=own) as bus:
-            await step_down(bus, STREAMS[0], self.others[0])
+            await once_it_works(lambda: step_down(bus, STREAMS[0], self.others[0]), StoreUnavailable)
 
     async def link(self, who: str, nodes: list[str]) -> str:
         """The servers of those names, as one reaches them who knows no others."""
