@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Annotated, TypeVar
@@ -60,15 +61,11 @@ app = typer.Typer(help="Role sessions: keep them, and activate roles in them by 
 
 Result = TypeVar("Result")
 
-Key = Annotated[
-    Path, typer.Option("--key", envvar="AUTHFABRIC_KEY", help="Your key file; see `authfabric cap keygen`.")
-]
 Session = Annotated[
     str,
     typer.Option("--session", envvar="AUTHFABRIC_SESSION", help="The session, as `roles begin` named it."),
 ]
 MaybeSession = Annotated[str, typer.Option("--session", help="The session in which to do it, if in one.")]
-Domain = Annotated[str, typer.Option(help="The domain whose role service is meant.")]
 Lasts = Annotated[
     str | None, typer.Option("--for", metavar="TIME", help="How long, such as 90s, 15m, 8h or 30d.")
 ]
@@ -76,6 +73,47 @@ Certificates = Annotated[
     list[Path] | None,
     typer.Option("--appointment", "-a", metavar="FILE", help="A certificate to show. Repeat it for several."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who speaks to which role service."""
+
+    key: Annotated[
+        Path,
+        typer.Option("--key", envvar="AUTHFABRIC_KEY", help="Your key file; see `authfabric cap keygen`."),
+    ]
+    domain: Annotated[str, typer.Option(help="The domain whose role service is meant.")] = DEFAULT_DOMAIN
+    url: Url = None
+
+    @property
+    def identity(self) -> Identity:
+        try:
+            return load_key(self.key, passphrase.known)
+        except AuthFabricError as error:
+            fail(error, Exit.USAGE)
+
+    def speak(self, work: Callable[[RoleClient], Awaitable[Result]]) -> Result:
+        """What comes of speaking to the role service; what it refuses is an answer, and exits with 1."""
+        identity = self.identity
+
+        async def speak() -> Result:
+            where = find_url(self.url)
+            async with connect(where, name="roles", connect_seconds=CONNECT_SECONDS) as bus:
+                return await work(RoleClient(bus, identity, self.domain))
+
+        async def heard() -> Result | RoleRefused:
+            try:
+                return await speak()
+            except RoleRefused as error:
+                return error
+            except NoResponders:
+                fail(f"nobody keeps the role sessions of `{self.domain}`: start `authfabric roles serve`")
+
+        result = run(heard())
+        if isinstance(result, RoleRefused):
+            fail(result, Exit.DENIED)
+        return result
 
 
 @app.command()
@@ -96,7 +134,7 @@ def serve(
             help="The key that all role services of the domain share. Default: your own, made if there is none."
         ),
     ] = None,
-    domain: Domain = DEFAULT_DOMAIN,
+    domain: Annotated[str, typer.Option(help="The domain whose role sessions are kept.")] = DEFAULT_DOMAIN,
     lease: Annotated[
         float, typer.Option(min=0.2, help="Seconds within which a role that ends counts nowhere any more.")
     ] = 5.0,
@@ -140,73 +178,73 @@ def key_() -> None:
 
 
 @app.command()
+@with_option_types
 def begin(
-    key: Key,
+    *,
+    client: Client,
     principal: Annotated[
         str, typer.Option("--as", help="Your name, as the policies know it. Default: the key itself.")
     ] = "",
     rules: Annotated[str, typer.Option(help="The domain whose role rules count, if there are several.")] = "",
     lasts: Lasts = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Begin a session, and print its id."""
     seconds = None if lasts is None else option_seconds("--for", lasts)
-    session = _speak(key, domain, url, lambda client: client.begin(principal, rules, seconds))
+    session = client.speak(lambda to: to.begin(principal, rules, seconds))
     _show({"session": session.id}, [session.id], json)
 
 
 @app.command()
+@with_option_types
 def activate(
+    *,
     roles: Annotated[
         list[str], typer.Argument(metavar="ROLE", help="Such as doctor, or 'treating(ann, p7)'; in order.")
     ],
-    key: Key,
+    client: Client,
     session: Session,
     appointments: Certificates = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Activate roles in a session, and print them in full."""
     shown = [_encoded(each) for each in _read(appointments or [])]
 
-    async def work(client: RoleClient) -> list[str]:
-        return [await client.session(session).activate(each, *shown) for each in roles]
+    async def work(to: RoleClient) -> list[str]:
+        return [await to.session(session).activate(each, *shown) for each in roles]
 
-    active = _speak(key, domain, url, work)
+    active = client.speak(work)
     _show({"session": session, "activated": active}, active, json)
 
 
 @app.command()
+@with_option_types
 def deactivate(
+    *,
     role: Annotated[str, typer.Argument(help="Such as doctor.")],
-    key: Key,
+    client: Client,
     session: Session,
-    domain: Domain = DEFAULT_DOMAIN,
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Give a role up, and print what ends with it."""
-    _show_ended(_speak(key, domain, url, lambda client: client.session(session).deactivate(role)), json)
+    _show_ended(client.speak(lambda to: to.session(session).deactivate(role)), json)
 
 
 @app.command("list")
-def list_(
-    key: Key, session: Session, domain: Domain = DEFAULT_DOMAIN, url: Url = None, json: Json = False
-) -> None:
+@with_option_types
+def list_(*, client: Client, session: Session, json: Json = False) -> None:
     """Print the roles that are active in a session."""
-    found = _speak(key, domain, url, lambda client: client.session(session).look())
+    found = client.speak(lambda to: to.session(session).look())
     _show({"session": session, "roles": found.roles, "seconds": found.seconds}, found.roles, json)
 
 
 @app.command()
+@with_option_types
 def capability(
-    key: Key,
+    *,
+    client: Client,
     session: Session,
     output: Annotated[Path, typer.Option("--out", "-o", help="The file to write the capability to.")],
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Have the domain issue the capability that the roles of a session give; brokers honour it while they are held.
@@ -214,7 +252,7 @@ def capability(
     The access control service gives it (`domain serve --roles KEY --policies DIR`), by the rules that end in
     `capability(...)`. It is revoked when the session, or the role, ends.
     """
-    identity, where = _identity(key), find_url(url)
+    identity, where = client.identity, find_url(client.url)
 
     async def work() -> bytes:
         async with connect(where, name="roles", connect_seconds=CONNECT_SECONDS) as bus:
@@ -230,35 +268,34 @@ def capability(
 
 
 @app.command()
-def end(
-    key: Key, session: Session, domain: Domain = DEFAULT_DOMAIN, url: Url = None, json: Json = False
-) -> None:
+@with_option_types
+def end(*, client: Client, session: Session, json: Json = False) -> None:
     """End a session, and print what ends with it."""
-    _show_ended(_speak(key, domain, url, lambda client: client.session(session).end()), json)
+    _show_ended(client.speak(lambda to: to.session(session).end()), json)
 
 
 @app.command()
+@with_option_types
 def appoint(
+    *,
     content: Annotated[str, typer.Argument(help="Such as 'employed(ann, doctor)'.")],
     holder: Annotated[str, typer.Option("--to", help="Who gets it; * for whoever shows it.")],
     output: Annotated[Path, typer.Option("--out", "-o", help="The file to write the certificate to.")],
-    key: Key,
+    client: Client,
     session: MaybeSession = "",
     lasts: Lasts = None,
     bound: Annotated[bool, typer.Option("--bound", help="Let it end with the session.")] = False,
-    domain: Domain = DEFAULT_DOMAIN,
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Give an appointment: in a session, signed by the domain; or without one, signed by your own key."""
     seconds = None if lasts is None else option_seconds("--for", lasts)
     if session:
-        work = lambda client: client.session(session).appoint(content, holder, seconds, bound)  # noqa: E731
-        appointment = msgspec.msgpack.decode(_speak(key, domain, url, work), type=Appointment)
+        work = lambda to: to.session(session).appoint(content, holder, seconds, bound)  # noqa: E731
+        appointment = msgspec.msgpack.decode(client.speak(work), type=Appointment)
     elif bound:
         fail("`--bound` needs the `--session` with which it ends", Exit.USAGE)
     else:
-        appointment = _own_appointment(content, holder, seconds, _identity(key))
+        appointment = _own_appointment(content, holder, seconds, client.identity)
     try:
         write_new(output, appointment_text(appointment))
     except AuthFabricError as error:
@@ -268,83 +305,52 @@ def appoint(
 
 
 @app.command()
+@with_option_types
 def revoke(
+    *,
     appointment: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate.")],
-    key: Key,
+    client: Client,
     session: MaybeSession = "",
-    domain: Domain = DEFAULT_DOMAIN,
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Revoke an appointment, and print what ends with it: in a session, or as whoever has issued it."""
     (data,) = (_encoded(each) for each in _read([appointment]))
 
-    async def work(client: RoleClient) -> Sequence[str]:
-        return await (client.session(session).revoke(data) if session else client.revoke(data))
+    async def work(to: RoleClient) -> Sequence[str]:
+        return await (to.session(session).revoke(data) if session else to.revoke(data))
 
-    _show_ended(_speak(key, domain, url, work), json)
+    _show_ended(client.speak(work), json)
 
 
 @app.command()
+@with_option_types
 def tell(
+    *,
     facts: Annotated[
         list[str],
         typer.Argument(metavar="FACT", help="Such as 'treats(ann, p7)', or hour=9 for the context."),
     ],
-    key: Key,
+    client: Client,
     no_longer: Annotated[bool, typer.Option("--not", help="Say that they are true no longer.")] = False,
     lasts: Lasts = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    url: Url = None,
     json: Json = False,
 ) -> None:
     """Say that facts are true, or no longer, and print what ends by it. The rules must trust your key for them."""
     seconds = None if lasts is None else option_seconds("--for", lasts)
     told = [_told(each) for each in facts]
 
-    async def work(client: RoleClient) -> list[str]:
+    async def work(to: RoleClient) -> list[str]:
         ended: list[str] = []
         for each in told:
             if isinstance(each, Set):
-                ended += await client.set(each.name, None if no_longer else each.value, seconds)
+                ended += await to.set(each.name, None if no_longer else each.value, seconds)
             elif no_longer:
-                ended += await client.retract(each)
+                ended += await to.retract(each)
             else:
-                await client.tell(each, seconds)
+                await to.tell(each, seconds)
         return ended
 
-    _show_ended(_speak(key, domain, url, work), json)
-
-
-def _speak(
-    key: Path, domain: str, url: str | None, work: Callable[[RoleClient], Awaitable[Result]]
-) -> Result:
-    """What comes of speaking to the role service; what it refuses is an answer, and exits with 1."""
-    identity = _identity(key)
-
-    async def speak() -> Result:
-        async with connect(find_url(url), name="roles", connect_seconds=CONNECT_SECONDS) as bus:
-            return await work(RoleClient(bus, identity, domain))
-
-    async def heard() -> Result | RoleRefused:
-        try:
-            return await speak()
-        except RoleRefused as error:
-            return error
-        except NoResponders:
-            fail(f"nobody keeps the role sessions of `{domain}`: start `authfabric roles serve`")
-
-    result = run(heard())
-    if isinstance(result, RoleRefused):
-        fail(result, Exit.DENIED)
-    return result
-
-
-def _identity(key: Path) -> Identity:
-    try:
-        return load_key(key, passphrase.known)
-    except AuthFabricError as error:
-        fail(error, Exit.USAGE)
+    _show_ended(client.speak(work), json)
 
 
 def _own_appointment(content: str, holder: str, seconds: float | None, identity: Identity) -> Appointment:

@@ -22,7 +22,18 @@ from authfabric.files import (
     read_network_key,
     trusted_keys,
 )
-from authfabric.terminal import Exit, Json, Url, fail, print_json, printable, run, say, say_table
+from authfabric.terminal import (
+    Exit,
+    Json,
+    Url,
+    fail,
+    print_json,
+    printable,
+    run,
+    say,
+    say_table,
+    with_option_types,
+)
 from authz import AuthFabricError, Identity, PublicKey
 from authz.errors import InvalidKey
 from authz.predicate import Scalar
@@ -35,79 +46,123 @@ from pubsub_core.stores import TableStore
 app = typer.Typer(help="The tables that rules look things up in.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name.")]
-Key = Annotated[
-    Path | None,
-    typer.Option("--key", help="The key file of whoever releases the domain's policies. Default: your own."),
-]
-Trust = Annotated[
-    list[str] | None,
-    typer.Option("--trust", metavar="KEY|FILE", help="Whose tables count. Repeatable. Default: your own."),
-]
-Others = Annotated[
-    list[str] | None,
-    typer.Option("--trust", metavar="KEY|FILE", help="Who else may have signed the table. Repeatable."),
-]
 Domain = Annotated[str, typer.Option(help="The domain whose brokers look things up.")]
 
 
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changes tables, and where."""
+
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key", help="The key file of whoever releases the domain's policies. Default: your own."
+        ),
+    ] = None
+    trust: Annotated[
+        list[str] | None,
+        typer.Option("--trust", metavar="KEY|FILE", help="Who else may have signed the table. Repeatable."),
+    ] = None
+    domain: Domain = DEFAULT_DOMAIN
+    network_key: NetworkKey = None
+    url: Url = None
+
+    def change(self, table: str, change: Callable[[Rows | None], Rows | None], anew: bool = False) -> Rows:
+        """Sign a table with what is changed in it, none being no table; `anew` it is another, whatever was there."""
+        return run(self._change(own_identity(self.key), table, change, anew))
+
+    async def _change(
+        self, signer: Identity, table: str, change: Callable[[Rows | None], Rows | None], anew: bool
+    ) -> Rows:
+        trusted = {signer.public, *read_keys(self.trust or [])}
+        async with connect(find_url(self.url), name="context") as bus:
+            store = TableStore(bus, self.domain, trusted, read_network_key(self.network_key))
+            await store.refresh()
+            if table in store.left_out and not anew:
+                remedy = "name who signed it by `--trust`, or put a whole one in its place by `context load`"
+                raise InvalidTable(table, f"is left as it is, since {store.left_out[table]}: {remedy}")
+            rows = change(store.tables.get(table))
+            if rows is None:
+                await store.remove(table, signer)
+            else:
+                await store.put(table, rows, signer)
+        return rows or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """Which tables are read, and where."""
+
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust", metavar="KEY|FILE", help="Whose tables count. Repeatable. Default: your own."
+        ),
+    ] = None
+    domain: Domain = DEFAULT_DOMAIN
+    network_key: NetworkKey = None
+    url: Url = None
+
+    def tables(self) -> dict[str, Rows]:
+        """The tables that count, by name."""
+        return run(self._tables(trusted_keys(self.trust)))
+
+    async def _tables(self, trusted: Collection[PublicKey]) -> dict[str, Rows]:
+        async with connect(find_url(self.url), name="context") as bus:
+            store = TableStore(bus, self.domain, trusted, read_network_key(self.network_key))
+            await store.refresh()
+        return store.tables
+
+
 @app.command("set")
+@with_option_types
 def set_row(
+    *,
     table: Name,
     row: Annotated[str, typer.Argument(metavar="ROW", help="The row's key.")],
     columns: Annotated[
         list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Without a value, the column is taken out.")
     ],
-    key: Key = None,
-    trust: Others = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    network_key: NetworkKey = None,
-    url: Url = None,
+    author: Author,
     json: Json = False,
 ) -> None:
     """Set columns of one row. Brokers heed it with the next event."""
     with _errors():
         values = dict(_column(table, each) for each in columns)
-        author = _Author.of(key, trust, domain, network_key, url)
-        rows = run(author.change(table, lambda rows: changed(rows or {}, row, values)))
+        rows = author.change(table, lambda rows: changed(rows or {}, row, values))
     _say_size(table, rows, json)
 
 
 @app.command()
+@with_option_types
 def load(
+    *,
     table: Name,
     file: Annotated[Path, typer.Argument(help="CSV whose first column is the key, with a line of names.")],
-    key: Key = None,
-    trust: Others = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    network_key: NetworkKey = None,
-    url: Url = None,
+    author: Author,
     json: Json = False,
 ) -> None:
     """Put a whole table in place of what there was."""
     with _errors():
         rows = read_file(file, read_rows)
-        author = _Author.of(key, trust, domain, network_key, url)
-        run(author.change(table, lambda _: rows, anew=True))
+        author.change(table, lambda _: rows, anew=True)
     _say_size(table, rows, json)
 
 
 @app.command()
+@with_option_types
 def remove(
+    *,
     table: Name,
     row: Annotated[
         str | None, typer.Argument(metavar="[ROW]", help="One row's key. Default: the whole table.")
     ] = None,
-    key: Key = None,
-    trust: Others = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    network_key: NetworkKey = None,
-    url: Url = None,
+    author: Author,
     json: Json = False,
 ) -> None:
     """Take out a row, or a whole table: what depends on a table that is not there is withheld."""
     with _errors():
-        author = _Author.of(key, trust, domain, network_key, url)
-        rows = run(author.change(table, partial(_without, table, row)))
+        rows = author.change(table, partial(_without, table, row))
     if row is not None:
         _say_size(table, rows, json)
     elif json:
@@ -117,18 +172,17 @@ def remove(
 
 
 @app.command()
+@with_option_types
 def get(
+    *,
     table: Name,
     row: Annotated[str | None, typer.Argument(metavar="[ROW]", help="One row's key. Default: all.")] = None,
-    trust: Trust = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    network_key: NetworkKey = None,
-    url: Url = None,
+    readable: Readable,
     json: Json = False,
 ) -> None:
     """Show a table, as brokers see it."""
     with _errors():
-        tables = run(_tables(find_url(url), trusted_keys(trust), domain, network_key))
+        tables = readable.tables()
     if table not in tables or (row is not None and row not in tables[table]):
         fail(f"there is no {'table' if row is None else 'row'} `{row or table}`", Exit.DENIED)
     rows = {row: tables[table][row]} if row is not None else tables[table]
@@ -146,21 +200,20 @@ def get(
 
 
 @app.command("list")
+@with_option_types
 def list_tables(
-    trust: Trust = None,
-    domain: Domain = DEFAULT_DOMAIN,
-    network_key: NetworkKey = None,
-    url: Url = None,
+    *,
+    readable: Readable,
     json: Json = False,
 ) -> None:
     """Say which tables there are, with how many rows."""
     with _errors():
-        tables = run(_tables(find_url(url), trusted_keys(trust), domain, network_key))
+        tables = readable.tables()
     if json:
         print_json({name: len(rows) for name, rows in sorted(tables.items())})
         return
     if not tables:
-        say(f"the domain `{printable(domain)}` has no tables that are rightly signed")
+        say(f"the domain `{printable(readable.domain)}` has no tables that are rightly signed")
     for name, rows in sorted(tables.items()):
         say(f"{printable(name)}  {len(rows)}")
 
@@ -172,48 +225,6 @@ def _say_size(table: str, rows: Rows, json: bool) -> None:
         say(f"`{printable(table)}` has {len(rows)} row{'s' * (len(rows) != 1)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Author:
-    """Who changes tables, and where."""
-
-    signer: Identity
-    others: Collection[PublicKey]
-    """Who else may have signed what there is."""
-    domain: str
-    network_key: Path | None
-    url: str
-
-    @classmethod
-    def of(
-        cls,
-        key: Path | None,
-        trust: list[str] | None,
-        domain: str,
-        network_key: Path | None,
-        url: str | None,
-    ) -> _Author:
-        """By a command's options."""
-        return cls(own_identity(key), read_keys(trust or []), domain, network_key, find_url(url))
-
-    async def change(
-        self, table: str, change: Callable[[Rows | None], Rows | None], anew: bool = False
-    ) -> Rows:
-        """Sign a table with what is changed in it, none being no table; `anew` it is another, whatever was there."""
-        async with connect(self.url, name="context") as bus:
-            trusted = {self.signer.public, *self.others}
-            store = TableStore(bus, self.domain, trusted, read_network_key(self.network_key))
-            await store.refresh()
-            if table in store.left_out and not anew:
-                remedy = "name who signed it by `--trust`, or put a whole one in its place by `context load`"
-                raise InvalidTable(table, f"is left as it is, since {store.left_out[table]}: {remedy}")
-            rows = change(store.tables.get(table))
-            if rows is None:
-                await store.remove(table, self.signer)
-            else:
-                await store.put(table, rows, self.signer)
-        return rows or {}
-
-
 def _without(table: str, row: str | None, rows: Rows | None) -> Rows | None:
     """What is left of a table without a row; nothing without all of them. Raises InvalidTable."""
     if rows is None:
@@ -223,15 +234,6 @@ def _without(table: str, row: str | None, rows: Rows | None) -> Rows | None:
     if row not in rows:
         raise InvalidTable(table, f"has no row `{row}`: `context get` shows those that it has")
     return {key: each for key, each in rows.items() if key != row}
-
-
-async def _tables(
-    url: str, trusted: Collection[PublicKey], domain: str, network_key: Path | None
-) -> dict[str, Rows]:
-    async with connect(url, name="context") as bus:
-        store = TableStore(bus, domain, trusted, read_network_key(network_key))
-        await store.refresh()
-    return store.tables
 
 
 def read_rows(text: str, source: str) -> Rows:

@@ -13,8 +13,7 @@ from rich.progress import Progress, TaskID
 
 from authfabric.commands.history import history_exposure
 from authfabric.commands.history.history_rekey import rekey
-from authfabric.commands.history.history_store import open_history
-from authfabric.files import DEFAULT, Database, HistoryKey
+from authfabric.commands.history.history_store import KeptHistory
 from authfabric.terminal import (
     Exit,
     Json,
@@ -26,6 +25,7 @@ from authfabric.terminal import (
     printable,
     say,
     say_table,
+    with_option_types,
 )
 from pubsub_core.history import REPLACED, HistoryDamaged, Keeping
 
@@ -40,20 +40,18 @@ app.command("rekey")(rekey)
 PRUNE_ROWS = 5_000
 """Maximum events deleted in one transaction: a running broker writes between two."""
 
-Broker = Annotated[str, typer.Option("--broker", help="The broker's name. Default: the host's.")]
 Type = Annotated[str, typer.Option("--type", help="Only this type, by name or UUID.")]
 
 
 @app.command()
-def stats(
-    history: Database = DEFAULT, history_key: HistoryKey = None, broker: Broker = "", json: Json = False
-) -> None:
+@with_option_types
+def stats(*, source: KeptHistory, json: Json = False) -> None:
     """Show how many events are kept of each type, from when to when, and for how long.
 
     It counts what this database holds. An event whose broker was lost before it could say that it is kept may be in the
     history of another broker too; a replay brings it once.
     """
-    with open_history(history, history_key, broker) as store:
+    with source.open() as store:
         found, kept = store.stats(), store.kept
     if json:
         print_json(
@@ -79,14 +77,14 @@ def stats(
 
 
 @app.command()
+@with_option_types
 def prune(
+    *,
     older_than: Annotated[
         str, typer.Option("--older-than", help="A length of time such as 90d, 12h or 30m.")
     ],
     type_: Type = "",
-    history: Database = DEFAULT,
-    history_key: HistoryKey = None,
-    broker: Broker = "",
+    source: KeptHistory,
     json: Json = False,
 ) -> None:
     """Forget events that were published longer ago than this, and without --type when fluents held before.
@@ -97,7 +95,7 @@ def prune(
 
     seconds = option_seconds("--older-than", older_than)
     gone: dict[str, int] = {}
-    with open_history(history, history_key, broker) as store, _progress("forgetting", json) as (bar, task):
+    with source.open() as store, _progress("forgetting", json) as (bar, task):
         before = time() - seconds
         for id_ in _types(store, type_):
             gone[id_] = 0
@@ -114,16 +112,16 @@ def prune(
 
 
 @app.command()
+@with_option_types
 def verify(
+    *,
     type_: Type = "",
-    history: Database = DEFAULT,
-    history_key: HistoryKey = None,
-    broker: Broker = "",
+    source: KeptHistory,
     json: Json = False,
 ) -> None:
     """Open every event and follow the chain of each type; exit code 1 if anything was altered, taken out or put in."""
     found: dict[str, tuple[int, str]] = {}
-    with open_history(history, history_key, broker) as store, _progress("verifying", json) as (bar, task):
+    with source.open() as store, _progress("verifying", json) as (bar, task):
         bar.update(task, total=sum(each.events for each in store.stats().values()))
         for id_ in _types(store, type_):
             found[_name(store.kept, id_)] = _verified(store, id_, bar, task)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,20 +15,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from authfabric.commands.events.event_values import parse_time
-from authfabric.commands.history.history_store import open_history
+from authfabric.commands.history.history_store import KeptHistory
 from authfabric.files import (
     CONNECT_SECONDS,
-    DEFAULT,
-    Database,
-    HistoryKey,
     NetworkKey,
     Trust,
     find_url,
-    history_setting,
     read_network_key,
     trusted_keys,
 )
-from authfabric.terminal import Exit, Json, Url, counted, fail, print_json, printable, run, say, say_table
+from authfabric.terminal import (
+    Exit,
+    Json,
+    Url,
+    counted,
+    fail,
+    print_json,
+    printable,
+    run,
+    say,
+    say_table,
+    with_option_types,
+)
 from authz.extras import needing
 from bus.identity import data_folder
 from bus.nats import connect
@@ -46,7 +53,9 @@ if TYPE_CHECKING:
 APPLICATIONS = "applications"
 
 
+@with_option_types
 def exposure(
+    *,
     type_: Annotated[str, typer.Option("--type", help="The type of the events, by name.")],
     attribute: Annotated[str, typer.Option("--attribute", help="The attribute in question.")],
     from_: Annotated[
@@ -68,9 +77,7 @@ def exposure(
     domain: Annotated[str, typer.Option(help="The domain whose policies were in force.")] = DEFAULT_DOMAIN,
     trust: Trust = None,
     network_key: NetworkKey = None,
-    history: Database = DEFAULT,
-    history_key: HistoryKey = None,
-    broker: Annotated[str, typer.Option("--broker", help="The broker's name. Default: the host's.")] = "",
+    source: KeptHistory,
     master: Annotated[
         str | None,
         typer.Option(
@@ -93,11 +100,11 @@ def exposure(
     logging.getLogger("authfabric.rules").setLevel(logging.ERROR)  # what rules withhold is counted here
     where = find_url(url)
     folders = keys if keys is not None else sorted((data_folder() / APPLICATIONS).glob("*"))
-    with open_history(history, history_key, broker) as store:
+    with source.open() as store:
         bundle = None if proposed is None else PolicySources(where, domain, trust).find(str(proposed)).bundle
         sources = Sources(domain, trusted_keys(trust, where), read_network_key(network_key), tuple(folders))
-        asked = _Asked(where, sources, type_, attribute, within, broker, bundle)
-        with _reading(asked, store, history, history_key, master) as reading:
+        asked = _Asked(where, sources, type_, attribute, within, source.broker, bundle)
+        with _reading(asked, store, source, master) as reading:
             found = run(_find(asked, store, reading))
     if json:
         print_json(found)
@@ -130,7 +137,7 @@ async def _find(asked: _Asked, store: HistoryStore, reading: _Reading | None) ->
 
 @contextlib.contextmanager
 def _reading(
-    asked: _Asked, store: HistoryStore, history: str | None, key: Path | None, master: str | None
+    asked: _Asked, store: HistoryStore, source: KeptHistory, master: str | None
 ) -> Iterator[_Reading | None]:
     """What has Spark read events, if that is wanted; a session is begun when there is something to read."""
     if master is None:
@@ -140,8 +147,7 @@ def _reading(
 
     with needing("spark"):
         from spark_eval.runtime import SparkOptions, lazy_session
-    setting = history_setting(history, key, None, asked.broker or socket.gethostname(), create=False)
-    assert setting is not None
+    setting = source.setting
     place = Place(setting.url, setting.keys() if setting.keys is not None else (setting.secret,))
     with lazy_session(SparkOptions(master)) as session:
 

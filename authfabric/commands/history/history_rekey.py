@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import secrets
-import socket
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
-from authfabric.commands.history.history_store import open_history
+from authfabric.commands.history.history_store import KeptHistory
 from authfabric.files import (
-    DEFAULT,
     KEY_BYTES,
-    Database,
-    HistoryKey,
     history_key_path,
     read_history_keys,
     write_history_keys,
 )
-from authfabric.terminal import Json, counted, err, fail, print_json, say
+from authfabric.terminal import Json, counted, err, fail, print_json, say, with_option_types
 from authz import AuthFabricError
 
 
+@with_option_types
 def rekey(
-    history: Database = DEFAULT,
-    history_key: HistoryKey = None,
-    broker: Annotated[str, typer.Option("--broker", help="The broker's name. Default: the host's.")] = "",
+    *,
+    source: KeptHistory,
     prepare: Annotated[
         bool,
         typer.Option(
@@ -40,9 +36,9 @@ def rekey(
 
     Brokers may be running meanwhile. What was broken off goes on with the key that was made then.
     """
-    path, done = history_key or history_key_path(broker or socket.gethostname()), 0
+    path, done = source.history_key or history_key_path(source.owner), 0
     try:
-        with open_history(history, history_key, broker) as store:
+        with source.open() as store:
             total = sum(each.events for each in store.stats().values())
         keys = read_history_keys(path)
         if len(keys) == 1:
@@ -50,7 +46,7 @@ def rekey(
             write_history_keys(path, keys)
         if not prepare:
             with (
-                open_history(history, history_key, broker) as store,
+                source.open() as store,
                 Progress(console=err, transient=True, disable=json or not err.is_terminal) as bar,
             ):
                 task = bar.add_task("sealing", total=total)

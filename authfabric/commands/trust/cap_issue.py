@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from authfabric.commands.trust.cap_options import Out, Revoked, errors, owner_of_all, time_of
 from authfabric.commands.trust.capability_view import describe_certificate
 from authfabric.files import read_file, read_revocations, write_new
-from authfabric.terminal import Json, SignerKey, passphrase, print_json, seconds_of
+from authfabric.terminal import Json, SignerKey, passphrase, print_json, seconds_of, with_option_types
 from authz import Identity
 from authz.spki import (
     Authority,
@@ -30,24 +31,62 @@ from authz.spki.reduction import combine
 from authz.spki.validity import Recheck
 from bus.identity import create_key, load_key, load_public_key
 
-To = Annotated[str, typer.Option("--to", help="The subject: a public key, or the file that holds it.")]
-Lines = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[LINE]...", help="What is granted, line by line: 'type: a.*' 'action: publish'."),
-]
-Grants = Annotated[
-    Path | None,
-    typer.Option("--grants", help="A file with what is granted, instead of lines; - reads stdin."),
-]
-Delegate = Annotated[bool, typer.Option("--delegate", help="Let the subject pass it on.")]
-Start = Annotated[
-    str | None, typer.Option("--from", help="When it begins, 2030-01-31T23:59:59Z. Default: now.")
-]
-For = Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d, or `ever`.")]
-Online = Annotated[
-    int | None,
-    typer.Option("--recheck", min=1, help="Maximum age, in seconds, of the signer's newest revocation list."),
-]
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What is granted to whom, by whom and for how long."""
+
+    key: SignerKey
+    to: Annotated[str, typer.Option("--to", help="The subject: a public key, or the file that holds it.")]
+    lines: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[LINE]...", help="What is granted, line by line: 'type: a.*' 'action: publish'."
+        ),
+    ] = None
+    grants: Annotated[
+        Path | None,
+        typer.Option("--grants", help="A file with what is granted, instead of lines; - reads stdin."),
+    ] = None
+    delegate: Annotated[bool, typer.Option("--delegate", help="Let the subject pass it on.")] = False
+    start: Annotated[
+        str | None, typer.Option("--from", help="When it begins, 2030-01-31T23:59:59Z. Default: now.")
+    ] = None
+    lasts: Annotated[str, typer.Option("--for", help="How long it lasts: 90s, 15m, 8h, 30d, or `ever`.")] = (
+        "90d"
+    )
+    recheck: Annotated[
+        int | None,
+        typer.Option(
+            "--recheck", min=1, help="Maximum age, in seconds, of the signer's newest revocation list."
+        ),
+    ] = None
+
+    def capability(self) -> tuple[Identity, Capability]:
+        """The signer, and the capability that is to be signed. Raises an AuthFabricError."""
+        issuer = load_key(self.key, passphrase.known)
+        validity = self._validity(issuer)
+        subject = load_public_key(self.to)
+        return issuer, Capability(issuer.public, subject, self.delegate, self._granted(), validity)
+
+    def _granted(self) -> Authority:
+        if bool(self.lines) == bool(self.grants):
+            raise InvalidCapability("grants", "say what is granted, either in lines or in a file")
+        return (
+            read_file(self.grants, parse_authority)
+            if self.grants
+            else parse_authority("\n".join(self.lines or []))
+        )
+
+    def _validity(self, issuer: Identity) -> Validity:
+        first = time_of(self.start)
+        rechecks = (Recheck(issuer.public, self.recheck),) if self.recheck else ()
+        if self.lasts == "ever":
+            return Validity(first, None, rechecks)
+        seconds = seconds_of(self.lasts)
+        if seconds is None:
+            raise InvalidCapability("--for", f"`{self.lasts}` must be like 90s, 15m, 8h or 30d, or be `ever`")
+        return Validity(first, first + seconds, rechecks)
 
 
 def keygen(
@@ -68,37 +107,19 @@ def keygen(
         typer.echo(identity.public)
 
 
-def issue(
-    key: SignerKey,
-    to: To,
-    lines: Lines = None,
-    grants: Grants = None,
-    delegate: Delegate = False,
-    start: Start = None,
-    lasts: For = "90d",
-    recheck: Online = None,
-    output: Out = None,
-    json: Json = False,
-) -> None:
+@with_option_types
+def issue(*, grant: Grant, output: Out = None, json: Json = False) -> None:
     """Issue a capability over what you own."""
     with errors():
-        issuer = load_key(key, passphrase.known)
-        validity = _validity(issuer, start, lasts, recheck)
-        subject = load_public_key(to)
-        capability = Capability(issuer.public, subject, delegate, _granted(lines, grants), validity)
+        issuer, capability = grant.capability()
         _deliver((capability.sign(issuer),), output, json)
 
 
+@with_option_types
 def delegate(
+    *,
     chain: Annotated[Path, typer.Option("--chain", help="The chain that gives you what you pass on.")],
-    key: SignerKey,
-    to: To,
-    lines: Lines = None,
-    grants: Grants = None,
-    delegate: Delegate = False,
-    start: Start = None,
-    lasts: For = "90d",
-    recheck: Online = None,
+    grant: Grant,
     blanket: Annotated[
         bool,
         typer.Option(
@@ -111,31 +132,11 @@ def delegate(
 ) -> None:
     """Pass on a part of what a chain grants you, and write the longer chain."""
     with errors():
-        issuer = load_key(key, passphrase.known)
         held_by = read_file(chain, parse_chain)
-        validity = _validity(issuer, start, lasts, recheck)
-        subject = load_public_key(to)
-        passed = Capability(issuer.public, subject, delegate, _granted(lines, grants), validity)
+        issuer, passed = grant.capability()
         held = verify(held_by, owner_of_all(held_by), time_of(None), read_revocations(revoked or []))
         _check_held(held, passed, blanket)
         _deliver((*held_by, passed.sign(issuer)), output, json)
-
-
-def _granted(lines: list[str] | None, file: Path | None) -> Authority:
-    if bool(lines) == bool(file):
-        raise InvalidCapability("grants", "say what is granted, either in lines or in a file")
-    return read_file(file, parse_authority) if file else parse_authority("\n".join(lines or []))
-
-
-def _validity(issuer: Identity, start: str | None, lasts: str, recheck: int | None) -> Validity:
-    first = time_of(start)
-    rechecks = (Recheck(issuer.public, recheck),) if recheck else ()
-    if lasts == "ever":
-        return Validity(first, None, rechecks)
-    seconds = seconds_of(lasts)
-    if seconds is None:
-        raise InvalidCapability("--for", f"`{lasts}` must be like 90s, 15m, 8h or 30d, or be `ever`")
-    return Validity(first, first + seconds, rechecks)
 
 
 def _check_held(held: Reduced, passed: Capability, blanket: bool) -> None:
