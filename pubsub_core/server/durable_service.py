@@ -12,13 +12,15 @@ import contextlib
 import hashlib
 import logging
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from itertools import compress
 
 import msgspec
 
 from authz.errors import UNREADABLE
-from bus.errors import BusError
+from bus.errors import BusError, NoResponders
 from bus.nats import Connection
 from bus.runtime import begin_work
 from bus.stores import RecordChanged, RecordStore
@@ -38,6 +40,12 @@ RETRY_SECONDS = 0.25
 """Pause before a position that could not be stored is stored again."""
 REFRESH_SECONDS = 60.0
 """How often positions are stored of which nothing was acknowledged."""
+LOOK_SECONDS = 1.0
+"""Time between two looks at which of those who share a durable subscription are gone."""
+QUIET_SECONDS = 3.0
+"""Age of a client's last heartbeat from which on it may be gone."""
+MAX_MISSED = 3
+"""Looks in a row at which nobody listened for a client's events, until others get them."""
 NO_STREAM = "needs a server that keeps streams"
 ANOTHER = "is of `{}` with the filter `{}`: subscribe to the same, or delete it"
 TOO_LONG = f"must have a name of 1 to {MAX_NAME_LENGTH} characters"
@@ -102,6 +110,7 @@ class Durables:
     """The durable subscriptions that one broker delivers."""
 
     def __init__(self, bus: Connection, broker: Broker, place: str, doubt: Callable[[str], None]) -> None:
+        self._bus = bus
         self._broker = broker
         self._store = RecordStore(bus, subjects.DURABLES)
         self.rereading = StreamRereading(bus, broker, place, doubt, self.left)
@@ -118,12 +127,13 @@ class Durables:
     async def running(self) -> AsyncIterator[None]:
         """For the length of the block."""
         self.running_here = True
-        refreshing = begin_work(self._refresh)
+        working = [begin_work(self._refresh), begin_work(self._end_gone)]
         async with self.rereading.running():
             try:
                 yield
             finally:
-                refreshing.cancel()
+                for each in working:
+                    each.cancel()
                 await self.release()
 
     async def release(self) -> None:
@@ -279,6 +289,39 @@ class Durables:
             for each in self._hosted.values():
                 each.news.set()
             self._locks = {key: lock for key, lock in self._locks.items() if lock.locked()}
+
+    async def _end_gone(self) -> None:
+        """End the sessions of readers that were killed, where others wait for what they have not acknowledged.
+
+        Only those of whom no heartbeat comes are looked at: nobody has to listen for what is sent to them, several times
+        in a row, as a client that connects again is deaf for a moment too. It would begin another session.
+        """
+        missed = Counter[str]()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            quiet = self._quiet()
+            gone = await asyncio.gather(*map(self._is_gone, quiet))
+            missed = Counter({each.token: missed[each.token] + 1 for each in compress(quiet, gone)})
+            for each in quiet:
+                if missed[each.token] >= MAX_MISSED and self._broker.sessions.get(each.token) is each:
+                    self._broker.close(each)
+
+    def _quiet(self) -> list[Session]:
+        """The sessions that share a durable subscription, and of which nothing was heard for a while."""
+        now, sessions = self._broker.setting.now(), self._broker.sessions
+        shared = [each.cursor.members for each in self._hosted.values() if len(each.cursor.members) > 1]
+        found = [sessions.get(member.session) for members in shared for member in members]
+        return [each for each in found if each is not None and now - each.heard > QUIET_SECONDS]
+
+    async def _is_gone(self, session: Session) -> bool:
+        """Whether nobody listens where a client's events are sent; one that does gives no answer to this."""
+        try:
+            await self._bus.ask(session.inbox, b"", LOOK_SECONDS)
+        except NoResponders:
+            return True
+        except BusError:
+            pass
+        return False
 
     async def list(self, session: Session) -> tuple[Durable, ...]:
         """A client's durable subscriptions, by name. Raises StoreUnavailable."""

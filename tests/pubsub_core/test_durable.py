@@ -118,6 +118,22 @@ async def test_several_share_it_as_a_queue_and_what_one_leaves_undone_another_ge
             assert rest == set(range(200)) - {each["score"] for each in got[:50]}
 
 
+async def test_what_a_killed_reader_leaves_undone_another_gets_before_its_session_is_over(
+    place, north, monkeypatch
+):
+    monkeypatch.setattr("pubsub_core.server.service.SESSION_TTL", 1e9)
+    kind, service = north
+    publisher = await (await place.client("ann", "north")).publisher(kind.name)
+    killed, other = await place.client("bob", "north"), await place.client("bob", "north")
+    first = await killed.subscriber(kind.name, durable="orders", manual_ack=True)
+    second = await other.subscriber(kind.name, durable="orders")
+    await send(publisher, *range(100))
+    left = set(await scores(first, 20))  # the other one is given 64 at most
+    await first._session.bus.close()  # all that a server sees of a process that was killed
+    assert set(await scores(second, 100)) == set(range(100)) > left
+    assert first._session.session not in service.broker.sessions
+
+
 async def test_it_belongs_to_its_subject(place, north):
     kind, service = north
     publisher = await (await place.client("ann", "north")).publisher(kind.name)

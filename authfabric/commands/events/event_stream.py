@@ -131,7 +131,7 @@ async def tell_shared(client: EventClient, durable: str) -> None:
     if broker:
         err.print(
             f"`{durable}` is being read at the broker {broker}: events are shared out; what a reader that was killed"
-            " had not acknowledged comes within 30 s",
+            " had not acknowledged comes after some seconds",
             highlight=False,
             soft_wrap=True,
         )
