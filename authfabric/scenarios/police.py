@@ -7,7 +7,7 @@ wanted, account on the server. What a client may takes both its own domain's pol
 back to PITO. The police go by roles (`met_roles`), for which the issuing service gives them capabilities, the
 congestion charge service by attributes. In the end the court takes its order back. In one account sightings are sealed:
 PITO's key manager gives the brokers of the two services the keys of what their clients may see, so that PITO's own
-broker and the servers carry what they cannot read.
+broker and the servers carry what they cannot read. (Key managers answer nobody in another account.)
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ def police_(
     accounts: Annotated[
         bool,
         typer.Option(
-            "--accounts", help="Give each domain an account of its own on the NATS server, and a password."
+            "--accounts",
+            help="Give each domain an account of its own on the NATS server, and a password; events are in clear there.",
         ),
     ] = False,
     json: Json = False,
