@@ -293,8 +293,8 @@ class Durables:
     async def _end_gone(self) -> None:
         """End the sessions of readers that were killed, where others wait for what they have not acknowledged.
 
-        Only those of whom no heartbeat comes are looked at: nobody has to listen for what is sent to them, several times
-        in a row, as a client that connects again is deaf for a moment too. It would begin another session.
+        Of them no heartbeat comes, and nobody listens for what they are sent, several times in a row: a client that
+        connects again is deaf for a moment too. If one was there after all, it begins another session.
         """
         missed = Counter[str]()
         while True:

@@ -98,7 +98,7 @@ def police_(
         bool,
         typer.Option(
             "--accounts",
-            help="Give each domain an account of its own on the NATS server, and a password; events are in clear there.",
+            help="Give each domain an account of its own on the NATS server, with a password; nothing is sealed then.",
         ),
     ] = False,
     json: Json = False,
