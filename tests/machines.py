@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import randrange
 
 import yaml
 from typer.testing import CliRunner
@@ -19,8 +20,6 @@ from typer.testing import CliRunner
 from authfabric.cli import app
 from bus.runtime import end_with_parent
 from bus.server import free_ports
-
-ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 
 @dataclass
@@ -112,12 +111,14 @@ def command(*words: object, code: int = 0) -> str:
 
 
 @contextlib.contextmanager
-def machines(folder: Path, name: str = "shop", pdps: int = 1) -> Iterator[Machines]:
-    """Three nodes, made by `domain init --settings` and installed, not yet started."""
+def machines(folder: Path, name: str = "shop", pdps: int = 1, count: int = 3) -> Iterator[Machines]:
+    """So many nodes, made by `domain init --settings` and installed, not yet started."""
     port, links = free_ports(2)
+    network = f"127.{randrange(1, 255)}.{randrange(255)}"  # health has the same ports everywhere
     nodes = [
-        {"name": f"node{n}", "host": host, "port": port, "links": links, "health": host, "pdps": pdps}
-        for n, host in enumerate(ADDRESSES, 1)
+        {"name": f"node{n}", "port": port, "links": links, "pdps": pdps}
+        | dict.fromkeys(("host", "health"), f"{network}.{n}")
+        for n in range(1, count + 1)
     ]
     root = f"{folder}/machines/{{node}}"
     places = {each: f"{root}/{each}" for each in ("config", "state", "cache", "units")}

@@ -24,7 +24,9 @@ async def eventually(happened: Callable[[], object], seconds: float = PATIENCE) 
 
 
 async def once_it_works(
-    work: Callable[[], Awaitable[T]], error: type[Exception], seconds: float = PATIENCE
+    work: Callable[[], Awaitable[T]],
+    error: type[Exception] | tuple[type[Exception], ...],
+    seconds: float = PATIENCE,
 ) -> T:
     """What comes of some work, which is tried again as long as it fails in this way, and the seconds last."""
     until = monotonic() + seconds

@@ -114,6 +114,9 @@ class Granting:
             raise CannotRevoke("this console has no key to revoke with: start it with `--folder`")
         key = PublicKey.parse((await self.member(name)).holder)
         signer = self.issuer.service
+        if self.folder.members[name].unverified().issuer != signer.public:
+            problem = "was granted by a key that is being exchanged: `authfabric domain revoke` takes it back"
+            raise CannotRevoke(f"`{name}` {problem}")
         notice = await asyncio.to_thread(self.folder.revoke, signer, key, time())
         told = await self.tell(self.folder, self.issuer, self.folder.file.url, notice)
         await asyncio.to_thread(self.folder.strike_off, signer.public, key)

@@ -21,6 +21,7 @@ from bus.identity import (
     VARIABLE,
     Lifetime,
     Purpose,
+    is_locked,
     read_private,
     write_credentials,
     write_private,
@@ -102,6 +103,11 @@ class NodeFolders:
             trusted = "\n".join((self.folder.file.owner, *self.folder.file.trust))
             write_private(self._config(node) / "trusted-keys", f"{trusted}\n".encode(), replace=True)
 
+    @property
+    def replicas(self) -> set[str]:
+        """The names that the replicas of all nodes have as members."""
+        return {_replica(node, number) for node in self.layout.nodes for number in node.replicas}
+
     def services(self, node: Node) -> list[str]:
         """The names of the units that run on a node."""
         return ["authfabric-nats", "authfabric-domain", *(f"authfabric-pdp@{n}" for n in node.replicas)]
@@ -118,9 +124,6 @@ class NodeFolders:
             write_private(tls / f"{name}.key", key.to_pem(), replace=True)
             certificate = domain.certify_host(purpose, key.public, hosts, now)
             write_private(tls / f"{name}.pem", certificate.encode(), replace=True)
-        for name in ("member-ca.pem", "link-ca.pem"):
-            content = (self.folder.path / "tls" / name).read_bytes()
-            write_private(tls / name, content, replace=True)
 
     def _configure(self, node: Node, domain: Domain) -> None:
         there, here = self.layout.on(node), self._config(node)
@@ -144,12 +147,15 @@ class NodeFolders:
             ("links.conf", links.configuration()),
         ):
             write_private(here / name, content.encode(), replace=True)
+        for name in ("member-ca.pem", "link-ca.pem"):
+            content = (self.folder.path / "tls" / name).read_text()
+            write_private(here / "tls" / name, content.encode(), replace=True)
 
     def _empower(self, issuer: Issuer, node: Node, number: int, anew: bool) -> None:
         """Let a replica of a node connect and decide."""
         file = self._config(node) / f"pdp-{number}.json"
         if anew or not file.exists():
-            self._grant(issuer, f"{node.name}-pdp-{number}", REPLICA, file)
+            self._grant(issuer, _replica(node, number), REPLICA, file)
         there = self.layout.on(node).config
         text = f"{VARIABLE}={there}/pdp-{number}.json\nHEALTH={node.health_address(number)}\n"
         write_private(self._config(node) / f"pdp-{number}.environment", text.encode(), replace=True)
@@ -177,4 +183,8 @@ class NodeFolders:
     @property
     def locked(self) -> bool:
         """Whether the service's key has a passphrase, which each node must be told."""
-        return b"ENCRYPTED" in read_private(self.folder.path / "service.key")
+        return is_locked(read_private(self.folder.path / "service.key"))
+
+
+def _replica(node: Node, number: int) -> str:
+    return f"{node.name}-pdp-{number}"

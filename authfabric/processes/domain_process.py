@@ -76,7 +76,7 @@ class DomainProcess:
         )
 
     def issuing(self, access: AccessService) -> IssuingService:
-        enrolment = Enrolment(lambda: self.folder.members)
+        enrolment = Enrolment(lambda: self.folder.members, self.issuer.service.public)
         roles = None if self.roles is None else self.roles(access.member)
         certify = partial(self.folder.certify_member, self.issuer)
         return IssuingService(

@@ -63,7 +63,7 @@ class LocalDomain:
     ) -> AsyncIterator[AccessService]:
         """Decide who connects, and hand out capabilities to members, and for roles, for the length of the block."""
         keys, tls = ServiceKeys.of(self.issuer.service), self.folder.tls(self.issuer, time())
-        enrolment = Enrolment(lambda: self.folder.members)
+        enrolment = Enrolment(lambda: self.folder.members, self.issuer.service.public)
         certify = partial(self.folder.certify_member, self.issuer)
         async with (
             AccessService(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         KeyFileRefused,
         configured_passphrase,
         create_key,
+        is_locked,
         load_key,
         load_public_key,
         lock,
@@ -59,9 +60,9 @@ __all__ = [
     "CredentialsRefused", "FollowedKeys", "Found", "KeyFileRefused", "Lifetime", "Purpose", "Running", "Subject",
     "certificate_end", "certified_hosts", "certified_key", "certify", "chain_end", "client_context",
     "configured_passphrase", "connection_key", "create_key", "data_folder", "default_file", "find_credentials",
-    "find_running", "keep_renewed", "load_key", "load_public_key", "lock", "others_may_write", "parse_credentials",
-    "read_credentials", "read_private", "read_token", "read_trusted", "running_file", "state_folder", "unlock",
-    "with_certificate", "write_credentials", "write_private",
+    "find_running", "is_locked", "keep_renewed", "load_key", "load_public_key", "lock", "others_may_write",
+    "parse_credentials", "read_credentials", "read_private", "read_token", "read_trusted", "running_file",
+    "state_folder", "unlock", "with_certificate", "write_credentials", "write_private",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -74,7 +75,7 @@ __getattr__ = lazily(
         " write_credentials",
         ".followed_keys": "FollowedKeys",
         ".keystore": "PASSPHRASE_FILE_VARIABLE PASSPHRASE_VARIABLE KeyFileRefused configured_passphrase"
-        " create_key load_key load_public_key lock read_private read_trusted unlock write_private",
+        " create_key is_locked load_key load_public_key lock read_private read_trusted unlock write_private",
         ".running_fabric": "Running data_folder find_running others_may_write running_file state_folder",
     },
 )

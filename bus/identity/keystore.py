@@ -60,9 +60,14 @@ def lock(identity: Identity, passphrase: str | None) -> bytes:
     return _HEADING + salt.hex().encode() + b"\n" + identity.to_pem(_stretch(passphrase, salt))
 
 
+def is_locked(pem: bytes) -> bool:
+    """Whether a private key, as it stands in a file, needs a passphrase."""
+    return _ENCRYPTED in pem
+
+
 def unlock(path: Path, pem: bytes, passphrase: Callable[[], str]) -> Identity:
     """The key that stands in a file. Raises InvalidKey if the passphrase does not fit."""
-    if _ENCRYPTED not in pem:
+    if not is_locked(pem):
         return Identity.from_pem(pem)
     heading, _, body = pem.partition(b"\n")
     if not heading.startswith(_HEADING):  # another tool encrypted it

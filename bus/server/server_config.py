@@ -53,6 +53,11 @@ class ServiceNames:
     system: PublicKey
     member: PublicKey
 
+    @property
+    def account(self) -> str:
+        """The account in which servers ask: while keys are exchanged, those answer there whose word they take."""
+        return f"AUTH_{str(self.issuer)[-16:]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -110,13 +115,13 @@ class Security:
             f"max_control_line: {limits.token_bytes}\n"
             f"tls {{ {_tls(self.certificate, self.key, self.authorities)}, handshake_first: true }}\n"
             "accounts {\n"
-            f"  AUTH {{ users: [ {{ nkey: {names.callout} }} ] }}\n"
+            f"  {names.account} {{ users: [ {{ nkey: {names.callout} }} ] }}\n"
             f"  SYS {{ users: [ {{ nkey: {names.system} }} ] }}\n"
             f"  {ACCOUNT} {{ jetstream: enabled, users: [ {{ nkey: {names.member} }} ] }}\n"
             "}\n"
             "system_account: SYS\n"
             f"authorization {{ timeout: {AUTHORIZATION_SECONDS}, auth_callout {{"
-            f" issuer: {account_key(names.issuer)}, account: AUTH, auth_users: [ {own} ] }} }}\n"
+            f" issuer: {account_key(names.issuer)}, account: {names.account}, auth_users: [ {own} ] }} }}\n"
         )
 
 

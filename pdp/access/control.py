@@ -112,12 +112,13 @@ class AccessControl:
         domains: Iterable[str] = (),
         trusted: Iterable[PublicKey] = (),
     ) -> None:
-        """`holdings` are the chains that end with the service's key: what it may pass on.
+        """`holdings` are the chains that end with the service's key: what it may pass on; and with that of before,
+        while it counts.
 
         `trusted` are keys besides the owners' by whose word members go, and who can take it back.
 
-        Whoever presents certificates that begin with the service's has all of these before them. So a blanket grant
-        to a broker reaches what the service is granted later.
+        Whoever presents certificates that begin with such a key's has all of these before them that end with it. So a
+        blanket grant to a broker reaches what the service is granted later.
         """
         self.verifier = verifier
         self.rules = rules
@@ -183,7 +184,9 @@ class AccessControl:
 
     def is_root(self, key: PublicKey) -> bool:
         """Whether a key's word counts by itself: as the service's, an owner's, or that of one whom members trust."""
-        return key == self._service or key in self.trusted or self.verifier.owners.root(key) is not None
+        if key == self._service or key in self.trusted or self.verifier.owners.root(key) is not None:
+            return True
+        return bool(self._held_by(key))
 
     def check_revoker(self, key: PublicKey, chain: bytes, at: float) -> None:
         """Raise an AuthFabricError unless a chain from an owner names a key that could take back something of it.
@@ -210,11 +213,17 @@ class AccessControl:
 
     def _completed(self, chain: bytes) -> list[bytes]:
         certificates = decode_chain(chain)
-        if not certificates or certificates[0].issuer != self._service:
+        if not certificates:
             return [chain]
-        if not self.holdings:
+        if held := self._held_by(certificates[0].issuer):
+            return [encode_chain((*each, *certificates)) for each in held]
+        if certificates[0].issuer == self._service:
             raise ChainRefused(1, Fault.NOT_AN_OWNER, "comes from this service, which holds nothing yet")
-        return [encode_chain((*held, *certificates)) for held in self.holdings]
+        return [chain]
+
+    def _held_by(self, key: PublicKey) -> list[tuple[Certificate, ...]]:
+        """The holdings that end with a key."""
+        return [each for each in self.holdings if each[-1].unverified().subject == key]
 
     def _check_certificate(self, arrival: Arrival, key: PublicKey) -> None:
         if not self.rules.needs_certificate:

@@ -62,6 +62,8 @@ class Domain:
     service: Identity
     links: int = 1
     """How many times servers were given something new to show each other: what came before does not count."""
+    before: Identity | None = None
+    """The domain's own key of before, while it counts beside this one: servers are certified by it until then."""
 
     @property
     def issuer(self) -> Issuer:
@@ -69,14 +71,22 @@ class Domain:
 
     def blanket(self, at: float) -> Certificate:
         """What lets the access control service use all that the domain holds now, and is granted later."""
-        validity = Validity(int(at), None)
-        capability = Capability(self.owner.public, self.service.public, True, EVERYTHING, validity)
+        return self._lend(self.service.public, at)
+
+    def lending_to_before(self, at: float) -> Certificate | None:
+        """What lets all count that the domain's own key of before has granted; None if there is none."""
+        return None if self.before is None else self._lend(self.before.public, at)
+
+    def _lend(self, key: PublicKey, at: float) -> Certificate:
+        capability = Capability(self.owner.public, key, True, EVERYTHING, Validity(int(at), None))
         return capability.sign(self.owner)
 
     def member_authority(self, at: float) -> str:
-        """The TLS certificate that all members' rest on: below it the service, or another domain and its service."""
-        subject = Subject(self.name, self.owner.public, below=2)
-        return certify(subject, self.owner, self.name, Lifetime(at, ROOT_SECONDS))
+        """The TLS certificates that all members' rest on: below each the service, or another domain and its service."""
+        return "".join(
+            certify(Subject(self.name, key.public, below=2), key, self.name, Lifetime(at, ROOT_SECONDS))
+            for key in self._counting
+        )
 
     def service_authority(self, at: float) -> str:
         """The TLS certificate by which the access control service certifies members."""
@@ -84,24 +94,35 @@ class Domain:
         return certify(subject, self.owner, self.name, Lifetime(at, ROOT_SECONDS))
 
     def host_authority(self, purpose: Purpose, at: float) -> str:
-        """The TLS certificate that those of servers rest on, or of links between servers: nothing else does."""
-        key, name = self._host_key(purpose), _host_authority_name(purpose, self.name)
-        return certify(Subject(name, key.public, (), purpose, 0), key, name, Lifetime(at, ROOT_SECONDS))
+        """The TLS certificates that those of servers rest on, or of links between servers: nothing else does."""
+        keys, name = (
+            (self._host_key(purpose, each) for each in self._counting),
+            _host_authority_name(purpose, self.name),
+        )
+        return "".join(
+            certify(Subject(name, key.public, (), purpose, 0), key, name, Lifetime(at, ROOT_SECONDS))
+            for key in keys
+        )
 
     def certify_host(self, purpose: Purpose, key: PublicKey, hosts: tuple[str, ...], at: float) -> str:
         """A TLS certificate for a server, or for its links with others."""
         subject = Subject(f"server of {self.name}", key, hosts, purpose)
         name = _host_authority_name(purpose, self.name)
-        return certify(subject, self._host_key(purpose), name, Lifetime(at, YEAR))
+        return certify(subject, self._host_key(purpose, self._counting[0]), name, Lifetime(at, YEAR))
 
     @property
     def link_secret(self) -> str:
         """What the domain's servers say to each other."""
-        return self.owner.derive(f"secret of links between servers {self.links}").hex()
+        return self._counting[0].derive(f"secret of links between servers {self.links}").hex()
 
-    def _host_key(self, purpose: Purpose) -> Identity:
+    @property
+    def _counting(self) -> tuple[Identity, ...]:
+        """The domain's own keys that count, that which certifies servers first."""
+        return (self.owner,) if self.before is None else (self.before, self.owner)
+
+    def _host_key(self, purpose: Purpose, owner: Identity) -> Identity:
         number = self.links if purpose is Purpose.LINK else 1
-        return Identity.from_seed(self.owner.derive(f"authority for tls {purpose.name.lower()} {number}"))
+        return Identity.from_seed(owner.derive(f"authority for tls {purpose.name.lower()} {number}"))
 
     def admit(
         self, name: str, key: PublicKey, authority: Authority, lifetime: Lifetime

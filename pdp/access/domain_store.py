@@ -3,6 +3,7 @@
 domain.json          its name and its servers
 domain.key           owns what the domain owns; needed to admit other domains and to certify servers, and then only
 service.key          the access control service's
+*.before.key         what stood there before, while it counts beside the new one: see rotation
 owners.txt           which key owns what
 holdings/NAME.cap    the chains that end with the service's key
 members/NAME.cap     what the service has granted, and to whom
@@ -18,8 +19,9 @@ from __future__ import annotations
 import itertools
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -66,6 +68,18 @@ class DomainFile(msgspec.Struct, frozen=True):
     """As of `Domain`."""
     trust: tuple[str, ...] = ()
     """The keys that sign its policies and say who may decide, besides its own."""
+    exchanged: Literal["", "domain", "service"] = ""
+    """Which of its two keys is being exchanged."""
+    before: str = ""
+    """The key of before, while it counts beside the new one."""
+    behind: tuple[str, ...] = ()
+    """The ids of what was granted before, and rests on it."""
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The files of the keys that count, by their public keys."""
+        kept = {self.before: f"{self.exchanged}.before.key"} if self.exchanged else {}
+        return {self.owner: "domain.key", self.service: "service.key", **kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +109,8 @@ class DomainFolder:
         create_key(path / "service.key", domain.service, passphrase)
         file = DomainFile(name, str(domain.owner.public), str(domain.service.public), url)
         folder = cls(path, file)
-        folder._write("owners.txt", f"owner: {domain.owner.public}\nresource: *\n")
-        folder._write("holdings/own.cap", unparse_chain([domain.blanket(at)]))
+        folder.write_owner(domain.owner.public)
+        folder.write("holdings/own.cap", unparse_chain([domain.blanket(at)]))
         folder.servers.certify(domain, at, (*LOCALHOST, *hosts))
         folder._save(file)  # last: a folder without it is no domain
         return folder
@@ -115,18 +129,34 @@ class DomainFolder:
 
     def at_url(self, url: str) -> DomainFolder:
         """The same domain, with its servers there."""
-        return self._changed(url=url)
+        return self.changed(url=url)
 
     def trusting(self, keys: Iterable[PublicKey]) -> DomainFolder:
         """The same domain, in which the word of these keys counts too, about releases and about who may decide."""
-        return self._changed(trust=tuple(sorted(map(str, keys))))
+        return self.changed(trust=tuple(sorted(map(str, keys))))
 
     def issuer(self, passphrase: Passphrase) -> Issuer:
         return Issuer(self.file.name, load_key(self.path / "service.key", passphrase))
 
     def domain(self, passphrase: Passphrase) -> Domain:
-        owner = load_key(self.path / "domain.key", passphrase)
-        return Domain(self.file.name, owner, self.issuer(passphrase).service, self.file.links)
+        owner, file = load_key(self.path / "domain.key", passphrase), self.file
+        kept = self.signer(file.before, passphrase) if file.exchanged == "domain" else None
+        return Domain(file.name, owner, self.issuer(passphrase).service, file.links, kept)
+
+    def signer(self, key: str, passphrase: Passphrase) -> Identity:
+        """The key of the domain that has issued something, by its public key. Raises DomainRefused if it is gone."""
+        if key not in self.file.keys:
+            raise DomainRefused(
+                self.path, f"has exchanged the key `{key}`: what that has issued counts no more"
+            )
+        return load_key(self.path / self.file.keys[key], passphrase)
+
+    @property
+    def behind(self) -> list[str]:
+        """Whoever rests on a key that is being exchanged, and is to be granted, admitted or joined anew."""
+        old, granted = set(self.file.behind), {**self.members, **self.admitted_domains}
+        names = [name for name, certificate in granted.items() if certificate.id.hex() in old]
+        return names + [each for each in self.networks if self._is_behind(each)]
 
     @property
     def owners(self) -> Owners:
@@ -134,17 +164,17 @@ class DomainFolder:
 
     @property
     def holdings(self) -> tuple[tuple[Certificate, ...], ...]:
-        return tuple(self._chains("holdings").values())
+        return tuple(self.chains("holdings").values())
 
     @property
     def members(self) -> dict[str, Certificate]:
         """What was granted, by the name it was granted under."""
-        return {name: chain[-1] for name, chain in self._chains("members").items()}
+        return {name: chain[-1] for name, chain in self.chains("members").items()}
 
     @property
     def admitted_domains(self) -> dict[str, Certificate]:
         """What other domains were admitted with, by their names."""
-        return {name: chain[-1] for name, chain in self._chains("domains").items()}
+        return {name: chain[-1] for name, chain in self.chains("domains").items()}
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -188,6 +218,8 @@ class DomainFolder:
     def grant(self, name: str, certificate: Certificate) -> None:
         """Note what was granted under a name. Raises DomainRefused if the name is taken, or the key was revoked."""
         self._check_not_revoked(certificate)
+        if name in self.members and name in self.behind:
+            self.replace(name)
         self._write_new(f"members/{_file_name(name)}.cap", unparse_chain([certificate]))
 
     def forget(self, name: str) -> None:
@@ -205,7 +237,7 @@ class DomainFolder:
     def replaced(self, name: str) -> list[Certificate]:
         """What was granted under a name before, and not revoked since."""
         return [
-            chain[-1] for each, chain in self._chains("replaced").items() if each.rpartition(".")[0] == name
+            chain[-1] for each, chain in self.chains("replaced").items() if each.rpartition(".")[0] == name
         ]
 
     @property
@@ -221,13 +253,13 @@ class DomainFolder:
             return parse_notice(file.read_text(), str(file))
         notice = Notice.of_key(issuer, key, int(at))
         file.parent.mkdir(exist_ok=True, mode=0o700)
-        self._write(f"revoked/{file.name}", unparse_notice(notice))
+        self.write(f"revoked/{file.name}", unparse_notice(notice))
         return notice
 
     def strike_off(self, issuer: PublicKey, key: PublicKey) -> None:
         """Take a key off the lists of what was issued, under whatever names it is there."""
         for folder in ("members", "domains", "replaced"):
-            for name, chain in self._chains(folder).items():
+            for name, chain in self.chains(folder).items():
                 capability = chain[-1].unverified()
                 if (capability.issuer, capability.subject) == (issuer, key):
                     (self.path / folder / f"{name}.cap").unlink(missing_ok=True)
@@ -240,7 +272,7 @@ class DomainFolder:
         end = certificate.unverified().validity.end
         lifetime = Lifetime(at, YEAR if end is None else max(end - at, 1))
         own = self.certify_member(issuer, identity.public, lifetime)
-        before = self._chains("holdings")[network] if joined else ()
+        before = self.chains("holdings")[network] if joined else ()
         return CredentialsFile(
             joined.url if joined else self.file.url,
             lock(identity, None).decode(),
@@ -255,12 +287,16 @@ class DomainFolder:
         """How the service itself connects to a network that the domain has joined."""
         joined, service = self._joined(network), issuer.service
         own = self.certify_member(issuer, service.public, Lifetime(at, YEAR)) + joined.certificate
-        chain = encode_chain(self._chains("holdings")[network])
+        chain = encode_chain(self.chains("holdings")[network])
         return Found(joined.url, Credentials(service, chain, client_context(service, own, joined.authority)))
 
     def certify_member(self, issuer: Issuer, key: PublicKey, lifetime: Lifetime) -> str:
         """A member's TLS certificate, and the one by which the service certifies."""
         return issuer.certify(Subject("member", key), lifetime) + self._read("tls/service.pem")
+
+    def _is_behind(self, network: str) -> bool:
+        """Whether a network that was joined has empowered a key of before."""
+        return str(self.chains("holdings")[network][-2].unverified().subject) != self.file.owner
 
     def _joined(self, network: str) -> Membership:
         joined = self.networks.get(network)
@@ -271,6 +307,8 @@ class DomainFolder:
     def admitted(self, request: JoinRequest, capability: Certificate, certificate: str) -> Membership:
         """Note that another domain was admitted; returns what it is to be given. Raises DomainRefused."""
         self._check_not_revoked(capability)
+        if request.name in self.admitted_domains and request.name in self.behind:
+            (self.path / "domains" / f"{_file_name(request.name)}.cap").unlink()
         self._write_new(f"domains/{_file_name(request.name)}.cap", unparse_chain([capability]))
         return Membership(
             self.file.name,
@@ -285,33 +323,29 @@ class DomainFolder:
         """Keep what another domain has given. Raises ChainRefused if it is not for this one."""
         given = parse_chain(membership.capability)
         check_membership(given, PublicKey.parse(self.file.owner))
-        own = self._chains("holdings")["own"]
+        own = self.chains("holdings")["own"]
         name = _file_name(membership.network)
+        if name in self.networks and self._is_behind(name):
+            for each in (f"holdings/{name}.cap", f"networks/{name}.json"):
+                (self.path / each).unlink()
         self._write_new(f"holdings/{name}.cap", unparse_chain((*given, *own)))
         self._write_new(f"networks/{name}.json", msgspec.json.encode(membership).decode())
-
-    def replace_links(self, domain: Domain) -> Domain:
-        """Let nothing count any more that servers have shown each other. They are to be certified anew."""
-        newer = replace(domain, links=domain.links + 1)
-        self.servers.replace_secret(domain.link_secret, newer.link_secret)
-        self._save(msgspec.structs.replace(self.file, links=newer.links))
-        return newer
 
     @property
     def servers_until(self) -> float:
         """When the servers' certificates end, in Unix time."""
         return certificate_end(self._read("tls/server.pem"))
 
-    def _changed(self, **fields: object) -> DomainFolder:
+    def changed(self, **fields: object) -> DomainFolder:
         file = msgspec.structs.replace(self.file, **fields)
         if file != self.file:
             self._save(file)
         return DomainFolder(self.path, file)
 
     def _save(self, file: DomainFile) -> None:
-        self._write("domain.json", msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n")
+        self.write("domain.json", msgspec.json.format(msgspec.json.encode(file), indent=2).decode() + "\n")
 
-    def _chains(self, folder: str) -> dict[str, tuple[Certificate, ...]]:
+    def chains(self, folder: str) -> dict[str, tuple[Certificate, ...]]:
         files = sorted((self.path / folder).glob("*.cap"))
         return {each.stem: parse_chain(each.read_text(), str(each)) for each in files}
 
@@ -337,7 +371,11 @@ class DomainFolder:
         except OSError as error:
             raise DomainRefused(self.path, f"has `{name}`, which cannot be read: {error.strerror}") from None
 
-    def _write(self, name: str, text: str) -> None:
+    def write_owner(self, key: PublicKey) -> None:
+        """Let a key own all that the domain owns."""
+        self.write("owners.txt", f"owner: {key}\nresource: *\n")
+
+    def write(self, name: str, text: str) -> None:
         write_whole(self.path / name, text)
 
     def _write_new(self, name: str, text: str) -> None:

@@ -38,8 +38,10 @@ class NotEntitledHere(AuthFabricError):
 class Enrolment:
     """The members of a domain, as they are listed at this moment."""
 
-    def __init__(self, members: Callable[[], Mapping[str, Certificate]]) -> None:
+    def __init__(self, members: Callable[[], Mapping[str, Certificate]], issuer: PublicKey) -> None:
+        """Those are renewed whom this key has granted what they have: whose key was exchanged since, are not."""
         self._members = members
+        self._issuer = issuer
 
     def entitlement(self, key: PublicKey, at: float, revocations: Revocations) -> Entitlement:
         """What somebody was enrolled with, unless that was revoked. Raises NotEntitledHere."""
@@ -48,6 +50,10 @@ class Enrolment:
             if revocations.revoker([certificate.id], [capability.issuer]) is not None:
                 continue
             if capability.subject == key and capability.validity.covers(at):
+                if capability.issuer != self._issuer:
+                    raise NotEntitledHere(
+                        f"`{key}` was granted what it has by a key that was exchanged since: grant it anew"
+                    )
                 return Entitlement(capability.authority, capability.validity.end, capability.delegate)
         raise NotEntitledHere(f"`{key}` is no member of this domain, or is no longer")
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from authfabric.commands.trust import domain_servers, domain_trust
+from authfabric.commands.trust import domain_rotate, domain_servers, domain_trust
 from authfabric.commands.trust.capability_view import describe_member
 from authfabric.commands.trust.domain_servers import Folder, errors, refresh_nodes
 from authfabric.files import FileRefused, read_storage, write_new
@@ -39,7 +39,7 @@ from pep.trust import read_keys
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
 app.add_typer(domain_trust.app, name="trust")
-for _command in (domain_servers.init, domain_servers.certify, domain_servers.nodes):
+for _command in (domain_servers.init, domain_servers.certify, domain_servers.nodes, domain_rotate.rotate):
     app.command()(_command)
 
 ROLES = {
@@ -215,13 +215,13 @@ def revoke(
         if not issued:
             kind = "admitted domain" if domain else "member that was replaced" if replaced else "member"
             raise InvalidKey(f"`{name}` is no {kind}: see `authfabric domain status {folder}`")
-        signer = opened.domain(passphrase.known).owner if domain else issuer.service
-        keys = dict.fromkeys(each.unverified().subject for each in issued)
-        notices = [opened.revoke(signer, key, time()) for key in keys]
+        signed = dict.fromkeys((each.unverified().issuer, each.unverified().subject) for each in issued)
+        signers = {by: opened.signer(str(by), passphrase.known) for by, _ in signed}
+        notices = [opened.revoke(signers[by], key, time()) for by, key in signed]
         refresh_nodes(opened, json=True)  # also where nobody can be told now
-    for key, notice in zip(keys, notices, strict=True):
+    for (by, key), notice in zip(signed, notices, strict=True):
         told = run(tell(opened, issuer, url or opened.file.url, notice))
-        opened.strike_off(signer.public, key)
+        opened.strike_off(by, key)
         if json:
             print_json({"name": name, "revoked": str(key), "told": told})
         else:

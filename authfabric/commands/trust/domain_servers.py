@@ -24,6 +24,7 @@ from authz import AuthFabricError
 from authz.errors import InvalidKey, InvalidSyntax
 from authz.spki import InvalidCapability
 from pdp.access import LOCALHOST, DomainFolder
+from pdp.access import replace_links as renew_links
 from pep.trust import read_keys
 
 Folder = Annotated[Path, typer.Argument(help="The domain's folder.")]
@@ -115,7 +116,7 @@ def certify(
     with errors():
         opened = DomainFolder.open(folder)
         outdated, domain = opened.servers.outdated, opened.domain(passphrase.known)
-        domain = opened.replace_links(domain) if replace_links else domain
+        domain = renew_links(opened, domain) if replace_links else domain
         named = opened.servers.certify(domain, time(), [*LOCALHOST, *hosts] if hosts else ())
         folders = NodeFolders.of(opened)
         if folders is not None:

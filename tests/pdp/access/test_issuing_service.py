@@ -52,7 +52,12 @@ async def issuing(folder, lifetime: float = 4.0):
     async with secured(folder) as (world, access):
         issuer = Issuer("domain", world.service)
         async with IssuingService(
-            access.member, issuer, time, access.revocations, Enrolment(lambda: members), lifetime=lifetime
+            access.member,
+            issuer,
+            time,
+            access.revocations,
+            Enrolment(lambda: members, issuer.service.public),
+            lifetime=lifetime,
         ):
             yield world, members
 
@@ -262,7 +267,7 @@ async def test_a_tls_certificate_is_renewed_before_it_ends_and_no_request_is_los
             Issuer("domain", world.service),
             time,
             access.revocations,
-            Enrolment(lambda: members),
+            Enrolment(lambda: members, world.service.public),
             certify=certify,
         )
         async with issuing, world.connect(PDP) as pdp:
@@ -296,7 +301,12 @@ async def test_what_is_renewed_is_kept_in_the_file_it_came_from(tmp_path, monkey
         certify = lambda key, life: certify_for(Subject("member", key), world.domain, "domain", life)  # noqa: E731
         issuer = Issuer("domain", world.service)
         async with IssuingService(
-            access.member, issuer, time, access.revocations, Enrolment(lambda: members), certify=certify
+            access.member,
+            issuer,
+            time,
+            access.revocations,
+            Enrolment(lambda: members, world.service.public),
+            certify=certify,
         ):
             members["pep"] = granted = world.grant(holder := Identity.generate(), PEP)
             short = certify(holder.public, Lifetime(time(), 100))

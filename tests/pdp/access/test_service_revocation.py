@@ -324,7 +324,8 @@ class TestReplicas:
                 world.url = server.url
                 access = await stack.enter_async_context(world.access())
                 members = {"pep": world.grant(holder := Identity.generate(), PEP)}
-                issuer, enrolment = Issuer("domain", world.service), Enrolment(lambda: members)
+                issuer = Issuer("domain", world.service)
+                enrolment = Enrolment(lambda: members, world.service.public)
                 issuing = IssuingService(access.member, issuer, time, access.revocations, enrolment)
                 await stack.enter_async_context(issuing)
                 pep = await stack.enter_async_context(world.connect(world.credentials(PEP, holder)))
