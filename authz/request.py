@@ -28,7 +28,7 @@ MAX_BYTES = {"subject": 256, "object": 768, "action": 128}
 
 _SHORT = min(MAX_BYTES.values())
 NAMES_KEPT = 16_384
-"""The most names that are remembered as valid: most are asked about again."""
+"""Maximum names that are remembered as valid: most are asked about again."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -24,7 +24,7 @@ GRAMMARS = Path(__file__).parent / "predicate"
 
 _MOST = 8
 _LONGEST = 60
-"""The most characters of the offending text that a message quotes."""
+"""Maximum characters of the offending text that a message quotes."""
 
 
 class Language(Generic[T]):

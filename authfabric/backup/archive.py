@@ -30,7 +30,7 @@ from authz.errors import UNREADABLE, InvalidKey, InvalidSignature
 
 MAGIC = b"authfabric backup 1\n"
 FRAME_BYTES = 1024 * 1024
-"""Most content of a frame."""
+"""Maximum content of a frame."""
 _KEY_BYTES = 32
 _NO_NONCE = bytes(12)
 """Each key that encrypts a data key encrypts that alone."""

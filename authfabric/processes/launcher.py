@@ -22,7 +22,7 @@ from bus.wire import configured_url
 FIRST_PAUSE = 0.5
 """Seconds before what ended by itself is started anew, doubled with each time in a row."""
 LONGEST_PAUSE = 10.0
-"""Most seconds before what ended by itself is started anew; whatever ran for longer begins with the first pause."""
+"""Maximum seconds before what ended by itself is started anew; whatever ran for longer begins with the first pause."""
 
 
 class ReplicaProcess(ServingProcess):

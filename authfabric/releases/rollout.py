@@ -33,7 +33,7 @@ CALL_SECONDS = 2.0
 LISTEN_SECONDS = 1.5
 """Time after the first roll call by which members have answered, and replicas have named those who have not."""
 SHOWN = 30
-"""Most members that are shown one by one."""
+"""Maximum members that are shown one by one."""
 
 Show: TypeAlias = Callable[[Released, "Standings"], None]
 

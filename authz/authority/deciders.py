@@ -25,9 +25,9 @@ from authz.spki.use import Spent, Use, permit
 from authz.spki.verifier import Verifier
 
 MAX_DECIDERS = 4096
-"""The most deciders that are remembered: a key that may delegate could make up any number of them."""
+"""Maximum deciders that are remembered: a key that may delegate could make up any number of them."""
 OBJECTS_KEPT = 65_536
-"""The most objects for which a decider remembers whether its authority covers them."""
+"""Maximum objects for which a decider remembers whether its authority covers them."""
 
 
 Follow: TypeAlias = Callable[[PublicKey, PublicKey], bool]

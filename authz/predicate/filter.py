@@ -47,7 +47,7 @@ ROOTS = frozenset({EVENT, USER, "sub", "context", "subject"})
 """Words that rules begin a path with; a filter knows events only."""
 
 MAX_FILTER = 8192
-"""The most characters that a filter may have."""
+"""Maximum characters that a filter may have."""
 SHORT = 512
 """Maximum characters of a short filter: more short ones are remembered than long ones."""
 

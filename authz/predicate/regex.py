@@ -36,7 +36,7 @@ _POSIX = re.compile(
     r"\[:\^?(alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\]"
 )
 _SHOWN = 60
-"""The most characters of an expression that a message quotes."""
+"""Maximum characters of an expression that a message quotes."""
 _TAKES_ONE = {sre.ANY, sre.IN, sre.LITERAL, sre.NOT_LITERAL}
 _REFUSED = {
     sre.ASSERT: "looks ahead or behind",

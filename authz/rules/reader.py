@@ -52,7 +52,7 @@ from authz.syntax import Language, place
 Names = tuple[str, ...]
 
 MOST_TEXT = 1_000_000
-"""The most characters that a file of rules may have."""
+"""Maximum characters that a file of rules may have."""
 MOST_DEPTH = 30
 """The deepest that conditions may be nested: with what a PDP adds they still fit a message."""
 MOST_CALLS = 8

@@ -17,9 +17,9 @@ from bus.wire import AuditPage, pack, subjects, unpack_audit_page
 MAX_BYTES = 4 * 1024**3
 """The size at which the stream discards its oldest pages, unless it was set up otherwise."""
 MAX_HEAD_BYTES = 64 * 1024**2
-"""The size at which the heads of the writers that were silent longest are discarded."""
+"""Maximum bytes of the stream of heads; beyond, the heads of writers silent longest are discarded."""
 _SHARES = (1, 4, 16, 64)
-"""By what the sizes are divided until the streams fit on the disk."""
+"""Divisors of the stream sizes, tried in order until the streams fit on the disk."""
 
 
 @dataclass(frozen=True, slots=True)

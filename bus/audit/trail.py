@@ -20,7 +20,7 @@ from bus.audit.records import AuditRecord, Disclosure, Followed, Head, Vouched, 
 _Noted: TypeAlias = tuple[
     float, Request | None, Decision | None, Vouched | None, Disclosure | None, int, Followed
 ]
-"""What was noted, how many decisions before it were not, and which release was followed then."""
+"""A decision, how many before it were dropped, and the release in force at the time."""
 
 _encode = msgspec.msgpack.Encoder().encode
 

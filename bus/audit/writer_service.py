@@ -32,9 +32,9 @@ PAGE_RECORDS = 128
 PAGE_BYTES = 256 * 1024
 AGAIN_SECONDS = 1.0
 HEAD_SECONDS = 1.0
-"""How often a writer says at most where its chain stands."""
+"""Minimum seconds between two signed heads of a writer."""
 FINISH_SECONDS = 2.0
-"""How long leaving waits for what is not stored yet."""
+"""Maximum seconds a shutdown waits for records that are not stored yet."""
 
 _log = logging.getLogger("authfabric.audit")
 _encode = msgspec.msgpack.Encoder().encode

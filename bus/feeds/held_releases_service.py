@@ -22,13 +22,13 @@ from bus.stores import chunk_hashes
 from bus.wire import Unpack, pack, subjects
 
 SLICE_BYTES = 256 * 1024
-"""Most bytes of a release or its content in one answer."""
+"""Maximum bytes of a release or its content in one answer."""
 MAX_BYTES = 128 * 1024 * 1024
-"""Most bytes of content that are fetched."""
+"""Maximum bytes of content that are fetched."""
 WAIT_SECONDS = 5.0
-"""Longest time for the first answer, and for a connection that is away. Where nobody listens, none is waited for."""
+"""Maximum seconds to wait for the first answer, or for a lost connection. No wait where nobody listens."""
 QUIET_SECONDS = 0.1
-"""Time without a further answer after which no more are expected."""
+"""Seconds without a further answer after which no more are expected."""
 SLICE_SECONDS = 3.0
 """Time within which a slice must come."""
 

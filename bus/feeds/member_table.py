@@ -20,12 +20,12 @@ from bus.wire import MemberList, MemberStatus
 SILENT_SECONDS = 3.5
 """Seconds without a word after which a member counts as silent. Members answer a roll call within two seconds."""
 FORGET_SECONDS = 3600.0
-"""How long after its last word a member without a lease is remembered: nothing bounds how long it goes on."""
+"""Seconds after its last message for which a member without a lease is remembered."""
 
 MOST = 65_536
-"""More members than this are not remembered: a flood of made-up ones must not fill the memory."""
+"""Maximum members remembered, so that a flood of invented ones cannot fill the memory."""
 MOST_MARKS = 32_768
-"""Most members named in one question for those that the asker has not heard."""
+"""Maximum members named in one request for those that the asker has not heard."""
 _PER_ROLL = 1000
 
 

@@ -29,13 +29,13 @@ from bus.wire import (
 )
 
 GROUPS = 8
-"""Most replicas that hear the same word of a member."""
+"""Maximum replicas that hear the same status of a member."""
 ASK_SECONDS = 0.9
 """Time after the first roll call at which replicas are asked for those who have not answered: members answer sooner."""
 _CALL_BYTES = 12
-"""Length of the word by which an answer names a call for details: nobody guesses it."""
+"""Bytes of the random token by which an answer names a request for details."""
 _CALLS_KEPT = 16
-"""Maximum calls for details of which the time is remembered."""
+"""Maximum requests for details whose time is remembered."""
 
 
 class _Listener(ABC):

@@ -17,7 +17,7 @@ from bus.nats import Connection, Subscription
 from bus.stores import ReleaseStore, Stored
 
 _LOOKS = 8
-"""Attempts to see the store at rest."""
+"""Attempts to read the store without a write in between."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,9 @@ from bus.runtime import in_background
 from bus.wire import MemberDetails, MemberKind, MemberStatus
 
 LOOK_SECONDS = 1.0
-"""Longest time between two looks at the store, for those of whom there are few."""
+"""Maximum seconds between two polls of the store, for kinds of members that are few."""
 OLD_SECONDS = 4.0
-"""How old the store's word may be, by which a majority of its servers is there: in peace it is 2 s at most."""
+"""Maximum age of a majority's acknowledgement of the store's leader; normally at most 2 s."""
 RETRY_SECONDS = 30.0
 """Time after which a release that was refused is tried again."""
 

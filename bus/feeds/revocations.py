@@ -29,7 +29,7 @@ from bus.stores import Record, RecordStore
 from bus.wire import subjects
 
 LOOK_SECONDS = 10.0
-"""How often the store is asked at least, besides whenever there is news."""
+"""Maximum seconds between two polls of the store, besides one at each notification."""
 RETRY_SECONDS = 0.5
 """How soon it is asked again as long as it does not answer."""
 

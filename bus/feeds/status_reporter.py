@@ -24,15 +24,15 @@ from bus.runtime import Work, begin_work
 from bus.wire import MemberDetails, MemberStatus, pack, subjects
 
 REPEAT_SECONDS = 10.0
-"""Longest time between two words of a member."""
+"""Maximum seconds between two status messages of a member."""
 SPREAD_SECONDS = 0.5
 """Time over which members spread their answers to a roll call: there may be thousands."""
 ANSWER_SECONDS = 1.0
-"""Shortest time between two answers of a member, however often the roll is called."""
+"""Minimum seconds between two answers of a member to roll calls."""
 MOST_CALLS = 16
 """Maximum calls for details that one answer names."""
 MOST_CALL_BYTES = 16
-"""Maximum length of the word that a call for details carries."""
+"""Maximum bytes of the token that a request for details carries."""
 
 
 class StatusReporter:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS = 5.0
 CARRIED_MARK = "carries="
-"""Before what stands for the types that a connection may carry, in its label."""
+"""Prefix, in a connection's label, of the mark of the types that it may carry."""
 _WHO_AM_I = "$SYS.REQ.USER.INFO"
 
 

@@ -24,23 +24,23 @@ from bus.wire import servers, without_secrets
 NEEDS_CREDENTIALS = (
     "it refuses strangers: set AUTHFABRIC_CREDENTIALS to a file that `authfabric domain grant` wrote"
 )
-"""Why a server that asks for credentials is not connected to without."""
+"""Why a server that requires credentials refuses a connection without them."""
 
 UNDECIDED = "nobody has decided in time whether it may connect: does the access control service run?"
-"""Why a server refuses whom the access control service has not let in, nor turned away."""
+"""Why a server refuses a client that the access control service has neither admitted nor rejected."""
 UNDECIDED_SECONDS = 1.0
 """A refusal that took so long was nobody's decision: one takes milliseconds, and the server waits 1.5 s for it."""
 ADMISSION_SECONDS = 30.0
-"""How long whoever starts waits for an access control service that is starting, or busy."""
+"""Seconds a starting process waits for an access control service that is starting, or busy."""
 
 RETRY_SECONDS = 0.05
 """Pause between two attempts to connect again."""
 
 DEFAULT_PORT = 4222
-"""Where servers listen of which a URL names no port."""
+"""The port of a URL that names none."""
 
 _REFUSED = "authorization"
-"""A word in what a server says to whom it does not let in."""
+"""A word that occurs in every refusal of a server."""
 
 _log = logging.getLogger("authfabric.bus")
 

@@ -19,11 +19,11 @@ from bus.nats.client import GuardedClient, Handler
 from bus.nats.subscription import Subscription
 
 MEET_SECONDS = 5.0
-"""Longest wait until two servers of a cluster carry messages to each other; one may be cut off."""
+"""Maximum seconds to wait until two servers of a cluster forward messages to each other."""
 LEAVE_SECONDS = 1.0
-"""The same if the old one is left because it seems to be cut off."""
+"""The same when the old server is left because it seems to be cut off."""
 BOTH_SECONDS = 2.0
-"""How long both listen after that: time for every other server to learn of the new one."""
+"""Seconds for which both connections listen after that, until every server knows of the new one."""
 TWIN_SECONDS = 1.0
 """Two equal messages, one heard by each, are one message if they come within this time.
 
@@ -31,7 +31,7 @@ It is shorter than the time that both listen: of two equal messages that were se
 and one by the new only, neither is taken for the other.
 """
 MOST_ROUNDS = 3
-"""How often it is waited for interests that were added meanwhile to be known everywhere."""
+"""Maximum rounds of waiting for subscriptions that were added meanwhile."""
 _LOOK_SECONDS = 0.05
 
 Message = tuple[Subscription, str, str, bytes, bytes]

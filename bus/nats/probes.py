@@ -12,7 +12,7 @@ from bus.errors import NotConnected
 from bus.nats.connection import Connection
 
 SILENT_SECONDS = 3.0
-"""Seconds without a message that came back after which connections do not count as working."""
+"""Seconds without a returned probe after which a connection does not count as working."""
 
 _log = logging.getLogger("authfabric.bus")
 

@@ -14,7 +14,7 @@ from bus.nats.connection import Connection
 from bus.wire import servers
 
 FIRST_SECONDS = 2.0
-"""How long something is missed before another server is tried; doubled with each time in a row."""
+"""Seconds without service before another server is tried; doubled with each attempt in a row."""
 LONGEST_SECONDS = 60.0
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from bus.nats.connection import Connection
 
 SHARE = 0.6
-"""How much of its time a connection is used for before it is renewed; the rest is for trying again."""
+"""Share of its lifetime after which a connection is renewed; the rest is left for retries."""
 LOOK_SECONDS = 2.0
 MARGIN_SECONDS = 5.0
 LEAST_SECONDS = 0.2
-"""Between two attempts, however little time is left."""
+"""Minimum seconds between two attempts."""
 _WHO_AM_I = "$SYS.REQ.USER.INFO"
 _NANOSECOND = 1e-9
 

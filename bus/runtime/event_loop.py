@@ -11,7 +11,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 TURN_SECONDS = 0.002
-"""How long one piece of work keeps the event loop from others, about."""
+"""Seconds, about, for which one piece of work may occupy the event loop."""
 
 
 def run_fast(work: Coroutine[object, object, Result]) -> Result:

@@ -20,7 +20,7 @@ FORMAT_VARIABLE = "AUTHFABRIC_LOG_FORMAT"
 LEVEL_VARIABLE = "AUTHFABRIC_LOG_LEVEL"
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 SAID = "authfabric.cli"
-"""The logger of what a process says without one."""
+"""The logger of messages that have no logger of their own."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@,\s]+@")
 
 

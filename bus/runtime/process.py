@@ -18,7 +18,7 @@ import msgspec
 from authz import AuthFabricError
 
 START_SECONDS = 60.0
-"""How long a process that is starting may say nothing."""
+"""Maximum seconds a starting process may take to report that it is ready."""
 STOP_SECONDS = 10.0
 """How long a process may take to end before it is killed."""
 _PR_SET_PDEATHSIG = 1

@@ -15,7 +15,7 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.1
 """Seconds before failed work is started again, doubled with each failure in a row."""
 _LONGEST_PAUSE = 5.0
-"""Most seconds before failed work is started again."""
+"""Maximum seconds before failed work is started again."""
 _SETTLED_SECONDS = 1.0
 """Seconds after which work that was started again counts as running."""
 

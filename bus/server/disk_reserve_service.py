@@ -17,9 +17,9 @@ from bus.runtime import signal_process
 from bus.server.nats_server import NatsServer
 
 RESERVE_BYTES = 64 * 1024 * 1024
-"""What is kept back: given free when the disk is full, so that what is revoked then can still be stored."""
+"""Bytes of disk kept in reserve, so that revocations can still be stored when the disk is full."""
 LEAST_BYTES = 2 * 1024 * 1024
-"""With less room than this a server is not started anew: it would fail at once."""
+"""Minimum free bytes to restart a server: with less it would fail at once."""
 LOOK_SECONDS = 1.0
 """Time between two looks."""
 

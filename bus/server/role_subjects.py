@@ -11,7 +11,7 @@ from bus.stores import STORAGE, consumer_names, reader_names, rights
 from bus.wire import subjects
 
 COMMON = frozenset({"$SYS.REQ.USER.INFO", "$JS.API.INFO", subjects.RENEW})
-"""What everyone who may connect may ask."""
+"""Subjects on which everyone who may connect may send requests."""
 _OPEN = (
     subjects.RELEASES,
     subjects.NEWEST,

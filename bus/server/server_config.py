@@ -21,7 +21,7 @@ AUTHORIZATION_SECONDS = 1.5
 TLS_SECONDS = 3
 """How long a server waits for the other end of a link to prove itself."""
 LINK_USER = "server"
-"""The name that servers give each other."""
+"""The user name with which servers connect to each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from bus.services.responder import responding
 from bus.wire import DEFAULT_DOMAIN, Unpack, pack, subjects
 
 PER_MESSAGE = 500
-"""The most entities that one message is about."""
+"""Maximum entities that one message is about."""
 
 _log = logging.getLogger("authfabric.bus")
 

@@ -36,13 +36,13 @@ COPIES = 3
 COMPARE_SECONDS = 3600.0
 """How often copies are compared, also if no server was started anew."""
 CONFIRM_SECONDS = 3.0
-"""Time within which it is looked a second time, at random: several services may have seen the same."""
+"""Maximum random delay before a finding is confirmed: several services may have found the same."""
 COPYING_SECONDS = 3.0
-"""Time in which a server that copies a stream gets ahead."""
+"""Seconds in which a server that copies a stream makes progress."""
 GIVE_UP_SECONDS = (2.0, 5.0, 10.0)
-"""Time for a server to delete a copy that it gives up, which nobody is told; if added sooner, it keeps its files."""
+"""Seconds for a server to delete a copy that it gives up. If added again sooner, it keeps its files."""
 MOST_ATTEMPTS = 6
-"""How often copies of one stream are given up at most."""
+"""Maximum times that copies of one stream are given up."""
 SETTLE_SECONDS = 30.0
 """How long servers may take to agree on a leader or to copy a stream."""
 LOOK_SECONDS = 0.1

@@ -17,17 +17,17 @@ from bus.stores.jetstream_api import CONSUMER, Answer, ConsumerMissing, read_ans
 from bus.wire import Unpack, pack, subjects
 
 ACK_WAIT_SECONDS = 3600.0
-"""The server sends nothing again by itself for so long: a consumer that lost something is replaced."""
+"""Seconds before the server redelivers: so long that a consumer that lost something is replaced first."""
 MAX_ACK_PENDING = 16_384
-"""The most parcels that may wait for keys, or for acknowledgements to be sent."""
+"""Maximum unacknowledged parcels: they wait for keys, or for acknowledgements to be sent."""
 ANSWER_SECONDS = 5.0
 """How long it may take to answer what is asked about a consumer."""
 READERS = 4
-"""How many parts of the stream one broker reads again at a time."""
+"""Maximum parts of the stream that one broker rereads at the same time."""
 UNUSED_SECONDS = 60.0
-"""After so long without a request the server removes a consumer by which a part is read again."""
+"""Seconds without a request after which the server removes a rereading consumer."""
 MAX_FILTERS = 4_096
-"""The most subjects by which one consumer selects."""
+"""Maximum filter subjects of one consumer."""
 NOWHERE = subjects.parcel("", subjects.TypePlace("=", "=", "="))
 """Matches no parcel: a consumer without a filter would get all of them."""
 
@@ -36,14 +36,14 @@ _FOLLOWING: dict[str, object] = {
     "ack_wait": int(ACK_WAIT_SECONDS * 1e9),
     "max_ack_pending": MAX_ACK_PENDING,
 }
-"""How a consumer is made that reads what comes."""
+"""Configuration of a consumer that follows the stream."""
 _READING: dict[str, object] = {
     "ack_policy": "none",
     "inactive_threshold": int(UNUSED_SECONDS * 1e9),
     "mem_storage": True,
     "num_replicas": 1,
 }
-"""How a consumer is made by which a part is read again."""
+"""Configuration of a consumer that rereads a part of the stream."""
 
 
 class _Place(msgspec.Struct, frozen=True):

@@ -14,9 +14,9 @@ from bus.stores.release_store import HISTORY, ReleaseStore, erase_entry, piece, 
 from bus.wire import CONTENT
 
 GRACE_SECONDS = 24 * 3600.0
-"""Time for which content stays that no release names. Whoever stores it again begins that anew after half of it."""
+"""Seconds for which content without a release is kept. Storing it again after half of them renews it."""
 MOST_STEPS = 256
-"""Most releases looked at beyond the history, in one go."""
+"""Maximum releases beyond the history that are examined in one pass."""
 
 
 async def collect_content(connection: Connection, domain: str, now: float) -> int:

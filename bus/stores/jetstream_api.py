@@ -30,7 +30,7 @@ class ConsumerMissing(StoreUnavailable):
 
 
 _MISSING: dict[int, type[StoreUnavailable]] = {10059: StreamMissing, 10014: ConsumerMissing}
-"""By the server's own number of the error."""
+"""Errors of their own, by the server's error number."""
 
 
 class ApiError(msgspec.Struct, frozen=True):

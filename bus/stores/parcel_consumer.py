@@ -26,13 +26,13 @@ from bus.stores.release_store import within
 from bus.wire import subjects
 
 BATCH = 256
-"""The most parcels that are on their way to a broker."""
+"""Maximum parcels in flight to a broker."""
 EXPIRES_SECONDS = 60.0
 """How long a pull request stands."""
 HEARTBEAT_SECONDS = 10.0
-"""How often the server says that a pull request stands."""
+"""Seconds between two heartbeats of the server for a pull request."""
 COALESCE_SECONDS = 0.05
-"""How long acknowledgements wait for company."""
+"""Seconds for which acknowledgements are gathered into one message."""
 PAUSE_SECONDS = 0.25
 """Pause before a consumer that was lost is made anew."""
 

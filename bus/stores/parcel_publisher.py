@@ -15,9 +15,9 @@ from bus.stores.parcel_delivery import SENDER_HEADER
 from bus.wire import subjects
 
 ACK_SECONDS = 5.0
-"""The longest that a publisher waits for the stream before it publishes again."""
+"""Maximum seconds to wait for an acknowledgement before publishing again."""
 FIRST_ACK_SECONDS = 0.5
-"""How long it waits the first time, doubled with each: what was sent to a leader that has died is never answered."""
+"""Seconds it waits the first time, doubled with each attempt: a leader that died never answers."""
 PAUSE_SECONDS = 0.25
 """Pause before something that the stream refused is published again."""
 _NO_ACK = "what the server answered is no acknowledgement"

@@ -23,7 +23,7 @@ from bus.stores.release_store import within
 from bus.wire import subjects
 
 BATCH = 32
-"""The most parcels that are on their way to a reader."""
+"""Maximum parcels in flight to a reader."""
 EXPIRES_SECONDS = 2.0
 """How long a pull request stands."""
 PAUSE_SECONDS = 0.25

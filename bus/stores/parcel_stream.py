@@ -21,16 +21,16 @@ from bus.stores.stream_reader import read_stream
 from bus.wire import subjects
 
 MAX_RECORD_BYTES = 256 * 1024**2
-"""The most bytes of records that are kept."""
+"""Maximum bytes of the stream of records."""
 MAX_RECORD_SIZE = 512 * 1024
-"""The longest record."""
+"""Maximum bytes of a record."""
 MAX_REPLICAS = 5
 MIN_AGE_SECONDS = 60.0
-"""The shortest time for which parcels are kept."""
+"""Minimum seconds for which parcels are kept."""
 MIN_BYTES = 16 * 1024**2
-"""The least room for parcels."""
+"""Minimum bytes of a stream of parcels."""
 DUPLICATE_SECONDS = 600.0
-"""For how long the stream knows a parcel that is published again."""
+"""Seconds within which the stream recognizes a parcel that is published again."""
 _SHARES = (1, 4, 16, 64)
 _CLASS_NAME = re.compile(r"[a-z][a-z0-9]{0,31}")
 

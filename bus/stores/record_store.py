@@ -19,7 +19,7 @@ from bus.stores.release_store import WrongRevision, erase_entry, open_bucket, re
 from bus.wire import subjects
 
 ANYBODY = "anybody"
-"""Below this stand the records of those who have no keys, on a server that lets everybody in."""
+"""The owner of the records of clients without keys, on a server that admits everybody."""
 
 
 class RecordExists(BusError):

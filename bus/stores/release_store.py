@@ -48,21 +48,21 @@ HISTORY = 64
 """How many releases of a domain are kept: the most that a bucket can."""
 CHUNK_BYTES = 512 * 1024
 TRIAL_BYTES = 128 * 1024
-"""What must fit, so that a store does not count as full."""
+"""Bytes that must still fit, or the store counts as full."""
 SECONDS = 3.0
-"""How long an answer of the store is waited for by those who ask again."""
+"""Seconds to wait for an answer of the store to a request that is repeated."""
 WRITE_SECONDS = 10.0
-"""How long whoever writes waits: a disk may be busy, and what is written a second time is a second change."""
+"""Seconds to wait for a write: a disk may be busy, and repeating the write would be a second change."""
 LEADER_SECONDS = 0.2
 """Time between two attempts to write while a stream has no leader."""
 OLD_SECONDS = 12 * 3600.0
 """Content that is older is written again by whoever is about to release it: see `content_collection`."""
 ERASED_SECONDS = 60
-"""How long it stands in a bucket that an entry was taken out."""
+"""Seconds for which a bucket keeps the marker of a deleted entry."""
 
 DIFFERENT_CONFIGURATION = 10058
 _NO_ROOM = {10023, 10047, 10077}
-"""What the server calls it if a limit of its storage is reached."""
+"""The server's error numbers for a storage limit that is reached."""
 
 
 @dataclass(frozen=True, slots=True)

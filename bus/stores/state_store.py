@@ -35,7 +35,7 @@ from bus.wire import kept, written
 _ATTEMPTS = 3
 _LAST, _LAST_OF = "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"
 _WRONG_LAST = {10071, 10164}
-"""What the server calls it if something was written meanwhile."""
+"""The server's error numbers for a compare-and-set that lost against another write."""
 
 
 class StateMoved(BusError):

@@ -36,9 +36,9 @@ from bus.stores.jetstream_api import (
 WINDOW = 5_000
 """Messages of each copy that are read together."""
 MOST_DIFFERENCES = 4
-"""Windows in which copies differ, after which the rest is not looked at: a copy is made anew as a whole."""
+"""Maximum differing windows that are examined: a copy is always made anew as a whole."""
 MOST_CONSUMERS = 40
-"""Consumers made at most until each server has had one: of three servers one is left out in 1 of 10 million cases."""
+"""Maximum consumers made until each server has one; of three servers one is missed in 1 of 10 million cases."""
 _IDLE_NANOSECONDS = 30 * 10**9
 """How long after its last reader the server keeps a consumer that was not ended."""
 

@@ -21,9 +21,9 @@ from bus.stores.jetstream_api import CONSUMER, SECONDS, STREAM, Answer, StreamMi
 
 BATCH = 64
 ATTEMPTS = 5
-"""How many consumers in a row may be lost, or not be had, without a message read, once some were."""
+"""Maximum consumers lost in a row without a message read in between."""
 PAUSE_SECONDS = 1.0
-"""Time before another is made."""
+"""Seconds before another consumer is made."""
 _IDLE_NANOSECONDS = 30 * 10**9
 """How long after its last request the server deletes a consumer that was not ended."""
 

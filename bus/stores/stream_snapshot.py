@@ -21,7 +21,7 @@ CHUNK_BYTES = 256 * 1024
 SECONDS = 30.0
 """How long the server may take for a chunk, or to begin."""
 PREFIXES = ("authfabric-", "KV_authfabric-")
-"""How the names of streams begin that are the fabric's own."""
+"""Prefixes of the names of the fabric's own streams."""
 
 
 class _Names(Answer, frozen=True):

@@ -21,7 +21,7 @@ STREAMS = (
 )
 """The streams that there may be, in the order in which they are shown."""
 CURRENT_SECONDS = 5.0
-"""Time since its last word after which a server that keeps a stream counts as away."""
+"""Seconds since its last message after which a server that keeps a stream counts as away."""
 
 
 class Copy(msgspec.Struct, frozen=True):

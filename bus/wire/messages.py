@@ -20,9 +20,9 @@ from bus.errors import BadMessage
 from bus.wire.envelope import Unpack
 
 MAX_QUESTIONS = 1024
-"""The most requests that one message may hold."""
+"""Maximum requests in one message."""
 _MOST_DISTINCT = 256
-"""The most decisions that an index of one byte can tell apart."""
+"""Maximum distinct decisions that an index of one byte can address."""
 
 
 _MARK_BYTES = 16

@@ -20,11 +20,11 @@ from bus.errors import InvalidScope
 
 DEFAULT_DOMAIN = "default"
 MAX_DOMAIN_BYTES = 128
-"""The longest domain, in bytes of UTF-8: with the longest request it still fits a NATS subject."""
+"""Maximum bytes of a domain in UTF-8: with the longest request it still fits a NATS subject."""
 MAX_SCOPES = 65_536
-"""The most scopes of one announcer that are known. Questions in others are asked on their own subjects."""
+"""Maximum scopes known of one announcer. Requests in others are sent on their own subjects."""
 EXPIRE_SECONDS = 0.1
-"""How often a table looks for scopes that were not announced again, at most."""
+"""Minimum seconds between two searches for expired scopes."""
 
 _MARKS = re.compile("[%,:]")
 _ESCAPED = re.compile("%(25|2C|3A)")

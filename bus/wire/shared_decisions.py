@@ -13,7 +13,7 @@ WISH_SECONDS = 2.0
 WISH_TTL = 7.0
 """How long a wish is remembered."""
 MAX_WISHES = 1024
-"""The most different wishes that are remembered in a domain."""
+"""Maximum different wishes remembered in a domain."""
 
 
 class SharedDecision(msgspec.Struct, frozen=True, array_like=True):

@@ -41,9 +41,9 @@ QUEUE = "pdp"
 RELEASED = f"{ROOT}.released"
 """Below this, the server itself repeats each release as soon as it is stored."""
 AUDITED = f"{ROOT}.audit"
-"""Below this, everyone who gives decisions says which."""
+"""Below this, each decider records its decisions."""
 AUDITED_UP_TO = f"{ROOT}.audited-up-to"
-"""Below this, they say so."""
+"""Below this, each decider says how many decisions it has recorded."""
 
 _GUARDED = "_R_"
 """Below this, streams take in. No client may name a subject that begins so as the one to answer on, or servers

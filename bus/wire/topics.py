@@ -13,7 +13,7 @@ from bus.errors import InvalidScope
 from bus.wire.scopes import Kind, Scope, under
 
 NO_ROLES = "none"
-"""Stands for the roles of a request that lists none."""
+"""The topic of requests without roles."""
 
 _FORMS = "use all, prefix:/PATH, object:NAME or roles:NAME,NAME"
 _encode = msgspec.msgpack.Encoder().encode

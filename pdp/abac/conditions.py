@@ -381,4 +381,4 @@ Condition: TypeAlias = (
     | Negation
 )
 NAMES = tuple(each.__struct_config__.tag for each in typing.get_args(Condition))
-"""Every `condition` there is."""
+"""The names of all conditions."""

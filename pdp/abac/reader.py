@@ -257,4 +257,4 @@ _COMPARED = {
     "float": "numbers are compared by `Eq` and `Neq`",
     "str": "texts are compared by `Equals` and `NotEquals`",
 }
-"""By the name of a JSON type, how its values are compared with one value."""
+"""How values of a JSON type are compared with one value, by the type's name."""

@@ -20,7 +20,7 @@ from pdp.engine import Index, pack_index
 
 IDS = frozenset({Path("object"), Path("action")})
 MOST_KEPT = 65_536
-"""The most permissions of which it is remembered what policies say."""
+"""Maximum permissions whose decision by policies is remembered."""
 
 
 class Standing(NamedTuple):

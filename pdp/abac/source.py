@@ -30,7 +30,7 @@ from pdp.engine import (
 )
 
 MOST_KEPT = 4096
-"""The most combined verdicts, each of several policies together, that are remembered."""
+"""Maximum combined verdicts of several policies that are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,9 +49,9 @@ class _Entry:
 
 
 Rank: TypeAlias = tuple[bool | None, int]
-"""What is certified: whether its effect overrides the other, None for silence, and its priority if that counts."""
+"""Whether an effect overrides the other (None: not applicable), and its priority where that counts."""
 MOST_RANKS = 16
-"""The most ranks whose rivals are packed."""
+"""Maximum ranks whose rivals are packed."""
 
 
 class PackedSource(msgspec.Struct, frozen=True, array_like=True):

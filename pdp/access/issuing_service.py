@@ -30,15 +30,15 @@ from pdp.access.entitlement import Enrolment, Entitlement, NotEntitledHere, Role
 from pdp.access.ledger_store import Ledger
 
 ReadRevocations: TypeAlias = Callable[[], Awaitable[Revocations]]
-"""Reads all that was revoked by now. Raises StoreUnavailable."""
+"""Reads all revocations. Raises StoreUnavailable."""
 Certify: TypeAlias = Callable[[PublicKey, Lifetime], str]
-"""Makes a TLS certificate for a member, with those above it."""
+"""Makes a TLS certificate for a member, with its chain."""
 
 LIFETIME = 3600.0
 SKEW_SECONDS = 60
 """How far the clocks of members and service may differ."""
 AGAIN_SECONDS = 1.0
-"""How soon a session is looked at again that nobody could tell about."""
+"""Seconds before the state of a session is asked for again."""
 
 _log = logging.getLogger("authfabric.access")
 

@@ -38,17 +38,17 @@ START_SECONDS = 30.0
 RETRY_SECONDS = 0.5
 WATCH_SECONDS = 1.0
 MOST_WATCH_SECONDS = 60.0
-"""Longest pause between attempts to bring the connections together at one server."""
+"""Maximum pause between attempts to gather the connections at one server."""
 SWEEP_SECONDS = 3600.0
-"""How often revocations of what has expired are dropped."""
+"""Seconds between two removals of revocations of what has expired."""
 MOST_COMPARE_PAUSE = 5.0
-"""Longest pause between attempts to compare them while not all servers are there."""
+"""Maximum pause between attempts to compare copies while a server is away."""
 _CALLOUT = "$SYS.REQ.USER.AUTH"
 _QUEUE = "access"
 _BUSY = refusal("too many at once")
 _MOST_ENDING = 65_536
 _RECENT = 10.0
-"""How long after it was admitted a connection may still be missing from what a server lists."""
+"""Seconds after its admission in which a connection may be missing from the server's list."""
 
 _log = logging.getLogger("authfabric.access")
 

@@ -27,7 +27,7 @@ from pdp.bundle import PolicySet, Root
 from pdp.engine import Index
 
 WHERE_TO_SAY = "name a provider of it in the file that `--attributes` names, in process `attributes=`"
-"""What to do where nothing provides an attribute."""
+"""What to do about an attribute without a provider."""
 
 _Asked: TypeAlias = tuple[CachingProvider, Root]
 _Found: TypeAlias = Mapping[_Asked, dict[str, Known] | BaseException]

@@ -21,9 +21,9 @@ from pdp.bundle import Root
 from pdp.documents import Document
 
 READ_SECONDS = 0.05
-"""How long a question waits for a file that has changed, before it is answered from the old contents."""
+"""Maximum seconds a request waits for a changed file before it is answered from the old content."""
 BEHIND_SECONDS = 1.0
-"""How long an answer is relied on that may be older than the file."""
+"""Lifetime in seconds of an answer that may be older than the file."""
 
 _Stamp: TypeAlias = tuple[tuple[int, int, int], ...] | None
 """Time, size and inode of each file; None if there is none."""

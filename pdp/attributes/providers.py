@@ -16,9 +16,9 @@ from bus.runtime import TRACES, result_within
 from pdp.bundle import Root
 
 REMEMBERED = 100_000
-"""Entities whose attributes are kept at hand, for each provider."""
+"""Maximum entities whose attributes are cached, for each provider."""
 PAUSE_SECONDS = 1.0
-"""Seconds without questions after a failure: a provider that is away must not cost every request its timeout."""
+"""Seconds without requests after a failure, so that a provider that is away does not delay every decision."""
 
 
 class ProviderFailed(AuthFabricError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 TABLES = (".parquet", ".csv", ".jsonl", ".ndjson")
-"""How the names of tables end."""
+"""File extensions of tables."""
 
 
 class InvalidTable(AuthFabricError):

@@ -31,7 +31,7 @@ from authz.crypto import Opened, Seal
 from authz.errors import UNREADABLE
 
 MAX_BYTES = 64 * 1024 * 1024
-"""The most that a bundle may hold, unpacked."""
+"""Maximum bytes of a bundle, unpacked."""
 MAGIC = b"authfabric bundle 1\n"
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode

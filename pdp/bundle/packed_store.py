@@ -23,7 +23,7 @@ from pdp.bundle.bundle_store import write_whole
 from pdp.bundle.packed import PackedPolicies
 
 LOCK_SECONDS = 120.0
-"""Longest time for which one process waits until another has packed its policies; it may hang, so then both do."""
+"""Maximum seconds to wait for another process to pack the policies; after that each packs its own."""
 MOST_KEPT = 3
 """Bundles kept packed for each domain: the one in force, the one that is prepared, and the one before."""
 _LOOK_SECONDS = 0.05

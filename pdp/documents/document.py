@@ -246,7 +246,7 @@ def _wrong(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 MOST_NESTED = 200
-"""The deepest that lists and objects may be nested."""
+"""Maximum nesting of lists and objects."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS: dict[str, Callable[[str], object]] = {

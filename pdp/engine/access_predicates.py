@@ -24,7 +24,7 @@ class Dimension(NamedTuple):
 
 
 Guards: TypeAlias = Mapping[Dimension, frozenset[object]]
-"""For each dimension the keys of which one is needed. No keys at all: the condition never holds."""
+"""For each dimension the keys, one of which must match. Without keys the condition never holds."""
 
 
 class Table(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -40,9 +40,9 @@ def table(dimension: Dimension, filed: Mapping[object, bytes]) -> Table:
 
 
 MANY_KEYS = 64
-"""A condition that would have to be filed in more places than this is not filed by that guard."""
+"""Maximum keys by which one condition is indexed."""
 LOOKUP_COST = {"is": 1.5, "has": 4.0, "under": 1.0}
-"""What a lookup costs, measured in conditions tried; prefixes cost it once for every length there is."""
+"""Cost of a lookup, in conditions tried; for prefixes, for each distinct length."""
 
 
 def guards(condition: Predicate) -> Guards:

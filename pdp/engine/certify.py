@@ -19,10 +19,10 @@ from pdp.engine.exclusion import Conditions, Filing, exclusions, reduced
 from pdp.engine.refute import Refuter, TooManyRivals, compile_refuter, demands
 
 Plan: TypeAlias = Callable[[Request], Certificate | None]
-"""The certificate for a request of which the determining condition holds, and no rival's; None if there is none."""
+"""The certificate for a request where the determining condition holds and no rival's does, if there is one."""
 
 MOST = 64
-"""Rivals to be refuted one by one for every request, and literals; with more there is no certificate."""
+"""Maximum rivals refuted for a request, and maximum literals; beyond, there is no certificate."""
 
 
 def _no_certificate(request: Request) -> None:

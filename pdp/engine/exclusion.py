@@ -44,11 +44,11 @@ Conditions: TypeAlias = Callable[[int], Predicate]
 Intern: TypeAlias = Callable[[Literal], Literal]
 """Interning: gives the same object for equal literals."""
 FEW = 4
-"""Up to this many conditions are refuted one by one, which leaves the literals weaker."""
+"""Maximum conditions refuted one by one, which gives weaker literals."""
 SHORT = 16
-"""Maximum constants in a literal, if another will do."""
+"""Preferred maximum of constants in a literal."""
 LONG = 256
-"""No literal lists more constants than this, nor has one with more characters."""
+"""Maximum constants in a literal, and maximum characters of a constant."""
 
 
 class Exclusion(ABC):

@@ -41,9 +41,9 @@ Numbered: TypeAlias = Callable[[int], tuple[Predicate, T]]
 """The condition and the item with a number."""
 
 FEWEST = 3
-"""Fewer items than this are tried: a lookup costs as much."""
+"""Minimum items for an index: below it, trying each costs no more than a lookup."""
 INLINE = 8
-"""How many items one compiled function tries, rather than one function each."""
+"""Maximum items that one compiled function tries."""
 
 
 class Index(Generic[T]):

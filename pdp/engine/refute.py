@@ -12,10 +12,10 @@ from authz.predicate.reasoning import compile_witness
 from authz.request import Request
 
 Refuter: TypeAlias = Callable[[Request, Callable[[Literal], object]], object]
-"""Hands over literals true of the request, such that where they hold none of the conditions does."""
+"""Yields literals true of the request; wherever they all hold, none of the conditions does."""
 
 MOST_TESTS = 512
-"""What different literals of conditions are tried for one request at most."""
+"""Maximum distinct literals of conditions tried for one request."""
 
 
 class TooManyRivals(AuthFabricError):

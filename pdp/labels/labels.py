@@ -301,4 +301,4 @@ _UNDOING = {
     "no-write-down": ("the classification dominated the clearance", "object"),
     "unlisted-action": ("the label policy listed the action", "action"),
 }
-"""What would have to be so for a rule not to deny, and where to look for it."""
+"""For each rule, what would have to hold for it not to deny, and where to look for it."""

@@ -21,7 +21,7 @@ from pdp.oasis import Rulebook, hierarchy, role_effects, seniorities_differ
 
 MOST_EFFECTS = 512
 MOST_BYTES = 128 * 1024
-"""The longest list of effects that is sent; instead of a longer one, caches are told to forget everything."""
+"""Maximum bytes of a list of effects; instead of a longer one, caches forget everything."""
 
 
 @dataclass(frozen=True, slots=True)

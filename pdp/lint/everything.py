@@ -45,10 +45,10 @@ from pdp.oasis import (
 
 NAMED = ("subject", "object", "action")
 MOST = 64
-"""The most policies that are taken together; where more are needed, they are not found."""
+"""Maximum policies considered together; what only more of them allow is not found."""
 
 _ANYTHING = re.compile(r"(?:\^|\\A)?(?:\(\?s:)?\.[*+]\??\)?(?:\$|\\Z)?|[\^$]|\\A|\\Z|\.|")
-"""Regular expressions that are found in every name, but for line breaks."""
+"""Regular expressions that match every name without line breaks."""
 
 
 def lavish(policies: Iterable[Policy]) -> Iterator[tuple[Policy, Sequence[Policy]]]:

@@ -36,7 +36,7 @@ from pdp.lint.rule_check import check_interaction
 from pdp.oasis import PRINCIPAL, Activation, Appointed, Appointing, Authorisation, Constraint, Fact, RuleSet
 
 MOST_COMPARISONS = 200_000
-"""The most pairs of policies that are compared; where there are more, some shadowed policies are not found."""
+"""Maximum pairs of policies compared; beyond, some shadowed policies are not found."""
 
 
 def check(bundle: Bundle) -> list[Finding]:

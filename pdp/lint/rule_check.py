@@ -19,7 +19,7 @@ from pdp.engine import CoverIndex
 from pdp.rules import Interaction, overrides
 
 MOST_COMPARISONS = 100_000
-"""The most pairs of rules that are compared; where there are more, some that add nothing are not found."""
+"""Maximum pairs of rules compared; beyond, some redundant rules are not found."""
 
 
 class Named(NamedTuple):

@@ -43,11 +43,11 @@ Head: TypeAlias = Atom | tuple[tuple[str, ...], ObjectPattern] | tuple[Atom] | E
 
 
 MANY_LINES = 64
-"""Lines from which on a text is read statement by statement."""
+"""Minimum lines of a text that is read statement by statement."""
 MOST_LINES = 32
-"""Lines that one statement may have there."""
+"""Maximum lines of one statement there."""
 _GOES_ON = ("where", "attributes", "under")
-"""Words with which a line goes on with the statement before it, though it may look like one of its own."""
+"""Words with which a line continues the statement before it."""
 
 
 def parse(text: str, source: str = "") -> RuleSet:

@@ -31,14 +31,14 @@ from pdp.oasis.terms import Bindings, Instance, substitute
 ROLES = Path("subject", ("roles",))
 
 _FEW = 16
-"""The most roles that a certificate names as those its subject lacks."""
+"""Maximum roles that a certificate names as missing from its subject."""
 
 _NO_ROLE = Verdict(None, basis=Basis.ROLES)
 _NO_RULE = Verdict(None, unconcerned=True)
 
 Found: TypeAlias = list[tuple[Entry, Holes]]
 Attempt: TypeAlias = tuple[str, Grant, Bindings]
-"""A role as it was sent, a grant for it or for a role it implies, and what the rule's variables are then."""
+"""A role as sent, a grant for it or for a role that it implies, and the values of the rule's variables."""
 
 
 class RoleSource:

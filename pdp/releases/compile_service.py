@@ -22,10 +22,10 @@ from pdp.releases.packing_process import Result
 from pdp.releases.progress import saying_so
 
 LARGE_BYTES = 128 * 1024
-"""A bundle with more text than this takes long enough to compile for others to feel it."""
+"""Bytes of text above which a bundle is compiled in a process of its own."""
 
 NICENESS = 10
-"""How much lower the priority of the process that compiles is than that of whoever serves."""
+"""Niceness of the process that compiles: its priority is that much lower."""
 
 T = TypeVar("T")
 _log = logging.getLogger("authfabric.pdp")

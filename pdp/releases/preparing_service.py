@@ -16,11 +16,11 @@ from bus.nats import Connection
 from bus.wire import Prepared, pack, subjects, unpack_prepared
 
 ASK_SECONDS = 1.0
-"""Time between two questions how far the members are."""
+"""Seconds between two requests for the members' progress."""
 HEARD_SECONDS = 3.0
-"""Seconds of silence after which a member is not waited for."""
+"""Seconds of silence after which a member is no longer waited for."""
 FIRST_SECONDS = 1.5
-"""Time within which those who are there answer for the first time."""
+"""Seconds within which running members answer for the first time."""
 MOST_MEMBERS = 4096
 
 

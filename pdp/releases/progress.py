@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from time import monotonic
 
 EVERY_SECONDS = 5.0
-"""How often the log says that some work is not done yet."""
+"""Seconds between two log lines about work that is not done yet."""
 
 _log = logging.getLogger("authfabric.pdp")
 

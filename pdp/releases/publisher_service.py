@@ -24,7 +24,7 @@ _log = logging.getLogger("authfabric.releases")
 PATIENCE = 16.0
 """How long a release waits for members that compile it, as a multiple of the time that reading it took here."""
 LEAST_PATIENCE = 30.0
-"""Seconds for which a large release waits for such members in any case."""
+"""Minimum seconds for which a large release waits for such members."""
 
 
 class NoSuchRelease(AuthFabricError):

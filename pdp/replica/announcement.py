@@ -12,25 +12,25 @@ from bus.wire import Announcement, Scope
 from pdp.replica.answer_authority import AnswerAuthority
 
 ANNOUNCE_SECONDS = 1.0
-"""How often a replica announces something while there are few."""
+"""Seconds between two announcements of a replica while there are few."""
 MOST_ANNOUNCE_SECONDS = 60.0
-"""Longest time between two announcements of a replica, however many there are."""
+"""Maximum seconds between two announcements of a replica."""
 ANNOUNCEMENTS_A_SECOND = 5.0
-"""How many announcements all replicas together make a second: every PEP hears every one."""
+"""Announcements a second of all replicas together: every PEP hears each."""
 MISSED = 2
-"""How many announcements in a row are expected, and missed, before a page no longer counts."""
+"""Announcements missed in a row after which a page no longer counts."""
 LATE_SECONDS = 1.5
-"""How much later than expected an announcement may come."""
+"""Maximum delay of an announcement, in seconds."""
 MOST_COUNTED = 65_536
-"""Most replicas that are told apart."""
+"""Maximum replicas counted."""
 SIGN_SECONDS = 10.0
-"""How long an announcement is repeated before it is signed anew."""
+"""Seconds for which an announcement is repeated before it is signed anew."""
 PAGE_BYTES = 16 * 1024
-"""Most bytes of scopes in one announcement, unless a single scope has more."""
+"""Maximum bytes of scopes in one announcement, unless a single scope has more."""
 ROUND_SECONDS = 30.0
-"""Longest time in which every page is announced once."""
+"""Maximum seconds in which every page is announced once."""
 PAGES_TOLD = 256
-"""Most pages a second for those who ask who is there; beyond, each is told the first page only."""
+"""Maximum pages a second for discovery requests; beyond, each gets the first page only."""
 
 
 class Crowd:

@@ -42,7 +42,7 @@ class Answering(Decider, Protocol):
 
 
 Build: TypeAlias = Callable[[PolicySet, int], T]
-"""Makes what goes by some policies under an epoch. It is called in a thread of its own."""
+"""Builds a decider for the policies of an epoch. Called in a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pdp.replica.scoping import Scoper
 from pdp.replica.search import Searcher
 
 SCOPE_SECONDS = 10.0
-"""How long a scope holds, at the most: as long as a lease does."""
+"""Maximum lifetime of a scope in seconds: as long as a lease."""
 
 _log = logging.getLogger("authfabric.pdp")
 

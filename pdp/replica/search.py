@@ -36,12 +36,12 @@ ROOTS = frozenset(typing.get_args(Wanted))
 SLICE = 256
 """How many requests are decided at once."""
 MOST_DECISIONS = 20_000
-"""How many decisions one page may cost: then it ends even if it is not full, and its cursor leads on."""
+"""Maximum decisions for one page; a page that ends early has a cursor to go on from."""
 MOST_FOUND = 500
 MOST_MEANT = 1000
-"""How many known entities a name with `*` may stand for."""
+"""Maximum known entities that a name with `*` may match."""
 MOST_DEPENDED = 20
-"""How many policies that depend on the context are named."""
+"""Maximum policies named that depend on the context."""
 
 
 class InvalidSearch(AuthFabricError):

@@ -39,7 +39,7 @@ from pdp.replica.question_reader import read_questions
 
 PROBE_SECONDS = 1.0
 DRAIN_SECONDS = 8.0
-"""How long a drain waits for the decider and the bus."""
+"""Maximum seconds a drain waits for the decider and the bus."""
 
 _FAILED = Decision(False, Reason.POLICY_ERROR, detail="the PDP failed on this request; see its log")
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pdp.replica.shadow import Divergence, Judge
 
 WAITING = 256
-"""Samples that wait to be decided again; beyond, they are dropped and counted."""
+"""Maximum samples that wait to be decided again; more are dropped, and counted."""
 EFFORT = 0.05
 """The share of the time that deciding again may take."""
 REMEMBERED = 1024
-"""Kinds of differences that are known, and raise no second alarm."""
+"""Maximum kinds of differences remembered, so that each raises one alarm."""
 
 _log = logging.getLogger("authfabric.pdp")
 

@@ -35,9 +35,9 @@ from bus.wire import (
 GATHER_SECONDS = 0.02
 """How long decisions are gathered under one signature."""
 FINISH_SECONDS = 2.0
-"""How long leaving waits for what is not signed yet."""
+"""Maximum seconds a shutdown waits for decisions that are not signed yet."""
 AT_ONCE = 64
-"""Decisions hashed before questions have their turn."""
+"""Maximum decisions hashed before requests have their turn."""
 
 Said: TypeAlias = tuple[Request, Decision]
 Keep: TypeAlias = Callable[[Statement, tuple[bytes, ...]], None]

@@ -35,7 +35,7 @@ from pdp.rules.translation import translate
 
 SUBSCRIBE, REPLAY, TRANSFORM, OBSERVE = "subscribe", "replay", "transform", "observe"
 CONTEXT = "/context"
-"""What brokers ask to observe; below it stand the fluents that replays name."""
+"""The object of rights to observe context; the fluents that replays name stand below it."""
 ACTIONS: Mapping[Asking, str] = {Asking.SUBSCRIPTION: SUBSCRIBE, Asking.REPLAY: REPLAY}
 
 

@@ -24,7 +24,7 @@ KNOWN = frozenset({"user", "sub", "context"})
 
 
 _Parts: TypeAlias = tuple[tuple[Predicate, ...], tuple[Predicate, ...]]
-"""What is judged, and what is left, of one alternative."""
+"""Of one alternative: what is decided here, and what is left to the broker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from pdp.sessions.sessions import Draft, Refusal
 
 MOST_SESSIONS = 100_000
 MOST_OF_ONE = 64
-"""Sessions that one principal may have at once."""
+"""Maximum sessions of one principal at a time."""
 MOST_SHOWN = 64
-"""Certificates that may be shown in one session."""
+"""Maximum certificates shown in one session."""
 MOST_HELD = 256
-"""Roles that may be active in one session."""
+"""Maximum active roles in one session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from pdp.sessions.session import Kept
 CHALLENGE_SECONDS = 30.0
 """How long a challenge may be answered."""
 SWEEP_SECONDS = 4 * CHALLENGE_SECONDS
-"""How long it is remembered that something has ended."""
+"""Seconds for which an end is remembered."""
 SKEW_SECONDS = 5.0
 """How far the clocks of two role services may differ."""
 

@@ -54,7 +54,7 @@ from pdp.sessions.record import (
 from pdp.sessions.session_state import Activity, SessionState
 
 LOOK_SECONDS = 1.0
-"""How often the store is asked at least; more often under a short lease."""
+"""Maximum seconds between two polls of the store; fewer under a short lease."""
 SWEEP_EVERY = 60.0
 REVOKED_SECONDS = 86_400.0
 """How long a revocation is kept once its appointment was found to have expired, by the monotonic clock: the wall clock

@@ -35,7 +35,7 @@ ASK_SECONDS = 0.05
 """How long after asking who is there it is not asked again."""
 
 MAX_VERIFIED = MAX_BYTES
-"""The most scopes of announcements that are remembered as verified: more than any one announcement can have."""
+"""Maximum scopes of announcements that are remembered as verified: more than any one announcement can have."""
 
 _Verified: TypeAlias = tuple[Announcement, list[Scope]]
 _log = logging.getLogger("authfabric.pep")

@@ -14,7 +14,7 @@ from pubsub_core.events import Event
 from pubsub_core.types import Catalogue
 
 Kept: TypeAlias = Callable[[Callable[[bool], None]], None]
-"""Calls back when all that was told is kept: with false if something of it is not."""
+"""Calls back when all disclosures are stored; with false if one is not."""
 _Named: TypeAlias = tuple[bytes, int, float]
 """An event's publisher, number and time."""
 

@@ -34,13 +34,13 @@ ACTIONS: Mapping[Right, tuple[str, ...]] = {
 }
 """What the PDPs are asked for each right: all of it must be permitted."""
 REPLAY = "replay"
-"""Asked instead for past events."""
+"""The action asked for past events instead of `subscribe`."""
 CONTEXT = "/context"
-"""Below it stand the fluents by which past events may be chosen."""
+"""The object below which fluents stand that select past events."""
 TRANSFORM = "transform"
-"""Asked for publishers besides: a permission says by which rules events are transformed as they are published."""
+"""The action whose obligations say by which rules a publisher's events are transformed."""
 ASKED = (*(action for actions in ACTIONS.values() for action in actions), REPLAY, TRANSFORM)
-"""Everything that PDPs are asked about a type."""
+"""All actions that PDPs are asked about a type."""
 Reach: TypeAlias = Callable[[Entity, str], bool]
 """Whether a change of policies may be about an action on an object."""
 

@@ -16,7 +16,7 @@ from pubsub_core.delivery import Cursor, Item, Session, Subscription, Subscripti
 from pubsub_core.messages import parcel_of, place_of
 
 Found: TypeAlias = tuple[Read, Enforcement]
-"""An event that is for a cursor's subscriptions, and the restriction by which it was found to be."""
+"""An event for a cursor's subscriptions, and the restriction by which it was selected."""
 
 
 class Rereading(Protocol):

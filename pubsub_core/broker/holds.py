@@ -17,7 +17,7 @@ from pubsub_core.events import Event
 
 Read: TypeAlias = tuple[msgspec.Raw, Event]
 MAX_PARKED = 16_384
-"""Maximum events that wait for their types: beyond that nothing more is read from the stream."""
+"""Maximum events that wait for their type's definition; beyond, reading of the stream pauses."""
 
 
 class Holds:

@@ -42,7 +42,7 @@ _log = logging.getLogger("authfabric.events")
 BATCH = 16
 """Maximum claims that are asked about at once."""
 RETRY_SECONDS = 1.0
-"""How soon a question that nobody answered is asked again."""
+"""Seconds before a request that nobody answered is repeated."""
 
 
 def replay_ask(holder: Holder, playback: Playback) -> Ask:

@@ -14,14 +14,14 @@ from pubsub_core.keys import KeyAwaited
 
 T = TypeVar("T")
 Sender: TypeAlias = tuple[str, str]
-"""A broker, by its key, and the type, by UUID, of what it has sent."""
+"""A broker's key, and the UUID of the type of what it has sent."""
 
 PATIENCE = 10.0
 """Seconds for which keys are waited for."""
 MAX_LATE = 1024
-"""The most messages of one sender that wait for keys."""
+"""Maximum queued messages per sender that wait for keys."""
 MAX_LATE_BYTES = 16 * 1024 * 1024
-"""The most bytes that they hold together."""
+"""Maximum bytes of queued messages per sender."""
 
 
 @dataclass(frozen=True, slots=True)

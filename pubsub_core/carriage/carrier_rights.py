@@ -22,11 +22,11 @@ from bus.wire import subjects
 from pubsub_core.trust import ALL, Web
 
 MAX_OWNERS = 256
-"""The most owners whose types one broker carries."""
+"""Maximum owners whose types one broker carries."""
 MAX_CARRIED = 2_048
-"""The most types that are named one by one in what a broker may carry."""
+"""Maximum types named one by one in a broker's rights."""
 MAX_CARRIERS = 16_384
-"""The most brokers whose rights are known."""
+"""Maximum brokers whose rights are known."""
 
 _log = logging.getLogger("authfabric.access")
 

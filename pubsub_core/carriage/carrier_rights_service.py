@@ -41,12 +41,12 @@ from bus.wire import pack, subjects
 from pubsub_core.carriage.carrier_rights import CarrierRights
 
 COALESCE_SECONDS = 0.05
-"""How long changes wait for company before brokers are looked at."""
+"""Seconds for which changes are gathered before brokers are examined."""
 TICK_SECONDS = 1.0
 MAX_RECORDS = 16_384
-"""The most records of one broker."""
+"""Maximum records of one broker."""
 MAX_RECORD_BYTES = 16 * 1024**2
-"""The most bytes of records of one broker."""
+"""Maximum bytes of records of one broker."""
 LIST_SECONDS = 5.0
 _QUEUE = "access"
 _BUSY = pack(CarryAnswer(problem="too many ask at once"))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 MAX_SKEW = 10.0
 """Seconds by which the clocks of brokers may differ."""
 MAX_SKEWED = 64
-"""The most brokers whose clocks are told of."""
+"""Maximum brokers whose clock skew is reported."""
 FORGET_SECONDS = 5.0
-"""Seconds after which a broker that is not heard any more is not told of either."""
+"""Seconds without a message after which a broker's clock skew is no longer reported."""
 
 _log = logging.getLogger("authfabric.events")
 

@@ -13,9 +13,9 @@ from bus.wire import subjects
 from pubsub_core.carriage.parcel import Parcel
 
 MAX_SENDERS = 16_384
-"""The most senders and subjects whose numbers are remembered."""
+"""Maximum senders and subjects whose numbers are remembered."""
 MAX_BOOTS = 4
-"""The most boots of one sender whose numbers are."""
+"""Maximum boots of one sender whose numbers are remembered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from time import monotonic
 
 LOOK_SECONDS = 10.0
-"""Time after which the store is looked at again for the same broker."""
+"""Seconds before the store is read again for the same broker."""
 MOST_LOOKS = 16
-"""How many brokers and types it is looked at for in that time: strangers may come with any number of keys."""
+"""Maximum reads in that time: strangers may come with any number of keys."""
 
 
 class NotVouched(Exception):

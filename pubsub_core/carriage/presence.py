@@ -39,21 +39,21 @@ from pubsub_core.trust import Web, beat
 from pubsub_core.types import EventType
 
 FEW = 10
-"""Brokers up to which each gives a sign of life every `HELLO_SECONDS`; among more it gives them less often."""
+"""Maximum brokers with a heartbeat every `HELLO_SECONDS`; among more it is less frequent."""
 MOST_HELLO_SECONDS = 3 * HELLO_SECONDS
-"""Longest time between two signs of life of a broker, among very many."""
+"""Maximum seconds between two heartbeats of a broker, among very many."""
 MISSED_HELLOS = 2.4
-"""How many times the time between two signs of life passes without one before a broker is taken to be gone."""
+"""Heartbeat intervals without a heartbeat after which a broker counts as gone."""
 BEAT_SECONDS = 1.0
-"""How often the heartbeats of owners are sent."""
+"""Seconds between two heartbeats of owners."""
 WORD_SECONDS = 60.0
-"""How often a broker repeats the vouches that it was started with: what keeps them may have lost them."""
+"""Seconds between two publications of a broker's own vouches: the store may have lost them."""
 MAX_HASTE = 5
-"""The most signs of life that are given out of turn between two ticks."""
+"""Maximum heartbeats out of turn between two ticks."""
 AWAY_SECONDS = 3600.0
-"""A broker that has been away for longer is not missed any more."""
+"""Seconds after which a broker that is away is no longer missed."""
 PAGE_BYTES = 1024 * 1024
-"""How many bytes of vouches are told again to the brokers of a domain that is met for the first time."""
+"""Maximum bytes of vouches repeated for the brokers of a domain that is new."""
 
 
 class Presence:

@@ -10,21 +10,21 @@ import msgspec
 from authz.crypto import Seal
 
 MAX_STRANGERS = 64
-"""The most brokers that are listened to though they are trusted with nothing known here."""
+"""Maximum brokers heard that are not trusted with any known type."""
 MAX_NAMES = 8
-"""The most names under which one key may be a broker."""
+"""Maximum broker names per key."""
 MAX_NAME_LENGTH = 128
-"""The longest name of a broker, or of a domain, that is listened to."""
+"""Maximum length of the name of a broker or a domain."""
 MAX_PEERS = 1_000
-"""The most brokers that are listened to at all."""
+"""Maximum brokers heard."""
 MAX_UNTOLD = 256
-"""The most definitions that are kept of brokers that are not trusted with them, in case they are later."""
+"""Maximum definitions kept from brokers that are not trusted with them yet."""
 MAX_WANTS = 10_000
-"""The most types in a sign of life."""
+"""Maximum types in a heartbeat."""
 
 
 HELLO_SECONDS = 5.0
-"""Longest time between two signs of life of a broker, among few."""
+"""Maximum seconds between two heartbeats of a broker, among few."""
 
 
 class Hello(msgspec.Struct, frozen=True):

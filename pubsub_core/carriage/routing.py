@@ -27,13 +27,13 @@ from pubsub_core.keys import Plan
 from pubsub_core.types import Carriage, Catalogue, EventType
 
 SETTLE_SECONDS = 60.0
-"""How long a key is held before events are routed by it."""
+"""Seconds for which a key is held before events are routed by it."""
 CONFIRMED_SECONDS = 45.0
-"""How long a reader selects by value after its keys were confirmed to be all there are."""
+"""Seconds for which a reader selects by value after its keys were confirmed as complete."""
 MAX_SELECTED = 512
-"""The most subjects of one type by which a broker selects: beyond, it reads all of the type."""
+"""Maximum filter subjects of one type; beyond, a broker reads all of the type."""
 MAX_TOKENS = 65_536
-"""The most digests that are remembered."""
+"""Maximum digests that are remembered."""
 _KEY_BYTES = 32
 _CLEAR_EPOCH = "0"
 

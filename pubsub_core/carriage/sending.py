@@ -26,19 +26,19 @@ from pubsub_core.events import WINDOW, Event, Proof, all_digests, digest, encode
 from pubsub_core.keys import KeyMissing
 
 MAX_PARCEL_BYTES = 192 * 1024
-"""The most bytes of events in one parcel: sealed and signed, it has to fit a message."""
+"""Maximum bytes of events in a parcel: sealed and signed, it has to fit a message."""
 MAX_BOX_BYTES = 256_000
-"""The most bytes of contents in one box."""
+"""Maximum bytes of contents in one box."""
 PATIENCE = 600.0
 """Seconds for which keys are waited for to seal with."""
 MAX_LANES = 16_384
-"""The most routes whose parcels are counted: beyond, those on which nothing is on its way begin anew."""
+"""Maximum routes whose parcels are counted; beyond, idle ones start again."""
 KEYLESS = "the broker did not get the keys in time to seal it with"
 Publish: TypeAlias = Callable[[str, str, Callable[[], bytes], Callable[[bool], None]], None]
 """Publishes on a subject, under an id, what the function gives, again and again, until the stream has it; then calls
 back, and says whether the stream had it before."""
 Done: TypeAlias = Callable[[str, bool], None]
-"""Is told that the stream has everything, or why not; and whether it had all of it before."""
+"""Called when the stream has everything, or with why not; and with whether it had all of it before."""
 _Divided: TypeAlias = tuple[str, Route, Sequence[int], Sequence[msgspec.Raw], list[Event] | None]
 """A type, a route, and the events that go there together: their places, and they themselves; decoded, if they are."""
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pubsub_core.client.session import ClientSession
 
 LEAVE_SECONDS = 2.0
-"""How long a reader that leaves waits until what it has acknowledged is stored."""
+"""Maximum seconds a closing reader waits until its acknowledgements are stored."""
 COALESCE_SECONDS = 0.005
-"""How long acknowledgements wait for company."""
+"""Seconds for which acknowledgements are gathered into one message."""
 RETRY_SECONDS = 0.05
 """Pause before acknowledgements are sent again."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pubsub_core.client.subscriber import Subscriber
 
 ACKNOWLEDGE = 512
-"""Events read after which the broker is told at once."""
+"""Maximum events read before they are acknowledged."""
 
 _number = attrgetter("number")
 

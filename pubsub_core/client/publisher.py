@@ -41,11 +41,11 @@ BUNDLE_ID_BYTES = 16
 MAX_IN_FLIGHT = 16
 """The publisher's window: how many bundles may be unacknowledged before it has to wait."""
 EAGER = 2
-"""Bundles on their way from which on events wait for company: signatures and messages cost by the bundle."""
+"""Bundles in flight from which on events are batched: signatures and messages cost by the bundle."""
 SIGNED_SECONDS = WINDOW / 2
-"""How old a signature may be when a bundle is sent: the broker does not believe one that is older than its window."""
+"""Maximum age of a signature when a bundle is sent: half the window that the broker accepts."""
 UNTAKEN = f"was not taken: {{}}; the clocks of client and broker may differ by more than {WINDOW:g} s"
-"""What is said of events that the broker does not believe to be signed, all of them, just now."""
+"""The error for events whose signatures the broker rejects."""
 
 _log = logging.getLogger("authfabric.events")
 

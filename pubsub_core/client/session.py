@@ -63,7 +63,7 @@ from pubsub_core.types import Catalogue, EventType, SignedType
 T = TypeVar("T")
 
 MAX_MOVES = 8
-"""How often a client is sent from one broker to another before it begins anew."""
+"""Maximum redirections between brokers before a client starts again."""
 
 _log = logging.getLogger("authfabric.events")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOST_VIEWS = 1024
 """Maximum cached ways of reading events, by version and publisher."""
 LOOK = 16
-"""Acknowledgement is considered whenever the number of unread events is a multiple of this."""
+"""How often, in events read, it is considered to send an acknowledgement."""
 LOST = "the session with the broker was lost, and another has begun"
 
 _log = logging.getLogger("authfabric.events")
@@ -64,9 +64,9 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
 
 
 _Read: TypeAlias = tuple[Event | Word, Entry, Tense]
-"""What has come, decoded, and how it came."""
+"""A decoded message, and how it came."""
 _View: TypeAlias = tuple[EventType, Reader, PublicKey]
-"""The version by which events were made, how they are read, and who published them."""
+"""The version of the type, how its events are read, and their publisher."""
 
 
 class Subscriber:

@@ -35,14 +35,14 @@ from pubsub_core.events import (
 from pubsub_core.messages import Bundle, Taken
 
 MAX_MADE_BYTES = 192 * 1024
-"""Maximum bytes of what rules make of an event as it is published: it has to fit a message by itself."""
+"""Maximum bytes of an event after rules have transformed it: it has to fit a message."""
 KEYLESS = (
     "cannot be published here: this broker holds no key for it; see that the type's key manager runs"
     " (`authfabric keys serve`), and that the broker's capability grants its attributes (its log says what it lacks)"
 )
 MADE_TOO_LARGE = f"is made into one of {{}} bytes by a rule, more than the {MAX_MADE_BYTES} that can be sent"
 EXCLUDED = "may not be published: a restriction excludes it"
-"""What is said of an event that its publisher's own restriction keeps back."""
+"""The error for an event that its publisher's restriction excludes."""
 
 
 class _Barred(InvalidEvent):

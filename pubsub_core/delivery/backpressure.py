@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 
 HIGH = 8_192
-"""Publishers begin to wait for a client for whom more events than this wait beyond its window."""
+"""High watermark: publishers wait for a client with more queued events."""
 LOW = 4_096
-"""Publishers go on when no more events than this wait for it."""
+"""Low watermark: publishers go on when it has no more queued events."""
 STRIDE = 512
 """A client reads if it acknowledges this many events within STALL_SECONDS."""
 STALL_SECONDS = 5.0

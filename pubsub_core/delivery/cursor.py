@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from pubsub_core.delivery.subscription_table import Subscription
 
 PREFETCH = 1024
-"""Maximum events that one subscriber of a durable subscription has been sent and has not acknowledged."""
+"""Maximum unacknowledged events of one subscriber of a durable subscription."""
 SHARED_PREFETCH = 64
-"""The same while several share it, so that what one has does not wait while others are idle."""
+"""The same while several share it, so that none is idle while events wait for another."""
 CROWDED = 4_096
-"""While more events than this wait for its subscribers, nothing is read again for a cursor."""
+"""Maximum queued events of a cursor while it rereads the stream."""
 LIMIT = 16_384
-"""When more than this wait, what comes stays in the stream, and is read again later."""
+"""Maximum queued events of a cursor; further ones are read from the stream later."""
 MAX_DONE = 8_192
-"""Maximum events that may be acknowledged ahead of one that is not: no more are sent until it is."""
+"""Maximum events acknowledged ahead of one that is not; no more are sent until it is."""
 
 Read: TypeAlias = "tuple[msgspec.Raw, Event, int]"
 """An event with its place in the stream."""

@@ -33,7 +33,7 @@ _log = logging.getLogger("authfabric.events")
 
 _version = attrgetter("type", "version")
 _Sent: TypeAlias = "tuple[int, Event | msgspec.Raw, int] | None"
-"""An event with the number of its subscription and its place, or the gap that it has left."""
+"""An event with its subscription's number and its place, or the gap that it left."""
 
 
 class Dispatcher:

@@ -10,7 +10,7 @@ from pubsub_core.delivery.session import Session, Setting
 from pubsub_core.messages import Bundle, Taken
 
 MAX_PARKED = 16
-"""Maximum bundles of a publisher that wait for the acknowledgement of another: as many as it has under way."""
+"""Maximum bundles that wait for the acknowledgement of an earlier one: the publisher's window."""
 
 
 class Acknowledging:

@@ -23,11 +23,11 @@ from pubsub_core.history import Position
 from pubsub_core.messages import Tense
 
 MOST_WAITING = 10_000
-"""Maximum live events that wait for a replay; further ones are read from the history."""
+"""Maximum live events queued behind a replay; further ones are read from the history."""
 WINDOW = 2048
 """Maximum replayed events in flight per subscription."""
 FEW = 512
-"""With so few events left of a page, the next is asked for from another broker."""
+"""Events left of a page when the next page is requested from another broker."""
 
 
 def _type(each: Encoded) -> str:

@@ -14,9 +14,9 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 WINDOW = 4096
-"""Maximum events sent to a client that it has not acknowledged."""
+"""Maximum unacknowledged events of a client."""
 LIMIT = 65_536
-"""Maximum events that wait for a client beyond its window; more are discarded, and the client is told of a gap."""
+"""Maximum queued events of a client beyond its window; more are discarded, and reported as a gap."""
 
 
 class SendWindow(Generic[T]):

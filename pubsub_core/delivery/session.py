@@ -25,7 +25,7 @@ from pubsub_core.trust import Credentials
 from pubsub_core.types import Catalogue, OwnerPolicies
 
 MAX_OBJECTIONS = 64
-"""Maximum refusals remembered for a client: more than it has bundles under way."""
+"""Maximum refusals remembered for a client: more than it has bundles in flight."""
 
 
 class Item(msgspec.Struct, frozen=True, eq=False):
@@ -46,7 +46,7 @@ class Item(msgspec.Struct, frozen=True, eq=False):
 
 
 Shape: TypeAlias = "tuple[tuple[object, ...], bool]"
-"""In which form something is shown, and whether that is recorded."""
+"""The form in which an event is shown, and whether that is recorded."""
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ from time import monotonic
 from pubsub_core.events import WINDOW
 
 MARGIN = 2.0
-"""Seconds that a parcel may take to the servers."""
+"""Maximum seconds that a parcel takes to the servers."""
 WRONG = (
     "the clock of broker {} is {:,.0f} s {} that of the servers, and others take events within {:g} s of that"
 )

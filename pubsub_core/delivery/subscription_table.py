@@ -22,7 +22,7 @@ from pubsub_core.messages import Tense
 from pubsub_core.rules import fixed
 
 MAX_VALUES = 256
-"""The most routing values of one type that are asked for: beyond, all of the type is read."""
+"""Maximum routing values selected of one type; beyond, all of the type is read."""
 Values: TypeAlias = Callable[[str, Predicate], frozenset[object] | None]
 """The values of a type's routing attribute that a predicate asks for; None if it may be any."""
 

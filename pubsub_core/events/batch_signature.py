@@ -22,7 +22,7 @@ from authz.errors import InvalidSignature
 DIGEST_BYTES = 16
 NONCE_BYTES = 16
 WINDOW = 30.0
-"""Seconds that a proof may be old, or early."""
+"""Maximum seconds that a proof may be old, or early."""
 _DOMAIN = b"authfabric events 2\0"
 
 _encode = msgspec.msgpack.Encoder().encode

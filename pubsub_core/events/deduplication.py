@@ -16,7 +16,7 @@ from typing import TypeAlias
 from pubsub_core.events.event import Event
 
 LOOKBACK = 300.0
-"""Seconds."""
+"""Seconds for which events are remembered for deduplication."""
 MOST = 65_536
 RUN_BITS = 9
 """Numbers in a run, as a power of two."""

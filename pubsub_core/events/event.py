@@ -21,7 +21,7 @@ MAX_EVENT_BYTES = 64 * 1024
 TOO_LARGE = (
     f"must have at most {MAX_EVENT_BYTES} bytes, not {{}}: keep the rest elsewhere, and publish where it is"
 )
-"""What is said of an event that has more."""
+"""The error for a larger event."""
 _INTEGERS = range(-(2**63), 2**63)
 _LEAST, _MOST = -(2.0**63), 2.0**63  # exact, and quick to compare with either kind of number
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=_INTEGERS[0], le=_INTEGERS[-1])]

@@ -36,7 +36,7 @@ from pubsub_core.keys import (
 )
 
 NOTHING = Plan(())
-"""The plan of a type that is not sealed, as far as is known here."""
+"""The plan of a type that is not known to be sealed."""
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -27,7 +27,7 @@ import msgspec
 
 MAX_MESSAGE = 1 << 20
 MAX_FILES = 64
-"""Open at a time."""
+"""Maximum open files."""
 CONFINED, UNCONFINED = "confined", "unconfined"
 _PR_SET_PDEATHSIG = 1
 _REFUSED = ("os.fork", "os.exec", "os.posix_spawn", "os.system", "os.spawn", "subprocess.", "socket.", "pty.")

@@ -35,11 +35,11 @@ MAX_WAITING = 65_536
 MAX_BATCH = 4_096
 READERS = 2
 NEAR_PAGE = 4 * PAGE
-"""Maximum events in a page that stays within the broker."""
+"""Maximum events in a page that does not leave the broker."""
 PRUNE_SECONDS = 60.0
-"""How often what has been kept long enough is looked for."""
+"""Seconds between two removals of events that have been kept long enough."""
 PRUNE_MARKS_SECONDS = 3600.0
-"""How often the same is done for when fluents began and ended, which takes reading all of it."""
+"""The same for the marks of fluents, all of which have to be read for it."""
 PRUNE_ROWS = 5_000
 """Rows pruned at a time, so that those who publish do not wait for it."""
 

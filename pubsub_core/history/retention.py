@@ -15,7 +15,7 @@ from pubsub_core.history.vault import Keys, Vault
 from pubsub_core.types import Attribute, AttributeType, EventType
 
 REPLACED = " (replaced)"
-"""Follows the name of a type where events stand that rules have replaced."""
+"""Suffix of a type's name for its events that rules have replaced."""
 
 
 class Search(enum.StrEnum):

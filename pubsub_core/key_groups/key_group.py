@@ -19,13 +19,13 @@ from pubsub_core.key_groups.tree import Tree, TreeRecord
 from pubsub_core.keys import AdmissionRefused, mark
 
 MAX_JOINING = 256
-"""The most members that join the tree with one refresh; others wait for the next, and lack nothing."""
+"""Maximum members that join the tree with one refresh; others wait for the next."""
 
 MOST_HELD = 4_096
-"""How many of those are remembered who had keys of a group and have none any more: those that left last."""
+"""Maximum former members of a group that are remembered: those that left last."""
 
 NOTICE = 0.25
-"""Seconds that pass at least until a new key is used, or some could not open yet what others seal with it."""
+"""Minimum seconds before a new key is used, so that every member has it."""
 
 
 class Rules(msgspec.Struct, frozen=True, array_like=True):

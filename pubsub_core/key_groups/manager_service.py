@@ -36,10 +36,10 @@ from pubsub_core.key_groups.status import GroupStatus, KeyStatus
 from pubsub_core.keys import AdmissionRefused, CannotOpen, MarksUnknown, Secrets, StateUnreadable
 
 PULSE = 1.0
-"""Seconds between two looks at the clock, and between two tellings of the last change."""
+"""Seconds between two ticks of the manager, and between two repetitions of the last change."""
 
 PATIENCE = 5.0
-"""Seconds after which it is logged that the store is still waited for that says what was revoked."""
+"""Seconds after which it is logged that the store of revocations still does not answer."""
 
 _log = logging.getLogger("authfabric.keys")
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode

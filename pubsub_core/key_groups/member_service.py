@@ -53,9 +53,9 @@ from pubsub_core.keys import (
 )
 
 SECONDS = 3.0
-"""How long a manager is waited for."""
+"""Seconds to wait for a manager's answer."""
 AGAIN = 0.25
-"""Seconds after which a request that came to nothing is made again, doubled each time."""
+"""Seconds before a failed request is repeated; doubled each time."""
 
 _log = logging.getLogger("authfabric.keys")
 

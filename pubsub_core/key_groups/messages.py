@@ -10,7 +10,7 @@ from pubsub_core.key_groups.key_group import Change, Rules, Welcome
 from pubsub_core.keys import Plan, Question
 
 MAX_AGE = 30.0
-"""Seconds by which the clocks of brokers and managers may differ, and for which something said is of now."""
+"""Maximum age of a message in seconds, which bounds the skew between the clocks of brokers and managers."""
 
 
 class Appointment(msgspec.Struct, frozen=True, array_like=True):
@@ -69,7 +69,7 @@ class SignedRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 REQUEST_DOMAIN = b"authfabric key request 1\0"
-"""Goes before what is signed."""
+"""Prefix of what is signed, so that no signature made for another purpose is accepted."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

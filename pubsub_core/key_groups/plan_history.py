@@ -15,13 +15,13 @@ from pubsub_core.key_groups.key_group import Rules
 from pubsub_core.keys import Group, Plan, PlanReplaced
 
 GRACE = 60.0
-"""Seconds for which brokers may still go by a plan that another has replaced: twice as long as they take to ask."""
+"""Seconds for which brokers may still use a replaced plan: twice the interval in which they ask."""
 RETIREMENT = 2 * GRACE
-"""Seconds for which groups of a plan that was replaced are managed: until nobody goes by it any more."""
+"""Seconds for which the groups of a replaced plan are managed, until nobody uses it."""
 MAX_FORMER = 256
-"""The most replaced plans that are remembered."""
+"""Maximum replaced plans that are remembered."""
 _TICK = 0.001
-"""Seconds by which one follows another at least, whatever the clocks of replicas say."""
+"""Minimum seconds between two plans, whatever the clocks of replicas say."""
 
 
 class Retired(msgspec.Struct, frozen=True, array_like=True):

@@ -22,7 +22,7 @@ from pubsub_core.keys.nonces import NONCE_BYTES, Numbers, nonce
 PUBLIC_BYTES = 32
 _HEAD = PUBLIC_BYTES + SALT_BYTES + NONCE_BYTES
 MAX_OFFERED = 4096
-"""The most channels that are remembered without a session: strangers can ask for any number."""
+"""Maximum channels without a session: strangers can open any number."""
 _TO_BROKER, _TO_CLIENT = "to broker", "to client"
 
 

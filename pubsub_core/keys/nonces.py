@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pubsub_core.keys.derivation import SALT_BYTES
 
 LIMIT = 2**32
-"""The most numbers that are given under one salt."""
+"""Maximum nonces under one salt."""
 NONCE_BYTES = 12
 
 

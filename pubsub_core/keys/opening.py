@@ -22,7 +22,7 @@ from pubsub_core.keys.ring import KeyRing
 from pubsub_core.keys.sealing import Binding, Cipher, Sealed
 
 MAX_LAYOUTS = 1024
-"""The most senders whose ciphers are kept ready for one type."""
+"""Maximum senders whose ciphers are cached for one type."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[object, ...]).decode

@@ -21,7 +21,7 @@ MAX_GROUPS = 256
 MAX_SIZE = 65_536
 MIN_PACE = 0.01
 MAX_PACE = 10.0
-"""Seconds; a proof that travels with events is not taken much later."""
+"""Maximum pace in seconds: a proof that travels with events is not accepted much later."""
 
 _SHARED = uuid.UUID("6a3f0c5e-9d0f-5b57-9f0b-8f0e3a6d1c42")
 """The name space of groups of several attributes."""

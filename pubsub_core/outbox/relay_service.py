@@ -20,9 +20,9 @@ from pubsub_core.errors import InvalidEvent
 from pubsub_core.outbox.table import Entry, Outbox
 
 IDLE_SECONDS = 0.2
-"""How often an outbox is looked at in which nothing stood."""
+"""Seconds between two polls of an empty outbox."""
 RETRY_SECONDS = 1.0
-"""How soon it is tried again after the database was away, or something was not taken."""
+"""Seconds before a retry after the database was away, or events were not accepted."""
 
 _log = logging.getLogger("authfabric.outbox")
 

@@ -24,7 +24,7 @@ from pubsub_core.replay.page_service import Pages, PastUnknown
 from pubsub_core.rules import Arguments, Common, Mark
 
 AGAIN_SECONDS = 10.0
-"""Seconds after which a broker that could not tell is asked again."""
+"""Seconds before a broker that could not answer is asked again."""
 
 _Key: TypeAlias = tuple[str, str, Common]
 """A broker, a fluent, and what it is."""

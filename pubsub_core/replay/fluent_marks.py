@@ -9,9 +9,9 @@ from pubsub_core.rules import Arguments, Fluents
 
 PAGE = 1024
 MOST_BYTES = 256 * 1024
-"""So large a page may be: twice that is no message any more. What one event says of a fluent is much less."""
+"""Maximum bytes of a page: twice as many would not fit a message."""
 MARK_BYTES = 16
-"""A mark has no more, besides the names in it."""
+"""Maximum bytes of a mark, besides the names in it."""
 
 
 def tell_marks(broker: Broker, peer: Peer, wanted: MarksWanted) -> MarksFound:

@@ -21,13 +21,13 @@ from pubsub_core.rules import Common
 from pubsub_core.trust import Web
 
 SETTLE_SECONDS = 2.5
-"""Seconds for which a broker listens at its start for others that it knows nothing of: they answer at once."""
+"""Seconds for which a starting broker listens for unknown brokers: they answer at once."""
 HELD_SECONDS = 2.5
-"""Seconds for which nothing is delivered at all; after that only what depends on a fluent in doubt is withheld."""
+"""Seconds for which all delivery is held; after that only what depends on an uncertain fluent."""
 UNHEARD_SECONDS = 5.0
-"""Seconds after which a broker that somebody vouches for, and that is not heard, is given up."""
+"""Seconds after which a vouched-for broker that is not heard is given up."""
 PATIENCE_SECONDS = 15.0
-"""Seconds after which everybody is given up: those known before, and those that are there and do not answer."""
+"""Seconds after which every broker that has not answered is given up."""
 
 _log = logging.getLogger("authfabric.rules")
 

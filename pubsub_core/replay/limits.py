@@ -13,13 +13,13 @@ from pubsub_core.errors import Refused
 from pubsub_core.messages import Tense
 
 MOST_REPLAYS = 64
-"""The most replays that a client may have asked for and not yet read."""
+"""Maximum replays of a client that are not read to the end."""
 MOST_JOINED = 256
-"""The most subscriptions with a start in the past that a client may have."""
+"""Maximum subscriptions of a client that start in the past."""
 MOST_DUE = 64
-"""The most replays started by rules that may be under way in one session; others wait for their turn."""
+"""Maximum running replays started by rules in one session; others wait."""
 MOST_OWED = 256
-"""The most that may be under way or wait for one client: it is told of those that are left out."""
+"""Maximum running and waiting replays of one client; it is told of those left out."""
 
 
 def admit(sessions: Iterable[Session], session: Session, playback: Playback, name: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from authz.rules import Rate
 
 LONGEST = 31 * 86_400.0
-"""Seconds. What was sent longer ago is forgotten, whatever the span of a rule."""
+"""Maximum seconds for which sent events are counted, whatever the span of a rule."""
 
 
 @dataclass(slots=True)

@@ -37,9 +37,9 @@ from pubsub_core.replay.rate_limit import Pace
 from pubsub_core.replay.rule_replays import RuleSending
 
 SETTLE_SECONDS = 2.5
-"""Seconds after a broker's start in which others that it does not know of make themselves known to it."""
+"""Seconds after its start in which a broker discovers the others."""
 CHUNK = 512
-"""Events handed on before others have their turn."""
+"""Maximum events passed on before others have their turn."""
 
 
 class Replays:

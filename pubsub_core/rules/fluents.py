@@ -19,7 +19,7 @@ from msgspec.msgpack import encode
 from authz.predicate import Scalar
 
 KEPT_SECONDS = 7 * 86_400.0
-"""It is known at least so far back when fluents held."""
+"""Minimum seconds of the past for which it is known when fluents held."""
 
 Arguments: TypeAlias = tuple[Scalar, ...]
 

@@ -37,7 +37,7 @@ from pubsub_core.rules.context import Context, attributes_in, read_term
 from pubsub_core.types import Attribute
 
 MOST_PUSHED = 32
-"""More alternatives than this are not told to other brokers: they pass on everything."""
+"""Maximum alternatives pushed down to other brokers; beyond, they pass on everything."""
 
 
 @dataclass(frozen=True, slots=True)

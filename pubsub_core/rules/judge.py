@@ -31,7 +31,7 @@ _log = logging.getLogger("authfabric.rules")
 MOST_SAID = 100
 Filter: TypeAlias = Callable[[Mapping[str, object]], bool]
 Alike: TypeAlias = Sequence[Event | None]
-"""What comes of events that are judged together: in place of each one, or nothing."""
+"""For each of several events judged together: the event that takes its place, or None."""
 _NO_EVENT = Event("", "", b"", 0.0, 0, {})
 MOST_TERMS = 16_384
 

@@ -15,7 +15,7 @@ from pubsub_core.events import Event
 from pubsub_core.types import Reader
 
 Transformed: TypeAlias = Callable[[Sequence[Event | None]], list[Event | None]]
-"""Makes other events of events, and None of None."""
+"""Transforms events; None stays None."""
 
 
 class Program:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pubsub_core.events import Event
 
 FEW = 4096
-"""Maximum counts before those that are over are dropped."""
+"""Maximum counts before expired ones are dropped."""
 Who: TypeAlias = tuple[str, str, tuple[object, ...]]
 """A client, a rate as it is written, and the values that it counts by."""
 Sent: TypeAlias = tuple[float, bytes, int]

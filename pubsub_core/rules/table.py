@@ -11,7 +11,7 @@ from authz.predicate import Scalar
 from pubsub_core.errors import EventError
 
 MAX_TABLE_BYTES = 900_000
-"""A table is one message."""
+"""Maximum bytes of a table: it is one message."""
 
 Rows = dict[str, dict[str, Scalar]]
 """By their keys, as text: columns with values."""

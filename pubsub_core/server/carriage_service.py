@@ -32,15 +32,15 @@ from pubsub_core.carriage import Newcomers, NotVouched, word_record
 
 RETRY_SECONDS = 1.0
 START_SECONDS = 10.0
-"""How long a broker that starts waits for the streams."""
+"""Maximum seconds a starting broker waits for the streams."""
 GRACE_SECONDS = 10.0
-"""Seconds after a restart in which what was wanted before is read too: clients come again."""
+"""Seconds after a restart in which earlier subscriptions are still read for: clients come again."""
 MAX_ALIGNING = 20
-"""How often a connection is renewed until it may carry what the access control service says."""
+"""Maximum renewals of a connection until it holds the rights that the access control service gives."""
 CLOCK_SECONDS = 5.0
-"""How often the servers are asked what time it is."""
+"""Seconds between two readings of the servers' clock."""
 ALIGN_SECONDS = 0.1
-"""Pause in between: replicas of the service hear of vouches one after the other."""
+"""Pause between renewals: replicas of the service hear of vouches one after the other."""
 
 _log = logging.getLogger("authfabric.events")
 

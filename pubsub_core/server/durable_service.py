@@ -33,19 +33,19 @@ from pubsub_core.server.rereading_service import StreamRereading
 from pubsub_core.types import EventType
 
 MAX_NAME_LENGTH = 256
-"""The most characters of a durable subscription's name."""
+"""Maximum characters of a durable subscription's name."""
 MAX_DURABLES = 1_000
-"""The most durable subscriptions of one subject."""
+"""Maximum durable subscriptions of one subject."""
 RETRY_SECONDS = 0.25
 """Pause before a position that could not be stored is stored again."""
 REFRESH_SECONDS = 60.0
-"""How often positions are stored of which nothing was acknowledged."""
+"""Seconds between two writes of a position that has not changed."""
 LOOK_SECONDS = 1.0
-"""Time between two looks at which of those who share a durable subscription are gone."""
+"""Seconds between two checks whether the clients that share a durable subscription are still there."""
 QUIET_SECONDS = 3.0
-"""Age of a client's last heartbeat from which on it may be gone."""
+"""Seconds without a heartbeat after which a client may be gone."""
 MAX_MISSED = 3
-"""Looks in a row at which nobody listened for a client's events, until others get them."""
+"""Maximum checks in a row without a listener before a client's events go to others."""
 NO_STREAM = "needs a server that keeps streams"
 ANOTHER = "is of `{}` with the filter `{}`: subscribe to the same, or delete it"
 TOO_LONG = f"must have a name of 1 to {MAX_NAME_LENGTH} characters"

@@ -22,12 +22,12 @@ from pubsub_core.types import Catalogue, EventType
 
 RETRY_SECONDS = 1.0
 HASTE_SECONDS = 0.2
-"""How soon it may be asked again, where something shows that the answer would be another."""
+"""Minimum seconds before the manager is asked again, where the answer has visibly changed."""
 REVIEW_SECONDS = 30.0
-"""How often those who have the keys of a type ask whether plan and manager are still the same."""
+"""Seconds between two checks whether a type's plan and manager are still the same."""
 
 QUIET_SECONDS = 5.0
-"""How long no manager may answer before it is logged: one that starts with its broker needs a moment."""
+"""Seconds without a manager's answer before it is logged: one that starts with its broker needs a moment."""
 
 KEYLESS = "it is sealed, and the broker was not told to ask for its keys (`broker serve --sealed`)"
 

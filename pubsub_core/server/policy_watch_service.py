@@ -22,7 +22,7 @@ from bus.stores import SECONDS
 from pubsub_core.broker import Broker
 
 OVERTIME = LOOK_SECONDS + 2 * SECONDS
-"""Seconds after its lease within which a broker stops: it looks at the lease after each look at the store."""
+"""Maximum seconds after its lease until a broker stops: it checks the lease after each poll of the store."""
 Types: TypeAlias = Collection[str] | None
 """Types by UUID; None for everything."""
 

@@ -21,7 +21,7 @@ STALL_SECONDS = 5.0
 PAUSE_SECONDS = 0.25
 """Pause before something is tried again."""
 LOOK_SECONDS = 1.0
-"""How often it is seen whether a cursor that has to wait can go on."""
+"""Seconds between two checks whether a waiting cursor can go on."""
 DISCARDED = "the stream no longer has what comes after the position of the subscription"
 
 

@@ -58,7 +58,7 @@ from pubsub_core.trust import Web, signer_of
 from pubsub_core.types import EventType, SignedType, check_filter
 
 SETTLED_SECONDS = 1.0
-"""How long a subscription waits until the stream is read for it: after that it begins a little later than it says."""
+"""Maximum seconds a subscription waits until the stream is read for it."""
 
 UNKNOWN_SESSION = (
     "the broker does not know it: it has started anew, or did not hear the client for long; connect again"

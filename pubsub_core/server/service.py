@@ -45,14 +45,14 @@ from pubsub_core.types import Catalogue
 
 TICK_SECONDS = 1.0
 PDP_SECONDS = 3.0
-"""How long PDPs may take. A client waits longer, and would have to ask again if refused for want of an answer."""
+"""Maximum seconds to wait for PDPs: less than clients wait for their broker."""
 SESSION_TTL = 30.0
 """Seconds without a word from a client after which its session is over."""
 REVOCATION_SECONDS = 5.0
-"""How long a broker that starts waits for the store of revocations: no capability counts before it was read."""
+"""Seconds a starting broker waits for the store of revocations; no capability counts before it was read."""
 MAX_UNSENT = 10_000
 TYPES_SECONDS = 10.0
-"""How often it is seen whether the certificates that definitions rest on still hold."""
+"""Seconds between two checks of the certificates behind definitions."""
 
 _log = logging.getLogger("authfabric.events")
 

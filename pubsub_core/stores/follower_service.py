@@ -12,7 +12,7 @@ from bus.errors import BusError
 from bus.nats import Connection, Subscription
 
 AGAIN_SECONDS = 1.0
-"""Pause after a store could not be read."""
+"""Pause in seconds after a store could not be read."""
 
 _log = logging.getLogger("authfabric.events")
 

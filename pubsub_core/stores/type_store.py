@@ -24,9 +24,9 @@ from pubsub_core.types import POLICY, REMOVAL, UNREAD, Catalogue, OwnerPolicies,
 
 _log = logging.getLogger("authfabric.events")
 _REMOVED = "removed-"
-"""Begins the name of a record that says that a type was taken out."""
+"""Prefix of the record that a type was removed."""
 _POLICY = "policy-"
-"""Begins the name of what its owner says about a type."""
+"""Prefix of the record with an owner's policy for a type."""
 
 
 class TypeStore:

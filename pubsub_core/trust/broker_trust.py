@@ -24,11 +24,11 @@ from pubsub_core.trust.vouches import ALL, MAX_STEPS, Words, vouch, vouchers, wi
 __all__ = ["ALL", "BEAT_LIMIT", "MAX_STEPS", "Web", "beat", "vouch", "vouchers", "withdraw"]
 
 BEAT_LIMIT = 5.0
-"""Seconds without a heartbeat after which an owner is taken to be out of reach."""
+"""Seconds without a heartbeat after which an owner counts as unreachable."""
 
 
 MAX_EXPECTED = 10_000
-"""The most owners that are expected to be heard."""
+"""Maximum owners whose heartbeats are expected."""
 
 
 class Beat(msgspec.Struct, frozen=True):

@@ -22,20 +22,20 @@ from authz.errors import InvalidSignature
 from pubsub_core.errors import WordTooLong
 
 MAX_STEPS = 4
-"""The most vouches that a chain may have."""
+"""Maximum vouches in a chain."""
 ALL = "*"
 WITHDRAWN_SECONDS = 10 * 366 * 86_400.0
 """How long a withdrawal is remembered: longer than any vouch should be given for."""
 AHEAD_SECONDS = 60.0
-"""How far the clock of a signer may be ahead: a vouch that was made later than that does not count yet."""
+"""Maximum seconds that a signer's clock may be ahead; a vouch from later does not count yet."""
 MAX_WORDS = 10_000
-"""The most words that are kept."""
+"""Maximum vouches and withdrawals kept."""
 MAX_WORDS_EACH = 1_000
-"""The most words that are kept of one signer."""
+"""Maximum vouches and withdrawals kept per signer."""
 MAX_WORD_BYTES = 8 * 1024
-"""The longest word that counts: it names some two hundred types."""
+"""Maximum bytes of a vouch: it names some two hundred types."""
 MAX_STRANGE = 1_024
-"""The most words that are kept unread of those to whom no chain leads."""
+"""Maximum unread vouches kept from signers to whom no chain leads."""
 
 
 class Vouch(msgspec.Struct, frozen=True):

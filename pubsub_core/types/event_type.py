@@ -26,7 +26,7 @@ from pubsub_core.errors import InvalidType
 MAX_ATTRIBUTES = 256
 MAX_NAME_BYTES = 512
 DEFAULT_BITS = 8
-"""Bits of the digest by which events are routed, where the owner says nothing else."""
+"""Default bits of the digest by which events are routed."""
 MAX_BITS = 16
 
 NewId = Callable[[], UUID]
@@ -55,7 +55,7 @@ class AttributeType(enum.StrEnum):
 
 
 ROUTABLE = (AttributeType.STRING, AttributeType.INTEGER, AttributeType.BOOLEAN)
-"""What an attribute may be by which events are routed: equal values have equal digests."""
+"""Types of attributes by which events can be routed: equal values have equal digests."""
 
 
 class Attribute(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from authz.errors import InvalidSignature
 from pubsub_core.types.registry import Catalogue
 
 MAX_POLICY_BYTES = 512 * 1024
-"""The longest policy that travels in one message."""
+"""Maximum bytes of an owner's policy: it travels in one message."""
 MAX_UNKNOWN = 1024
-"""The most policies that are kept of types of which no definition has come yet."""
+"""Maximum policies kept for types whose definition has not come yet."""
 
 
 class OwnerPolicy(msgspec.Struct, frozen=True):

@@ -34,12 +34,12 @@ from pubsub_core.types.edit import RIGHTS, Added, edits
 from pubsub_core.types.event_type import EventType, type_id, version_id
 
 UNREAD = "?"
-"""What a definition is called that cannot be read."""
+"""The name shown for a definition that cannot be read."""
 DOMAIN = b"authfabric event type 2\0"
 """Goes before what is signed, so that no signature made for another purpose serves as one of these."""
 MAX_BYTES = 256 * 1024
 MAX_INSTALL = 8
-"""The most certificate chains by which others let an owner define a type: one for each domain."""
+"""Maximum certificate chains by which others let an owner define a type: one for each domain."""
 _NO_REVOCATIONS = Revocations()
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode

@@ -14,7 +14,7 @@ from spark_eval.evaluation.mask_algebra import Turned
 from spark_eval.plans import Bit, Clause, Keys, Masks, Plan, Rank, Side
 
 MAX_ROLES = 1024
-"""The most roles that are told apart."""
+"""Maximum roles that are told apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _INTEGERS = range(-(2**63), 2**63)
 _EXACT = 2**53
 """Below this, every whole number is a floating-point number of its own."""
 MOST_COMPARED = 500
-"""The most values that one query compares with: SQLite nests expressions at most 1,000 deep."""
+"""Maximum values that one query compares with: SQLite nests expressions at most 1,000 deep."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pubsub_core.history.storage import tables
 from pubsub_core.history.storage.database import Database, hold_still
 
 ROWS = 256
-"""Rows of a page, at most."""
+"""Maximum rows of a page."""
 _COMMON = (tables.ABOUT, tables.TYPES, tables.MARKS, tables.COLUMNS, tables.HEADS, tables.SEAMS)
 
 

@@ -21,7 +21,7 @@ Columns = TypeVarTuple("Columns")
 BUSY_SECONDS = 10
 """How long a writer waits for another, such as a command that prunes."""
 VALUES_AT_ONCE = 1_000
-"""In one statement, at most."""
+"""Maximum values in one statement."""
 CHECKPOINT_PAGES = 16_000
 """Changed SQLite pages in the write-ahead log before a checkpoint: by then most have changed again."""
 MAPPED_BYTES = 1 << 30

@@ -43,7 +43,7 @@ VERSION = 5
 """Of what all tables have in common. An older database is brought up to it; a later one is refused."""
 
 SILENT = -1
-"""Since when a column speaks that gets no values any more."""
+"""In place of the first row of a column that is no longer filled."""
 
 _CLEAR: Mapping[AttributeType, type[TypeEngine[Any]]] = {
     AttributeType.STRING: LargeBinary,
