@@ -173,7 +173,7 @@ class CallRefused(Refused):
 
 
 class BrokerUntrusted(EventError):
-    """A client's broker that nobody vouches for whom the client trusts."""
+    """The client trusts nobody who vouches for its broker."""
 
     def __init__(self, broker: str, key: str, type_: str, problem: str) -> None:
         super().__init__(

@@ -270,7 +270,7 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A client's word that it has everything up to a number."""
+    """A client's acknowledgement of everything up to a number."""
 
     session: str
     number: int
@@ -291,7 +291,7 @@ class Tense(enum.IntEnum):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event for a client, or a word about events."""
+    """An event for a client, or a notice about events."""
 
     number: int
     """The number of the subscription that it is for."""
@@ -372,7 +372,7 @@ _word: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
 
 
 def decode_item(data: msgspec.Raw) -> Event | Word:
-    """An event, or a word about those that follow, are missing, or have ended. Raises InvalidEvent."""
+    """An event, or a notice of a gap or an end. Raises InvalidEvent."""
     try:
         return decode(data)
     except InvalidEvent:

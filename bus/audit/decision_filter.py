@@ -1,4 +1,4 @@
-"""Which decisions of an audit trail somebody wants to see."""
+"""A filter of the decisions in an audit trail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which release replicas hold, for whoever doubts the store: each tells, with the release itself as its proof.
+"""Held releases: each replica reports the release that it holds, with the release itself as proof.
 
 Nobody's word counts for anything here: an answer is a release that a trusted key has signed, and its content is
 verified by the hashes in it. So a store that has lost its newest release is found out, and can get it back.

@@ -45,7 +45,7 @@ _Who: TypeAlias = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A member as it was last heard, by the clock of whoever asks."""
+    """A member as it was last heard, by the local clock."""
 
     status: MemberStatus
     heard: float
@@ -62,7 +62,7 @@ class Heard:
 
     @property
     def until(self) -> float:
-        """From when on it cannot go on any more, or is taken not to: it may have lived until its next word was due."""
+        """When it stops at the latest, or is assumed to: it may have lived until its next status was due."""
         lease = FORGET_SECONDS if self.status.lease is None else self.status.lease
         return self.heard + REPEAT_SECONDS + lease
 

@@ -1,4 +1,4 @@
-"""Who is a member of a domain: replicas remember whom they hear, and whoever releases policies calls the roll.
+"""Membership of a domain: replicas track members by their status, and publishers call the roll.
 
 A word of a member reaches one replica of each of a few groups, so that what replicas hear does not grow with their
 number; and each word reaches several of them, so that no single one is missed.
@@ -124,7 +124,7 @@ class MemberPoll(_Listener):
         await super().__aexit__()
 
     def call(self) -> None:
-        """Let every member say how far it is, soon and not all at once; and replicas, whom else they have heard."""
+        """Ask every member for its status, spread over a short time, and replicas for the members they know."""
         self._call()
         self._ask_replicas()
 

@@ -169,7 +169,7 @@ class Feed:
         return False
 
     async def newest(self) -> Entry | None:
-        """The newest release that is verified, with a word about a newer one that is not; None if there is none."""
+        """The newest verified release, with a remark about a newer one that is not; None if there is none."""
         stored = await self.store.newest(self.domain)
         if stored != self._looked:
             self._entry = await self._verify(stored)

@@ -1,4 +1,4 @@
-"""Following the releases of a domain: the one loop of whoever decides, caches or delivers by them.
+"""Following the releases of a domain: one loop for replicas, caches and brokers.
 
 Invariants: what is applied was released by a trusted key, and never gives way to an earlier release, to another release
 of the same number, or to one that does not descend from it. The lease runs from an instant at which a majority of the
@@ -113,7 +113,7 @@ class ReleaseFollower(ABC):
         """Bring a release into force. A BusError is tried again; any other error refuses the release."""
 
     async def hear(self, said: bytes) -> bool:
-        """Whether a release, as it was said on the bus, is in force now although the store was not looked at."""
+        """Whether a release announced on the bus is in force now, without a read of the store."""
         return False
 
     def confirm(self, released: Released, at: float) -> None:

@@ -1,4 +1,4 @@
-"""What there is of a domain's releases: in the store, in its second record, and at replicas. Any may have lost some."""
+"""A survey of a domain's releases: in the store, in its second record, and at replicas."""
 
 from __future__ import annotations
 

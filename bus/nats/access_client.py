@@ -39,7 +39,7 @@ class CapabilityRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RevocationRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A notice to be stored for all, and what shows that its issuer's word counts."""
+    """A notice to be stored for all, and the proof of its issuer's right."""
 
     notice: bytes
     chain: bytes = b""

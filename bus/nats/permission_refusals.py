@@ -1,4 +1,4 @@
-"""What a server refuses for want of a right: remembered, logged once, and told to whoever waits for an answer."""
+"""Permission refusals of a server: remembered, logged once, and raised for whoever waits for an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that leave by one connection of a process and come back by another: only then do both send and hear."""
+"""Probes: messages that leave by one connection of a process and come back by another show that both work."""
 
 from __future__ import annotations
 

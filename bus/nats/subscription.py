@@ -1,4 +1,4 @@
-"""Interests in what is said on a connection, and in answers to what was asked there."""
+"""The subscriptions of a connection, and its pending replies."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def in_background(stack: AsyncExitStack, run: Callable[[], Coroutine[object, obj
 
 
 def begin_work(run: Callable[[], Coroutine[object, object, None]]) -> Work:
-    """Run some work until it is told to `cancel` or `end`, and start it again whenever it fails."""
+    """Run work until `cancel` or `end`, and start it again whenever it fails."""
     work = Work(run)
     work.begin()
     return work

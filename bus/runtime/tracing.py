@@ -74,7 +74,7 @@ class Traces:
             self.use(provider.get_tracer(NAME))
 
     def use(self, tracer: Tracer | None, share: float = 0.0) -> None:
-        """Make spans with this tracer, and so many new traces; None makes none any more."""
+        """Make spans with this tracer, and new traces for this share of requests; None switches tracing off."""
         if tracer is not None:
             from opentelemetry import context, trace
 

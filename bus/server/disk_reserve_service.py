@@ -1,4 +1,4 @@
-"""Room for a NATS server's store: some is kept back for bad times, and a server whose disk was full is started anew.
+"""A disk reserve for a NATS server's store; a server whose disk was full is restarted.
 
 A nats-server that could not write to a stream refuses to for good, also when there is room again, until it restarts
 (measured, 2.15). Reading goes on meanwhile.

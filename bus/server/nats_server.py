@@ -204,7 +204,7 @@ def _complaint(line: str) -> str:
 
 
 def last_line(*files: Path) -> str:
-    """The most recent line of the first of these files that has one, or a word about their absence."""
+    """The most recent line of the first of these files that has one, or that there is none."""
     for file in files:
         if file.exists() and (lines := file.read_text(errors="replace").strip().splitlines()):
             return lines[-1]

@@ -62,7 +62,7 @@ def asking(network: str) -> set[str]:
 
 
 def hearing(network: str) -> set[str]:
-    """What those who ask listen to: who serves what, releases, each other's standing, and what is said to all."""
+    """The subjects that askers subscribe to: announcements, releases, member status and broadcasts."""
     records = {f"{subjects.recorded(bucket)}.>" for bucket in (subjects.TYPES, subjects.REVOCATIONS)}
     said = {
         f"{subjects.ROOT}.said.{network}.>",

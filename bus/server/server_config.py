@@ -46,7 +46,7 @@ class ServiceKeys:
 
 @dataclass(frozen=True, slots=True)
 class ServiceNames:
-    """What a server is told of those keys: who signs its answers, and the keys by which the others connect."""
+    """The keys in a server's configuration: who signs its answers, and with which keys the others connect."""
 
     issuer: PublicKey
     callout: PublicKey
@@ -55,7 +55,7 @@ class ServiceNames:
 
     @property
     def account(self) -> str:
-        """The account in which servers ask: while keys are exchanged, those answer there whose word they take."""
+        """The account of the callout: one for each issuer, so that during a rotation the right one answers."""
         return f"AUTH_{str(self.issuer)[-16:]}"
 
 

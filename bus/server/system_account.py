@@ -1,4 +1,4 @@
-"""What NATS servers tell their operators, and do for them: who is connected, and away with this one."""
+"""The system account of NATS servers: it lists connections, and closes one."""
 
 from __future__ import annotations
 

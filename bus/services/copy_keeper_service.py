@@ -1,4 +1,4 @@
-"""Copies of what is kept for a network, compared: one that is damaged is made anew from the others.
+"""Copies of streams, compared: one that is damaged is made again from the others.
 
 A copy whose files were altered may lead, and then members are told that there is no release. So every server's copy is
 read after a server has started, and now and then. One that lacks what others have gives way as leader, and is given up

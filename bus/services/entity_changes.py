@@ -1,4 +1,4 @@
-"""Word that what PDPs look up about an entity has changed: they say it, and whoever watches a decision asks again.
+"""Notices that what PDPs look up about an entity has changed: whoever watches a decision asks again.
 
 It carries no value and proves nothing. Who misses it notices the change when it is next asked.
 """

@@ -1,4 +1,4 @@
-"""Everything that is kept for a network, set up by whoever guards it.
+"""Provisioning: the streams and buckets of a network, created and configured.
 
 Whoever makes a stream says what it takes in and where it repeats that, whatever they may hear themselves. So on a bus
 that refuses strangers only the access control service makes any, before it lets anybody in.

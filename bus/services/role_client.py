@@ -108,7 +108,7 @@ class RoleClient:
         return (await self.do(Revoke(appointment))).ended
 
     async def tell(self, fact: str, seconds: float | None = None) -> None:
-        """Say that a fact is true, for `seconds` unless it is told again. The policies must trust this key for it."""
+        """Assert a fact for `seconds`, unless it is told again. The policies must trust this key for it."""
         await self.do(Tell(fact, True, seconds))
 
     async def retract(self, fact: str) -> tuple[str, ...]:

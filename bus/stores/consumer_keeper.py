@@ -1,4 +1,4 @@
-"""Who makes the consumers by which brokers read parcels: the broker itself, or the access control service for it.
+"""Creating the consumers by which brokers read parcels: by the broker, or by the access control service.
 
 Whoever makes a consumer says what it reads and where that is delivered, whatever it may hear itself. So on a bus that
 refuses strangers a broker asks for its consumers, is given those of the types that it may carry, and fetches by them.

@@ -1,4 +1,4 @@
-"""Taking content out of the store that no kept release names any more.
+"""Garbage collection: content that no kept release names is taken out of the store.
 
 The history of a domain keeps its last releases. Those before are found by the hashes that lead back, as releases are
 content too, and stay; what they name goes, unless a kept release of the domain names it as well. What was stored lately

@@ -1,4 +1,4 @@
-"""A parcel as a consumer delivers it: where it stands in the stream is said by where it would be acknowledged."""
+"""A parcel as a consumer delivers it. Its place in the stream is part of the subject of its acknowledgement."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class RecordChanged(BusError):
 
 
 def writer(connection: Connection) -> str:
-    """The word below which a connection writes records of its own, where keys count; elsewhere all have the same."""
+    """The subject token below which a connection writes its own records; one for all where keys do not count."""
     return (
         ANYBODY if connection.credentials is None else subjects.place(connection.credentials.identity.public)
     )

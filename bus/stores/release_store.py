@@ -95,7 +95,7 @@ class ReleaseStore:
         return await self._read(domain)
 
     async def position(self) -> Position:
-        """Where the store stands now, and how old that word may be."""
+        """Where the store stands now, and how old that answer may be."""
         return await ask_position(self._connection, f"KV_{RELEASES}", self._seconds)
 
     async def history(self, domain: str, after: int = 0) -> list[Stored]:

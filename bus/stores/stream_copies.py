@@ -96,7 +96,7 @@ async def step_down(connection: Connection, stream: str, server: str) -> None:
 
 
 async def resize(connection: Connection, stream: str, copies: int) -> None:
-    """Let a stream have so many copies. Which server gives its own up the meta leader decides; never the leader."""
+    """Set the number of copies of a stream. The meta leader chooses which server loses its own; never the leader."""
     config = _config(await stream_info(connection, stream))
     await request(connection, f"{STREAM}.UPDATE.{stream}", Answer, {**config, "num_replicas": copies})
 

@@ -278,7 +278,7 @@ def _signed_part(status: MemberStatus) -> bytes:
 
 
 class MemberListRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Asks a replica for the members it has heard of lately, but for those whom the asker has heard itself."""
+    """Asks a replica for the members it knows, except those that the asker has heard itself."""
 
     heard: list[bytes] = []
     """The marks of the latter."""

@@ -141,7 +141,7 @@ def interest(mode: Mode, scope: Scope) -> str:
 
 
 def place(key: PublicKey) -> str:
-    """The word by which a key's own subjects are told from all others'."""
+    """The subject token of a key's own subjects."""
     digest = hashlib.blake2s(key.raw, digest_size=_INBOX_BYTES).digest()
     return base64.b32encode(digest).decode().rstrip("=")
 
@@ -233,7 +233,7 @@ def held(domain: str) -> str:
 
 
 def roll(domain: str) -> str:
-    """Where to ask all replicas whom they have heard of lately."""
+    """Where to ask all replicas for the members that they know."""
     return f"{ROOT}.policy.{token(domain)}.roll"
 
 

@@ -1,4 +1,4 @@
-"""Which types each broker may carry, as whoever knows the vouches of owners tells the access control service."""
+"""The types that each broker may carry, as the access control service is told by whoever knows the vouches."""
 
 from __future__ import annotations
 

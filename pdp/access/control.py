@@ -1,4 +1,4 @@
-"""Whether somebody may connect: the certificate loop, closed, and what the chain proves, as subjects.
+"""Connection control: whether a client may connect, and which subjects its capability chain gives it.
 
 After Pesonen, Eyers and Bacon, "Access Control in Decentralised Publish/Subscribe Systems", section IV: the
 server's nonce is the challenge, and whoever signed it presents a chain that must end with their key. What signs it is
@@ -183,7 +183,7 @@ class AccessControl:
         self._revoked = {mark(id_, issuer) for issuer, ids in known.revoked.items() for id_ in ids}
 
     def is_root(self, key: PublicKey) -> bool:
-        """Whether a key's word counts by itself: as the service's, an owner's, or that of one whom members trust."""
+        """Whether a key is a root: the service's, an owner's, or one that members trust."""
         if key == self._service or key in self.trusted or self.verifier.owners.root(key) is not None:
             return True
         return bool(self._held_by(key))
@@ -266,7 +266,7 @@ class AccessControl:
 
 
 def mark(id_: bytes, revoker: PublicKey) -> bytes:
-    """What stands for the certificate or key of this id, taken back by this key: nobody else's word leads to it."""
+    """A digest of the id of a certificate or key, and of who may revoke it."""
     return hashlib.blake2b(id_ + revoker.raw, digest_size=_MARK_BYTES).digest()
 
 

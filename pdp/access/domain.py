@@ -74,7 +74,7 @@ class Domain:
         return self._lend(self.service.public, at)
 
     def lending_to_before(self, at: float) -> Certificate | None:
-        """What lets all count that the domain's own key of before has granted; None if there is none."""
+        """The capability that keeps grants of the domain's previous key valid; None if there is none."""
         return None if self.before is None else self._lend(self.before.public, at)
 
     def _lend(self, key: PublicKey, at: float) -> Certificate:

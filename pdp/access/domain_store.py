@@ -132,7 +132,7 @@ class DomainFolder:
         return self.changed(url=url)
 
     def trusting(self, keys: Iterable[PublicKey]) -> DomainFolder:
-        """The same domain, in which the word of these keys counts too, about releases and about who may decide."""
+        """The same domain, with these keys as further roots of releases and deciders."""
         return self.changed(trust=tuple(sorted(map(str, keys))))
 
     def issuer(self, passphrase: Passphrase) -> Issuer:
@@ -197,7 +197,7 @@ class DomainFolder:
         return control
 
     def refresh(self, control: AccessControl) -> None:
-        """Let what the domain has been granted since, and whom it has admitted, count from now on."""
+        """Read the grants and admissions of the domain that have been made since."""
         control.holdings, control.domains = self.holdings, frozenset(self.domains)
 
     @property

@@ -28,7 +28,7 @@ class Entitlement:
 
 
 class NotEntitledHere(AuthFabricError):
-    """Somebody to whom nothing may be handed out: `problem` says why."""
+    """Nothing may be issued to this key: `problem` says why."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)

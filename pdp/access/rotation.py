@@ -1,4 +1,4 @@
-"""Another key in the place of one of a domain's own two, while that of before counts for a while beside it.
+"""Key rotation of a domain: a new key takes over, and the old one stays valid for a while.
 
 In between, whoever was granted something before is let in as ever, and is to be granted anew. At the end nothing
 counts any more that rests on the key of before. One key is exchanged at a time: the service's, which stands on every
@@ -57,7 +57,7 @@ def begin_rotation(
 def finish_rotation(
     folder: DomainFolder, passphrase: Passphrase, at: float
 ) -> tuple[DomainFolder, Domain, Notice | None]:
-    """Let the key of before count no more. Raises DomainRefused if none is being exchanged.
+    """End the validity of the previous key. Raises DomainRefused if no rotation is under way.
 
     Returns the revocation of a service's key as well, of which the networks are to be told.
     """

@@ -84,7 +84,7 @@ class ServerFiles:
 
     @property
     def outdated(self) -> bool:
-        """Whether the configuration is of before there were authorities for each purpose."""
+        """Whether the configuration is older than separate authorities for each purpose."""
         return self._configuration.exists() and _INCLUDED not in self._configuration.read_text()
 
     def replace_secret(self, before: str, after: str) -> None:

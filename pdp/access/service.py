@@ -1,4 +1,4 @@
-"""The access control service on the bus: it answers the servers' questions, heeds revocations and watches the crowd.
+"""The access control service on the bus: admits connections, applies revocations and limits rates.
 
 Any number of replicas may run with the same key. Each arrival is decided by one of them; every revocation is heard
 by all, from a store that also serves those who start later. While none runs, nobody new is let in, nothing can be

@@ -1,4 +1,4 @@
-"""Which of many conditions may cover a given one, looking only at those that could.
+"""An index of conditions: which may cover a given one, looking only at those that could.
 
 A condition that needs one of some keys can cover another only if the other needs one of those too. Each is filed under
 its rarest guard, and looked up by one key of each guard of the other. What is left out covers nothing that this

@@ -1,4 +1,4 @@
-"""Keeping a request away from conditions by one literal for all that share a dimension.
+"""Exclusion: one literal refutes all conditions that share a dimension.
 
 Conditions are filed by their guards. Those a request does not reach are excluded together, by a literal on the
 dimension as weak as it can cheaply be; those it reaches are refuted singly.

@@ -1,4 +1,4 @@
-"""Which of many conditions hold of a request, looking only at those that could.
+"""An index of conditions: which hold of a request, looking only at those that could.
 
 A tree. At each node every item is filed under the rarest of its guards; a request is looked up in each
 dimension that is in use, and only what is found there is tried, without the terms that finding it has

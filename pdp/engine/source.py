@@ -49,7 +49,7 @@ class PolicySource(Protocol):
 
 @runtime_checkable
 class Prepares(Protocol):
-    """A source whose first certificates take longer, unless it is told beforehand that they will be asked for."""
+    """A source that prepares its first certificates on request, since they take longer."""
 
     def prepare(self) -> None: ...
 

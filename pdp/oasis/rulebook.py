@@ -13,7 +13,7 @@ from pdp.oasis.terms import Atom, Instance, ground, match
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """What a domain goes by: its own rules and those from the domains above it."""
+    """The rules of a domain: its own, and those from the domains above it."""
 
     activations: Mapping[str, tuple[Activation, ...]] = field(default_factory=dict)
     """By the full name of the role given."""

@@ -120,7 +120,7 @@ def ground(pattern: Atom, bindings: Bindings) -> Instance:
 
 
 def word(value: Constant) -> str:
-    """A constant where no variable can stand: bare if nothing else could be read from it, else quoted."""
+    """A constant where no variable can stand: bare if unambiguous, else quoted."""
     return value if isinstance(value, str) and _WORD.fullmatch(value) else _literal(value)
 
 

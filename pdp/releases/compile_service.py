@@ -44,7 +44,7 @@ def is_large(packed: bytes) -> bool:
 
 
 class Compiler(Generic[T]):
-    """Makes what goes by policies under an epoch. `build` is called in a thread."""
+    """Builds a decider for the policies of an epoch. `build` is called in a thread."""
 
     def __init__(self, store: PackedStore, build: Callable[[PolicySet, int], T]) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class Compiler(Generic[T]):
         return task
 
     async def make(self, bundle: str, content: bytes, epoch: int) -> T:
-        """What goes by a bundle. Raises whatever is wrong with it."""
+        """The decider for a bundle. Raises whatever is wrong with it."""
         task = self.start(bundle, content, epoch)
         await asyncio.wait([task])
         if task.cancelled():

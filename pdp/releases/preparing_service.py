@@ -1,4 +1,4 @@
-"""Preparing a release: those who compile policies are asked to do so first, so that they then change over at once.
+"""Preparing a release: members compile its policies first, so that all change over at once.
 
 Nothing rests on it but time. Whoever is not prepared compiles when the release is there, and stops deciding if its
 lease ends before that. So a wrong answer of a member can at most make a push wait, or not wait.

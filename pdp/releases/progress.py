@@ -1,4 +1,4 @@
-"""Word of work that takes long, for whoever waits for it."""
+"""Progress of long work, logged for whoever waits for it."""
 
 from __future__ import annotations
 

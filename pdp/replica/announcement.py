@@ -95,11 +95,11 @@ class Announcer:
         return [self._page(next(self._turn), now) for _ in range(self._at_once)]
 
     def tell_again(self) -> None:
-        """The next second begins: those who ask are told every page again."""
+        """Begin the next second: discovery requests get every page again."""
         self._told = 0
 
     def told(self, now: float) -> list[Announcement]:
-        """What one who asks is told: every page, or the first while very many ask."""
+        """The answer to a discovery request: every page, or the first while very many ask."""
         if self._told and self._told + len(self._pages) > PAGES_TOLD:
             return [self._page(0, now)]
         self._told += len(self._pages)

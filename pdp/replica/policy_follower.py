@@ -47,7 +47,7 @@ Build: TypeAlias = Callable[[PolicySet, int], T]
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What to follow, whom to believe, and who one is."""
+    """Which domain to follow, which keys to trust, and under which name."""
 
     domain: str
     trusted: Collection[PublicKey]
@@ -95,7 +95,7 @@ class PolicyFollower(ReleaseFollower, Generic[T]):
 
     @property
     def current(self) -> T:
-        """What goes by the policies in force. Raises CannotDecide while there are none, or their lease has ended."""
+        """The decider for the policies in force. Raises CannotDecide without any, or after their lease."""
         if self.made is None:
             raise CannotDecide(f"there is no release of `{self._following.domain}` to decide by yet")
         if (ended := self.stale_for) > 0:

@@ -34,7 +34,7 @@ MOST_HELD = 256
 
 @dataclass(frozen=True, slots=True)
 class CommandExecutor:
-    """Does what is said."""
+    """Executes commands."""
 
     keeper: SessionState
     issuer: Identity

@@ -147,5 +147,5 @@ def _hash(text: str) -> str:
 
 
 def stands(said: float, at: float, now: float) -> bool:
-    """Whether what was said stands against what is said at a time: it is no older, and by no clock that was ahead."""
+    """Whether a record still counts against one of another time: it is no older, and its clock was not ahead."""
     return at <= said <= now + SKEW_SECONDS

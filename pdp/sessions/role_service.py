@@ -65,7 +65,7 @@ _log = logging.getLogger("authfabric.roles")
 
 @dataclass(frozen=True, slots=True)
 class RoleServing:
-    """What a role service is told to do."""
+    """The configuration of a role service."""
 
     identity: Identity
     """The key that all role services of the domain share."""
@@ -141,7 +141,7 @@ class RoleService:
         await self._stack.aclose()
 
     def adopt(self, policies: PolicySet, epoch: int) -> None:
-        """Go by these policies from now on."""
+        """Put these policies in force."""
         self.keeper.advance(time())
         self.keeper.adopt(policies.roles, policies.entities, epoch)
         self._adopted = True

@@ -132,7 +132,7 @@ class SessionState:
             self._expire(heapq.heappop(self._timers)[1])
 
     def adopt(self, domains: Domains | None, entities: Entities, epoch: int) -> None:
-        """Go by these policies from now on. Every role is looked at anew."""
+        """Put these policies in force, and check every role again."""
         self.epoch = epoch
         self._subjects = dict(entities.subjects)
         names = domains.names if domains is not None else ()

@@ -251,7 +251,7 @@ class Sessions:
         return self._collapse([*roots, *self._failing(TIME)])
 
     def adopt(self, rulebook: Rulebook) -> tuple[Deactivation, ...]:
-        """Go by other rules from now on; returns the roles that end by it.
+        """Put other rules in force; returns the roles that end.
 
         A role ends if its rule is not among them any more; and every role does if seniority or trust has changed, since
         whatever rested on the old order must be proved anew.

@@ -34,7 +34,7 @@ class _Kind(NamedTuple):
 
 
 class Disclosures:
-    """Gathers what is sent, until it is told."""
+    """Gathers disclosures until they are recorded."""
 
     def __init__(self, catalogue: Catalogue, tell: Callable[[Disclosure], None], kept: Kept) -> None:
         self._catalogue = catalogue

@@ -47,7 +47,7 @@ class Occurrence(enum.StrEnum):
 
 
 class Then(enum.Enum):
-    """What comes of it."""
+    """What to do then."""
 
     NOW = enum.auto()
     """It is dealt with; of held types nothing is delivered."""

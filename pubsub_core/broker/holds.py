@@ -1,4 +1,4 @@
-"""What is held back while policies change: everything, or the types that the change may touch.
+"""Holds: what is not delivered while policies change. Everything, or the types that the change may touch.
 
 Invariants: an event of a type that is held is not delivered; neither is one that its publisher published after such an
 event, so that each publisher's events stay in order.

@@ -1,4 +1,4 @@
-"""What comes while nothing may be delivered: kept in order, and bounded for each sender.
+"""The pause queue: messages that arrive while delivery is paused, in order, bounded for each sender.
 
 Invariant: what one sender has sent takes no room from what others send.
 """

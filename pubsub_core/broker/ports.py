@@ -1,4 +1,4 @@
-"""What a broker needs of whoever runs it: somebody who reads the stream, and somebody who sends the past."""
+"""The ports of a broker: interfaces of the reader of the stream, and of the sender of past events."""
 
 from __future__ import annotations
 

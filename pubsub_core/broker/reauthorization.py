@@ -1,4 +1,4 @@
-"""What clients have asked for, and what of it is granted: worked out when they ask, and anew when policies change.
+"""Reauthorization: the grants of clients, decided when they ask and again when policies change.
 
 Invariants: what is in force was granted by policies of `epoch` or newer, or by older ones that no change since touches;
 what nobody answered is not granted, and asked again; what was granted for a time is asked again when that is over.
@@ -217,7 +217,7 @@ class Claims:
             self.bound(claim.subscription, next(iter(granted.restrictions.values())))
 
     def settle(self, claim: Claim, granted: Granted, keep: bool = False) -> None:
-        """Put what is granted of a claim in force; with `keep`, silence leaves it as it was, while that holds."""
+        """Put the grant of a claim in force. With `keep`, a missing answer leaves it as it was while that is valid."""
         now, key = self._now(), claim.key
         self._due.pop(key, None)
         if not granted.answered:

@@ -76,7 +76,7 @@ class Late(Generic[T]):
         return True
 
     def open(self, now: float, given_up: Callable[[Sender], None]) -> Iterator[T]:
-        """What can be read now; `given_up` is told the sender of each thing whose keys did not come in time."""
+        """What can be opened now; `given_up` is called with the sender of each message whose keys did not come."""
         waiting, self._queues = self._queues, {}
         for sender, queue in waiting.items():
             while queue.things and sender not in self._queues:

@@ -1,4 +1,4 @@
-"""Brokers that nobody vouches for, as far as is known here, and whose parcels have come. Pure.
+"""Unknown brokers: parcels have come from them, and no vouch for them is known here. Pure.
 
 A broker stores what vouches for it before it publishes anything. So whoever has missed that word finds it in the store;
 only what is not vouched for there either is passed over. Invariant: the store is looked at once in a while for each
@@ -21,7 +21,7 @@ class NotVouched(Exception):
 
 
 class Newcomers:
-    """Says for whom the store is to be looked at."""
+    """Says for which unknown brokers the store is to be read."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What other brokers have published: believed as far as trust, numbers and proofs allow, opened, and taken once.
+"""Receiving parcels: verified by trust, numbers and proofs, opened, and taken once.
 
 Invariant: what is given to be delivered was signed by a broker trusted with its type, for the subject on which it came,
 and was not given before; and if its proof was verified, it was published by the holder of the credential it shows. What

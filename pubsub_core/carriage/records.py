@@ -1,4 +1,4 @@
-"""What brokers say of themselves and of each other, each in a signed record."""
+"""Signed records: what brokers publish about themselves and about each other."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def word_record(word: bytes) -> tuple[str, bytes]:
 
 
 def token_of(data: bytes) -> str:
-    """A word that stands for some data and tells nothing of it."""
+    """A token for some data that reveals nothing of it."""
     return hashlib.blake2s(data, digest_size=16).hexdigest()

@@ -16,7 +16,7 @@ from pubsub_core.types import SignedType
 
 
 class ToldTypes:
-    """What a broker tells others, and is told."""
+    """The definitions that a broker sends to others, and receives."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class Met(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Whom a client may connect to."""
+    """The brokers that a client may connect to."""
 
     names: tuple[str, ...] = ()
     group: str = ""

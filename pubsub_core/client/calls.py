@@ -1,4 +1,4 @@
-"""What a client needs to call a broker: a place for mail, and errors for answers."""
+"""Calls to a broker: the subject of its replies, and the errors that they stand for."""
 
 from __future__ import annotations
 

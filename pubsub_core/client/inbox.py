@@ -1,4 +1,4 @@
-"""What has come for a client's subscribers: taken in order, each event once, and how far it was read.
+"""The inbox of a client: events in order, each once, and how far they were read.
 
 Invariant: everything up to `received` has come and been handed to its subscriber, and nothing beyond.
 """
@@ -47,7 +47,7 @@ class Inbox:
         return True
 
     def word(self, session: str, acked: dict[int, list[int]] | None = None) -> Received:
-        """What to tell the broker: up to which number everything was read, and what is acknowledged besides."""
+        """The acknowledgement: up to which number everything was read, and what is acknowledged besides."""
         past = {n: each.past_read for n, each in self.subscribers.items() if each.past_read}
         return Received(session, self._read(), past, acked or {})
 

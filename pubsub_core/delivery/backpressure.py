@@ -49,7 +49,7 @@ class Lag:
 
 
 class Backpressure:
-    """What waits until those are no longer behind whom it waits for."""
+    """Callbacks that wait until given subscribers are no longer behind."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[Hashable, list[_Waiting]] = defaultdict(list)

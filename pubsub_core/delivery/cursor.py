@@ -103,12 +103,12 @@ class Cursor:
         return first, sorted(self._done)
 
     def wait_for_mark(self) -> None:
-        """Keep what comes from now on until `join`."""
+        """Queue new events until `join`."""
         self.live = False
         self._coming, self._coming_events = deque(), 0
 
     def join(self, mark: int) -> bool:
-        """Everything up to the mark was read: take what has come since; false if that was too much to keep."""
+        """Take the queued events after everything up to the mark was read; false if they were too many to keep."""
         if self._coming is None:
             return False
         coming, self._coming = self._coming, None

@@ -1,4 +1,4 @@
-"""Acknowledging what publishers send: at once, or when the subscribers here that it is for are no longer behind."""
+"""Acknowledging bundles: at once, or when the local subscribers that they are for are no longer behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Acknowledging:
     def answer(
         self, session: Session, taken: Taken, answer: Callable[[Taken], None], behind: Collection[Hashable]
     ) -> None:
-        """Acknowledge a bundle when nobody whom it is for is behind; who publishes does not wait for itself."""
+        """Acknowledge a bundle when none of its subscribers is behind. A publisher does not wait for itself."""
         behind = {each for each in behind if each != session.token and self._is_behind(each)}
         if not behind:
             answer(taken)

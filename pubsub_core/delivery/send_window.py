@@ -1,4 +1,4 @@
-"""What a broker has for one client: numbered, sent as far as the client keeps up, kept until it has been received.
+"""The send window: a client's events, numbered, sent as far as it keeps up, kept until acknowledged.
 
 Invariant: the client can be sent, again and in order, everything it has not acknowledged. What is not sent yet has no
 number yet, so that it can still be withheld.

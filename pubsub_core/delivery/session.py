@@ -1,4 +1,4 @@
-"""What a broker knows of each session of a client, of every other broker, and counts of itself."""
+"""Values of a broker: the sessions of its clients, the other brokers, and its counters."""
 
 from __future__ import annotations
 

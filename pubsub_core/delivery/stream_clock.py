@@ -1,4 +1,4 @@
-"""A broker's own clock against that of the servers which date parcels: too far off, nobody believes what it publishes.
+"""A broker's own clock, compared with the clock of the servers that date parcels.
 
 The servers' clock is known as a difference to the monotonic one: so this clock is found to be wrong as soon as it is
 set, and not when the servers are asked again.

@@ -131,7 +131,7 @@ class EventCipher:
         return any(self.ring.holds(each.id) for each in self.plan(type_).groups)
 
     def expire(self, now: float) -> None:
-        """Forget the plans that nobody goes by any more."""
+        """Forget the plans that nobody uses any more."""
         self._former = {type_: each for type_, each in self._former.items() if now < each[2]}
 
     def _unreadable(self, type_: str) -> frozenset[str]:

@@ -97,7 +97,7 @@ class Past(msgspec.Struct, frozen=True):
 
 
 class PastBox(msgspec.Struct, frozen=True):
-    """The same, sealed, with whom it is from."""
+    """The same, sealed, with its sender."""
 
     sender: str
     box: bytes

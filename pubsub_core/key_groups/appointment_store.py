@@ -46,7 +46,7 @@ class Managers:
         return self._types.get(type_id, Known())
 
     def keep(self, type_id: str, known: Known) -> None:
-        """Go by this from now on, and write it down first. Raises ManagersUnknown."""
+        """Store this appointment, then use it. Raises ManagersUnknown."""
         if known == self.of(type_id):
             return
         types = {**self._types, type_id: known}

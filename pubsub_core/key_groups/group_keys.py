@@ -19,7 +19,7 @@ class Membership:
         """The newest epoch of which it has the key."""
 
     def take(self, welcome: Welcome) -> None:
-        """Begin, or go on, with what the manager says one needs now. An older word than one's own changes nothing."""
+        """Begin, or go on, with the manager's newest state. An older one changes nothing."""
         for key in welcome.keys:
             self._add(key.epoch, key.start, key.secret)
         self._ring.part(self.group, welcome.departed)

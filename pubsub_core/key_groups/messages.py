@@ -62,7 +62,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SignedRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A request, encoded, and the signature of whom its capability names."""
+    """A request, encoded, and the signature of its capability's holder."""
 
     content: bytes
     signature: bytes

@@ -1,4 +1,4 @@
-"""How far the key groups of a manager had come when it last saw them: in a file, so that no older state counts again.
+"""Rollback protection of a manager: the newest state of each key group it has seen, in a file.
 
 What is sealed may still be old: whoever runs the servers, or has their disks, can put back what a manager once sealed.
 The manager's own signature is on the file. Without a path it is known only until the manager ends. Several replicas may

@@ -204,5 +204,5 @@ class KeyRing:
 
 
 def mark(broker: str) -> str:
-    """What stands for a broker's key where many are told of: nobody finds another key with the same."""
+    """A short digest of a broker's key, for long lists; nobody finds another key with the same."""
     return hashlib.blake2b(broker.encode(), digest_size=16).hexdigest()

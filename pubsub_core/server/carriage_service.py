@@ -46,7 +46,7 @@ _log = logging.getLogger("authfabric.events")
 
 
 def place_of(connection: Connection, broker: PublicKey) -> str:
-    """The word below which a broker publishes records and has its consumers: the one that permissions go by."""
+    """The subject token of a broker's records and consumers, to which permissions refer."""
     return subjects.place(broker) if connection.credentials is None else writer(connection)
 
 

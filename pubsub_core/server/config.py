@@ -30,7 +30,7 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a broker is told to be."""
+    """The configuration of a broker."""
 
     url: str
     name: str
@@ -82,7 +82,7 @@ class Serving:
     """Reads anew what `clients`, `vouches` and `sealed` were read from, if that may change."""
 
     def trusted_names(self) -> Names:
-        """Whose definitions a broker goes by.
+        """The keys whose definitions a broker uses.
 
         What `names` and `owners` do not say is for those whom it was told to trust: who signs for its own domain, whose
         policies it follows, its roots, the owners whose heartbeats it sends, and whoever vouches for it.

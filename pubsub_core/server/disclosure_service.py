@@ -1,4 +1,4 @@
-"""When the audit stream has what it was told of disclosures."""
+"""Disclosures: what waits until the audit stream has stored them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from pubsub_core.server.rpc_handlers import Calls
 
 
 class Door:
-    """Hands on what comes in on the bus to the parts of a broker that it is for."""
+    """Passes messages on the bus to the part of a broker that they are for."""
 
     def __init__(
         self, bus: Connection, broker: Broker, calls: Calls, pages: Pages, durables: Durables, group: str

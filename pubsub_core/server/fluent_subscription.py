@@ -1,4 +1,4 @@
-"""Which fluents a broker follows: the PDPs say so, for each epoch of policies."""
+"""Fluent subscriptions: the fluents that a broker follows, as PDPs say for each epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What owners say about their types comes into force: once it is heard, nothing goes by what was said before."""
+"""Policies of type owners come into force: nothing is decided by an older one once a newer is known."""
 
 from __future__ import annotations
 

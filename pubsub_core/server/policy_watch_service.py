@@ -1,4 +1,4 @@
-"""A broker's place in the policy feed: it goes by each release before it says so, and by nothing once it is cut off.
+"""A broker follows the policy feed: it reports a release once applied, and stops delivery when cut off.
 
 Invariants: those of `bus.feeds.release_follower`; from the moment the store announces a release until everything that
 it may touch has been asked anew under it, that is held at the broker: types if it is known which, otherwise everything;

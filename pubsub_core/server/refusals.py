@@ -1,4 +1,4 @@
-"""Refusals: why a broker does not do what a client asks, in a word for the metrics and in what the client is told."""
+"""Refusals: why a broker does not do what a client asks, as a metric's label and as an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients ask of a broker: who calls is verified each time, and what they may is asked of the PDPs."""
+"""The calls of clients: each caller is verified, and PDPs decide what it may do."""
 
 from __future__ import annotations
 

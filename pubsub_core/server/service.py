@@ -328,7 +328,7 @@ class BrokerService:
                     self.broker.release()
 
     async def reauthorize(self, epoch: int, keep: bool = True, types: Collection[str] | None = None) -> None:
-        """Go by these policies from now on: nothing is delivered until everything has been asked anew.
+        """Put these policies in force: nothing is delivered until every grant has been asked for again.
 
         With `types`, that is so of these alone: the policies say of all else what they have said before.
         """

@@ -1,4 +1,4 @@
-"""What could come of a subscription, and how far interest in its type extends: without subscribing.
+"""Surveys: what a subscription would be granted, and how far interest in its type extends.
 
 From the filter, what policies and capabilities leave of it, and what the filter means for each sub-type; interest from
 the subscriptions here and what other brokers say they want.

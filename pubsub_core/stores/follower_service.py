@@ -1,4 +1,4 @@
-"""Keeping up with a store of records: it is read when it changes, and when the connection has come back."""
+"""Following a store of records: it is read when it changes, and when the connection has come back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StoreFollower:
         self._news = asyncio.Event()
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
-        """Read what there is, without a call of `on_new`, and hear of what comes while the stack is open."""
+        """Read the store, without a call of `on_new`, and follow its changes while the stack is open."""
         await self._store.listen(self._news.set)
         self._connection.on_ready.append(self._news.set)
         stack.callback(self._connection.on_ready.remove, self._news.set)

@@ -75,7 +75,7 @@ class TypeStore:
                 await self._records.remove(record.name)
 
     async def remove(self, id_: str, word: bytes) -> None:
-        """Take all versions of a type out, by its owner's word. Raises InvalidSignature, TypeRefused."""
+        """Remove all versions of a type, by its owner's signature. Raises InvalidSignature, TypeRefused."""
         definition, opened = self.catalogue.newest(id_), REMOVAL.read(word)
         if (str(opened.signer), opened.value.name) != (definition.owner, definition.name):
             raise InvalidSignature

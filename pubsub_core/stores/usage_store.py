@@ -1,4 +1,4 @@
-"""What clients have used of their rates, in a file: so that a broker that is restarted does not begin to count anew.
+"""The use of clients' rates, in a file: a restarted broker goes on counting.
 
 It is written every second in which something was counted, and when the broker stops; one that is killed forgets what it
 has counted since.

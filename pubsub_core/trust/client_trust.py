@@ -17,7 +17,7 @@ from pubsub_core.types import EventType
 
 
 class BrokerTrust:
-    """Whom a client believes about brokers."""
+    """The keys that a client trusts to vouch for brokers."""
 
     def __init__(self, trust: Keys | Unverified | None, credential: bytes) -> None:
         """`trust` are owners of types; the domain that signed the credential is trusted anyway. Raises InvalidKey."""

@@ -87,7 +87,7 @@ class Credentials:
         self.trust(trusted)
 
     def trust(self, trusted: Mapping[str, Collection[PublicKey]]) -> None:
-        """Go by these keys from now on, and by no others."""
+        """Trust these keys from now on, and no others."""
         self._trusted = {domain: frozenset(keys) for domain, keys in trusted.items()}
         self._opened.clear()
 

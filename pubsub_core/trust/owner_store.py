@@ -1,4 +1,4 @@
-"""The owners that were heard to send heartbeats, in a file: after a restart they are out of reach until heard again."""
+"""The owners known to send heartbeats, in a file: after a restart each counts as unreachable until heard."""
 
 from __future__ import annotations
 

@@ -75,17 +75,17 @@ def vouch(
     *,
     heartbeats: bool = False,
 ) -> bytes:
-    """The word of `by` for a broker; with `heartbeats`, its promise to send some too. Raises WordTooLong."""
+    """A vouch of `by` for a broker; with `heartbeats`, a promise to send them too. Raises WordTooLong."""
     return _sign(Vouch(str(broker), tuple(types), until, made, heartbeats=heartbeats), by)
 
 
 def withdraw(broker: PublicKey, types: Iterable[str], made: float, by: Identity) -> bytes:
-    """The word of `by` that a broker is no longer to be trusted. Raises WordTooLong."""
+    """A withdrawal of `by`'s vouch for a broker. Raises WordTooLong."""
     return _sign(Vouch(str(broker), tuple(types), made + WITHDRAWN_SECONDS, made, True), by)
 
 
 def read_vouch(data: bytes) -> Vouch:
-    """What a word says, whoever signed it. Raises InvalidSignature."""
+    """The content of a vouch or withdrawal, whoever signed it. Raises InvalidSignature."""
     return _VOUCH.read(data).value
 
 
@@ -162,7 +162,7 @@ class Words:
             self._hear_strangers()
 
     def pin(self, data: bytes) -> None:
-        """Keep a word for good that the broker was started with. Raises InvalidSignature."""
+        """Keep for good a vouch that the broker was started with. Raises InvalidSignature."""
         word = _read(data)
         self._pinned[data] = word
         given = self._given.setdefault(word.signer, {})
@@ -191,7 +191,7 @@ class Words:
         return self.version != before
 
     def forget(self, now: float) -> None:
-        """Forget what has run out, and the vouches of those to whom no chain leads any more."""
+        """Forget expired vouches, and those of signers to whom no chain leads any more."""
         for word in [each for each in self._known.values() if not each.said.until > now]:
             self._drop(word)
         self._pinned = {data: each for data, each in self._pinned.items() if each.said.until > now}
@@ -222,7 +222,7 @@ class Words:
         return [each.said for each in self._by.get(signer, {}).values()]
 
     def vouch_for(self, signer: str, broker: str, type_: str, now: float) -> bytes:
-        """The word by which a signer vouches for a broker, as to a type: of several, the newest."""
+        """The newest vouch of a signer for a broker, as to a type."""
         words = [each for each in self._by[signer].values() if each.said.broker == broker]
         words = [each for each in words if not each.said.withdrawn and each.said.counts(now)]
         words = [each for each in words if each.said.concerns(type_)]
@@ -241,7 +241,7 @@ class Words:
         return self._promised[1]
 
     def next_end(self, now: float) -> float:
-        """When the next word runs out, or begins to count."""
+        """When the next vouch expires, or becomes valid."""
         known = [each.said for each in self._known.values() if each.said.until > now]
         ends = [each.until for each in known]
         return min(

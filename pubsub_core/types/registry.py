@@ -99,7 +99,7 @@ class Catalogue:
         return self.rests_on_certificates and self._look_again(at)
 
     def trust(self, names: Names, at: float) -> bool:
-        """Go by these names from now on; says whether anything that is here has changed."""
+        """Use these names from now on; returns whether the meaning of a known name has changed."""
         self._trusted = names
         return self._look_again(at)
 

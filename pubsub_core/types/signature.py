@@ -46,7 +46,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """What was signed of the type of this name up to this time is no more, by the word of its owner."""
+    """An owner's removal of the versions of its type that were signed up to a time."""
 
     name: str
     at: float
@@ -56,7 +56,7 @@ REMOVAL = Seal("event type removal", Removal)
 
 
 def removal(name: str, at: float, owner: Identity) -> bytes:
-    """The owner's word that a type is to be taken out everywhere."""
+    """A signed removal of a type, valid everywhere."""
     return REMOVAL.sign(Removal(name, at), owner)
 
 
