@@ -6,7 +6,14 @@ from authz.lazy import lazily
 
 if TYPE_CHECKING:
     from authfabric.processes.console_process import ConsoleProcess, Served, serve_console
-    from authfabric.processes.domain_process import DomainProcess, RoleRules, role_rules, serve_domain, tell
+    from authfabric.processes.domain_process import (
+        DomainProcess,
+        RevocationPending,
+        RoleRules,
+        role_rules,
+        serve_domain,
+        tell,
+    )
     from authfabric.processes.event_processes import (
         EventProcesses,
         Hosted,
@@ -32,17 +39,17 @@ if TYPE_CHECKING:
 __all__ = [
     "OPERATOR", "REPLICA", "SERVICE", "AccessMetrics", "ConnectionMetrics", "ConsoleProcess", "DomainProcess",
     "EventProcesses", "Fabric", "Hosted", "HostedApplication", "HostedKind", "LocalDomain", "ManagerMetrics",
-    "PdpProcess", "ProcessVitals", "ReplicaProcess", "RoleProcess", "RoleRules", "Served", "all_hosted",
-    "collect_garbage_rarely", "differences", "environment_of", "fabric", "forget_hosted", "hosted_logs",
-    "hosted_managers", "hosted_status", "keep_freed_memory", "note_hosted", "process_vitals", "read_hosted",
-    "role_rules", "serve_console", "serve_domain", "serve_pdp", "serve_roles", "tell",
+    "PdpProcess", "ProcessVitals", "ReplicaProcess", "RevocationPending", "RoleProcess", "RoleRules", "Served",
+    "all_hosted", "collect_garbage_rarely", "differences", "environment_of", "fabric", "forget_hosted",
+    "hosted_logs", "hosted_managers", "hosted_status", "keep_freed_memory", "note_hosted", "process_vitals",
+    "read_hosted", "role_rules", "serve_console", "serve_domain", "serve_pdp", "serve_roles", "tell",
 ]  # fmt: skip
 
 __getattr__ = lazily(
     __name__,
     {
         ".console_process": "ConsoleProcess Served serve_console",
-        ".domain_process": "DomainProcess RoleRules role_rules serve_domain tell",
+        ".domain_process": "DomainProcess RevocationPending RoleRules role_rules serve_domain tell",
         ".event_processes": "EventProcesses Hosted HostedApplication HostedKind all_hosted differences"
         " forget_hosted hosted_logs hosted_managers hosted_status note_hosted read_hosted",
         ".launcher": "Fabric ReplicaProcess environment_of fabric",

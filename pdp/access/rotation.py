@@ -54,33 +54,33 @@ def begin_rotation(
     return changed, newer
 
 
-def finish_rotation(
-    folder: DomainFolder, passphrase: Passphrase, at: float
-) -> tuple[DomainFolder, Domain, Notice | None]:
-    """End the validity of the previous key. Raises DomainRefused if no rotation is under way.
+def revoke_before(folder: DomainFolder, domain: Domain, at: float) -> Notice | None:
+    """The revocation of the service's previous key, kept in the folder; None if that key is not being rotated."""
+    if folder.file.exchanged != "service":
+        return None
+    return folder.revoke(domain.owner, PublicKey.parse(folder.file.before), at)
 
-    Returns the revocation of a service's key as well, of which the networks are to be told.
-    """
+
+def finish_rotation(folder: DomainFolder, domain: Domain, at: float) -> tuple[DomainFolder, Domain]:
+    """End the validity of the previous key. Raises DomainRefused if no rotation is under way."""
     file = folder.file
     if not file.exchanged:
         raise DomainRefused(folder.path, "exchanges no key: begin with `authfabric domain rotate`")
-    domain, before, notice = folder.domain(passphrase), PublicKey.parse(file.before), None
     newer = replace(domain, before=None)
-    if file.exchanged == "service":
-        notice = folder.revoke(domain.owner, before, at)
-    else:
+    revoke_before(folder, domain, at)
+    if file.exchanged == "domain":
         folder.servers.replace_secret(domain.link_secret, newer.link_secret)
         folder.servers.certify(newer, at)
-    _strike_off(folder, before)
+    _strike_off(folder, PublicKey.parse(file.before))
     (folder.path / _BEFORE).unlink(missing_ok=True)
     trust = tuple(each for each in file.trust if each != file.before)
     changed = folder.changed(trust=trust, exchanged="", before="", behind=())
     (folder.path / file.keys[file.before]).unlink(missing_ok=True)
-    return changed, newer, notice
+    return changed, newer
 
 
 def replace_links(folder: DomainFolder, domain: Domain) -> Domain:
-    """Let nothing count any more that servers have shown each other. They are to be certified anew."""
+    """End the validity of what servers show each other. They are to be certified anew."""
     newer = replace(domain, links=domain.links + 1)
     folder.servers.replace_secret(domain.link_secret, newer.link_secret)
     folder.changed(links=newer.links)

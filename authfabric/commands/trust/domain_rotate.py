@@ -9,9 +9,10 @@ import typer
 
 from authfabric.commands.trust.domain_servers import Folder, errors
 from authfabric.deployment import OPERATOR_FILE, NodeFolders
-from authfabric.processes import tell
+from authfabric.processes import RevocationPending, tell
 from authfabric.terminal import Exit, Json, fail, passphrase, print_json, printable, run, say
-from pdp.access import Domain, DomainFolder, begin_rotation, finish_rotation
+from authz.spki import Notice
+from pdp.access import Domain, DomainFolder, begin_rotation, finish_rotation, revoke_before
 
 
 def rotate(
@@ -23,7 +24,10 @@ def rotate(
         bool, typer.Option("--finish", help="Let the key of before count no more, and all that rests on it.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --finish: also where somebody was not granted anew.")
+        bool,
+        typer.Option(
+            "--force", help="With --finish: also where somebody was not granted anew, or a network not told."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -57,18 +61,30 @@ def _finish(opened: DomainFolder, force: bool, json: bool) -> None:
     if behind and not force:
         names = ", ".join(map(printable, behind))
         fail(f"not granted anew since: {names}; do that first, or shut them out with `--force`")
-    changed, domain, notice = finish_rotation(opened, passphrase.known, time())
+    domain = opened.domain(passphrase.known)
+    notice = revoke_before(opened, domain, time())
+    pending = None if notice is None else run(_told(opened, domain, notice))
+    if pending is not None and not force:
+        fail(f"{pending}; or finish with `--force`, and they heed it when they serve these files")
+    changed, newer = finish_rotation(opened, domain, time())
     if which == "domain":
-        _write_nodes(changed, domain, anew=True)
+        _write_nodes(changed, newer, anew=True)
     elif (folders := NodeFolders.of(changed)) is not None:
         folders.refresh()
-    kept = domain.owner if which == "domain" else domain.service
+    kept = changed.file.owner if which == "domain" else changed.file.service
     if json:
-        print_json({"finished": which, "before": before, "key": str(kept.public)})
+        print_json({"finished": which, "before": before, "key": kept})
     else:
         say(f"[green]finished[/]: {before} counts no more; copy the files to the servers, and restart them")
-    if notice is not None:
-        run(tell(changed, domain.issuer, changed.file.url, notice))
+
+
+async def _told(opened: DomainFolder, domain: Domain, notice: Notice) -> RevocationPending | None:
+    """Have all networks heed a revocation; the one that could not be told, if there is one."""
+    try:
+        await tell(opened, domain.issuer, opened.file.url, notice)
+    except RevocationPending as pending:
+        return pending
+    return None
 
 
 def _write_nodes(opened: DomainFolder, domain: Domain, *, anew: bool) -> None:

@@ -120,3 +120,61 @@ def _everything(folder: Path) -> str:
     """All that the folder says, but for what it has revoked."""
     files = (each for each in folder.rglob("*") if each.is_file() and "revoked" not in each.parts)
     return "".join(each.read_text(errors="replace") for each in files)
+
+
+@pytest.fixture
+def uk(tmp_path) -> Path:
+    command("domain", "init", tmp_path / "uk", "--name", "uk", "--unencrypted")
+    return tmp_path / "uk"
+
+
+def test_the_new_key_has_the_passphrase_of_the_one_before(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTHFABRIC_PASSPHRASE", "a long one")
+    command("domain", "init", uk := tmp_path / "uk", "--name", "uk")
+    for own, name in (([], "service"), (["--own"], "domain")):
+        key = uk / f"{name}.key"
+        before = load_key(key, lambda: "a long one")
+        command("domain", "rotate", uk, *own)
+        assert b"ENCRYPTED" in key.read_bytes()
+        assert load_key(uk / f"{name}.before.key", lambda: "a long one").public == before.public
+        assert load_key(key, lambda: "a long one").public != before.public
+        command("domain", "rotate", uk, "--finish", "--force")
+
+
+def test_a_network_that_cannot_be_told_is_named_and_nothing_is_finished(uk):
+    command("domain", "rotate", uk)
+    assert "`uk` was not told" in refuse(3, "rotate", uk, "--finish")
+    assert (uk / "service.before.key").exists()
+    command("domain", "rotate", uk, "--finish", "--force")
+    assert not (uk / "service.before.key").exists()
+    assert "exchanges no key" in refuse(3, "rotate", uk, "--finish")
+
+
+def test_domains_above_and_below_are_met_anew_under_the_names_that_they_have(uk, tmp_path):
+    met, below = tmp_path / "met", tmp_path / "below"
+    for each in (met, below):
+        command("domain", "init", each, "--name", each.name, "--unencrypted")
+
+    def join(domain: Path, above: Path) -> None:
+        command("domain", "join", domain, "--request", tmp_path / "request")
+        command("domain", "admit", above, tmp_path / "request", "--out", tmp_path / "membership")
+        command("domain", "join", domain, tmp_path / "membership")
+        for each in ("request", "membership"):
+            (tmp_path / each).unlink()
+
+    join(met, uk)
+    join(below, met)
+    command("domain", "rotate", met, "--own")
+    assert DomainFolder.open(met).behind == ["below", "uk"]
+    command("domain", "revoke", uk, "met", "--domain", code=3)  # kept, though nobody is there to be told
+    (uk / "domains/met.cap").unlink()
+    join(met, uk)
+    join_again = ("domain", "join", below, "--request", tmp_path / "request")
+    command(*join_again)
+    command("domain", "admit", met, tmp_path / "request", "--out", tmp_path / "membership")
+    assert DomainFolder.open(met).behind == []
+    command("domain", "rotate", met, "--finish")
+    opened = DomainFolder.open(met)
+    (given,) = opened.admitted_domains.values()
+    assert str(given.unverified().issuer) == opened.file.owner
+    assert str(opened.holdings[1][0].unverified().subject) == opened.file.owner
