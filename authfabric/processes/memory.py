@@ -14,6 +14,10 @@ KEPT_BYTES = 64 * 1024 * 1024
 LARGEST_BYTES = 32 * 1024 * 1024
 NEW_OBJECTS = 10_000
 """Objects made before it is looked for circles of them that nobody needs any more."""
+LOOKS = 2
+"""Looks at new objects after which those that outlasted them are looked at again: with 10, 40 ms of work at once."""
+FULL_LOOKS = 40
+"""Second looks after which everything may be looked at: as seldom as Python does where `LOOKS` is 10."""
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 """As in malloc.h of the GNU C library."""
@@ -28,7 +32,7 @@ def keep_freed_memory() -> bool:
     return all(library.mallopt(name, value) == 1 for name, value in settings)
 
 
-def collect_garbage_rarely() -> None:
-    """Keep what is there now for good, and look for garbage seldom: a look at all of it takes tens of milliseconds."""
+def collect_garbage_rarely(full_looks: int = FULL_LOOKS) -> None:
+    """Keep what is there now for good, and look for garbage seldom, among few objects: everything else waits for it."""
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS)
+    gc.set_threshold(NEW_OBJECTS, LOOKS, full_looks)

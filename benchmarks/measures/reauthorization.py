@@ -17,7 +17,7 @@ from pubsub_core.types import AttributeType, EventType, SignedType
 
 SUBSCRIPTIONS = 10_000
 CLIENTS = 50
-PUSHES = 3
+PUSHES = 2
 AT_ONCE = 64
 FORCE = "carriage is measured, not policies"
 OPEN = "- {uid: open, effect: allow, rules: {}, targets: {}}\n"

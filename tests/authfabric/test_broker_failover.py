@@ -44,8 +44,8 @@ class Load:
     """How many events of each publisher were acknowledged, of those numbered from 0 on."""
     read: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
     """By durable subscription, how often each event was read."""
-    pauses: list[float] = field(default_factory=list)
-    """Seconds between two acknowledgements, one of each publisher: the longest."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """The longest time in seconds that a publisher waited for an acknowledgement, by the fault that came before."""
     gaps: list[str] = field(default_factory=list)
 
     def owed(self, durable: str) -> set[tuple[str, int]]:
@@ -68,6 +68,8 @@ class Five:
         self.servers = servers
         self.kind = kind
         self.load = Load()
+        self._struck = "no fault"
+        """The kind of the last fault."""
         self._ended = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -86,7 +88,7 @@ class Five:
 
     async def publish(self, name: str) -> None:
         """Publish, ten events at a time, until told to end."""
-        longest, self.load.taken[name] = 0.0, 0
+        self.load.taken[name], pauses = 0, self.load.pauses
         async with self.client("writer") as client:
             publisher = await client.publisher(self.kind.name)
             while not self._ended.is_set():
@@ -95,9 +97,8 @@ class Five:
                     await publisher.publish(source=name, number=number, parity=number % 2)
                 await publisher.flush()
                 self.load.taken[name] = first + 10
-                longest = max(longest, monotonic() - begun)
+                pauses[self._struck] = max(pauses.get(self._struck, 0.0), monotonic() - begun)
                 await asyncio.sleep(0.01)
-        self.load.pauses.append(longest)
 
     async def read(self, name: str, subscriber: DurableSubscriber) -> None:
         """Read for good, each event acknowledged by reading the next."""
@@ -138,6 +139,7 @@ class Five:
             what, fault = kinds[turn % len(kinds)]
             whom: str | int = chance.randrange(3) if "server" in what else chance.choice(BROKERS)
             told.append(f"{what} {whom}")
+            self._struck = what
             await fault(whom)
             await asyncio.sleep(chance.uniform(0.1, 0.6))
         return told
@@ -192,7 +194,8 @@ async def check(folder: Path, seed: int, faults: int) -> None:
     print(
         f"seed {seed}: {len(told)} faults; {sum(load.taken.values())} events acknowledged;"
         f" read {', '.join(f'{sum(seen.values())} by {name}' for name, seen in load.read.items())};"
-        f" longest pause of a publisher {max(load.pauses):.2f} s; {len(load.gaps)} gaps"
+        f" longest pauses of a publisher {', '.join(f'{took:.2f} s ({what})' for what, took in load.pauses.items())};"
+        f" {len(load.gaps)} gaps"
     )
     for name, seen in load.read.items():
         assert not load.missing(name)

@@ -66,6 +66,8 @@ from pubsub_core.server import BrokerMetrics, BrokerService, BrokerVitals, Servi
 from pubsub_core.trust import ALL, Credential, issue, withdraw
 from pubsub_core.trust import vouch as vouch_for
 
+FULL_LOOKS = 100
+"""Looks for garbage among few objects after which a broker looks at all: 100 ms of work with 10,000 subscriptions."""
 KEYS_SECONDS = 10.0
 """How long a broker waits for the keys of sealed types before it says that it is ready without."""
 
@@ -221,7 +223,7 @@ async def _serve(serving: Serving, health: HealthAddress, json: bool) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     keep_freed_memory()
     async with serve_broker(serving) as service:
-        collect_garbage_rarely()
+        collect_garbage_rarely(FULL_LOOKS)
         metrics = BrokerMetrics(service), ConnectionMetrics(service.probes.connections)
         with serve_vitals(BrokerVitals(service), metrics, health.port, health.host, health.tls) as port:
             await _wait_for_keys(service, stop)  # health and metrics can be read meanwhile

@@ -34,3 +34,22 @@ def test_large_messages_that_come_and_go_take_no_new_pages():
     if faults("as ever") < 1000:
         pytest.skip("this C library keeps it anyhow")
     assert faults("kept") < 1000
+
+
+LOOKING = """
+import gc
+from authfabric.processes.memory import collect_garbage_rarely
+looked_at = []
+def note(phase, about):
+    if phase == "start" and about["generation"] == 1:
+        looked_at.append(len(gc.get_objects(0)) + len(gc.get_objects(1)))
+collect_garbage_rarely()
+gc.callbacks.append(note)
+kept = [[each] for each in range(300_000)]
+print(max(looked_at))
+"""
+
+
+def test_garbage_is_looked_for_among_few_new_objects_at_a_time():
+    done = subprocess.run([sys.executable, "-c", LOOKING], capture_output=True, text=True, check=True)
+    assert 10_000 < int(done.stdout) < 50_000
