@@ -78,8 +78,7 @@ class Connection:
         """What it connects with from the next time on."""
         self._connect_seconds, self._admission_seconds = connect_seconds, admission_seconds
         self.avoid = avoid
-        self._balancer = Balancer(self)
-        self.unanswered = Unanswered()
+        self._balancer, self.unanswered = Balancer(self), Unanswered()
         self._client = self._new_client()
         self._subscriptions: set[Subscription] = set()
         own, key = secrets.token_hex(8), None if credentials is None else credentials.identity.public
@@ -97,8 +96,7 @@ class Connection:
         self._ready_event = asyncio.Event()
         self.on_ready: list[Callable[[], None]] = []
         """What to do whenever the connection has come back: others may have forgotten us meanwhile."""
-        self.last_error = ""
-        self.reconnects = 0
+        self.last_error, self.reconnects = "", 0
 
     async def __aenter__(self) -> Self:
         if self.url.startswith("tls:") and (self.credentials is None or self.credentials.tls is None):
@@ -392,9 +390,7 @@ class Connection:
                 break
             except NotConnected:
                 pass
-            except (
-                Exception
-            ):  # whatever the library stumbles over: without another attempt it would end for good
+            except Exception:  # whatever the library stumbles over: it must not end for good
                 _log.exception("the connection to %s could not be built anew", self.address)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, MOST_REBUILD_SECONDS)

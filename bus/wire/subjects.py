@@ -34,8 +34,7 @@ from bus.wire.store_names import TYPES as TYPES
 from bus.wire.topics import Topic, request_roles
 
 ROOT = "af"
-ANNOUNCE = f"{ROOT}.scopes"
-WHO = f"{ROOT}.scopes.who"
+ANNOUNCE, WHO = f"{ROOT}.scopes", f"{ROOT}.scopes.who"
 MAX_SUBJECT = 4000
 QUEUE = "pdp"
 RELEASED = f"{ROOT}.released"

@@ -36,7 +36,7 @@ class FluentExchange:
     """Asks other brokers about shared fluents, and answers them."""
 
     def __init__(self, broker: Broker, pages: Pages, doubts: Doubts) -> None:
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._pages = pages
         self._doubts = doubts
         broker.observer.on_define.append(self._define)
@@ -96,13 +96,13 @@ class FluentExchange:
             if found.after is None or not (found.after, found.beyond) > (since, beyond):
                 break
             since, beyond = found.after, found.beyond
-        start = self._broker.setting.rules.context.fluents.since
+        start = self._setting.rules.context.fluents.since
         for arguments in (each for each, holds in holding.items() if holds):
             self._broker.observer.learn(Mark(name, arguments, start, True))
 
     def _learn(self, name: str, found: MarksFound, holding: dict[Arguments, bool]) -> None:
         """Note what is told; of times before anything is remembered here, put down only what held at their end."""
-        context, now = self._broker.setting.rules.context, self._broker.setting.now()
+        context, now = self._setting.rules.context, self._setting.now()
         count = context.defined.get(name)
         for arguments, at, begins in found.marks:
             if len(arguments) != count or not 0.0 <= at <= now + WINDOW:

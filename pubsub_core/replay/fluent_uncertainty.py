@@ -36,7 +36,7 @@ class Doubts:
     """Those of one broker. Pure: moments go in, by a clock that never goes back."""
 
     def __init__(self, broker: Broker, web: Web) -> None:
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._web = web
         self._certain: dict[str, Common] = {}
         self._since: dict[str, float] = {}
@@ -106,7 +106,7 @@ class Doubts:
 
     def _unheard(self, shared: Common) -> frozenset[str]:
         """The keys that are trusted with all these types, of brokers that are not here."""
-        setting = self._broker.setting
+        setting = self._setting
         owners = {each.definition.id: each.definition.owner for each in setting.catalogue}
         trusted = [
             self._web.trusted(id_, owners[id_], setting.now()) for id_ in shared.types if id_ in owners
@@ -115,10 +115,10 @@ class Doubts:
         return frozenset.intersection(*trusted) - here if trusted else frozenset()
 
     def _doubted(self) -> list[str]:
-        return sorted(self._broker.setting.rules.context.doubted)
+        return sorted(self._setting.rules.context.doubted)
 
     def _set(self, doubted: frozenset[str]) -> None:
-        self._broker.setting.rules.context.doubted = doubted
+        self._setting.rules.context.doubted = doubted
 
 
 def _is_of(shared: Common, types: AbstractSet[str]) -> bool:

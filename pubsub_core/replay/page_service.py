@@ -78,7 +78,7 @@ class Pages:
     """Asks other brokers for pages, and answers them."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self.keeper: Keeper | None = None
         """The history here, if there is one."""
         self._expected: dict[bytes, asyncio.Future[PageFound | MarksFound]] = {}
@@ -91,7 +91,7 @@ class Pages:
         Of this one's own page, events are decoded as they are taken, which may raise InvalidEvent, and more may be
         among them than the filter lets through. Raises PastUnknown.
         """
-        own = name == self._broker.setting.name
+        own = name == self._setting.name
         found = await self._look(None, wanted) if own else await self._ask(name, wanted)
         if not isinstance(found, PageFound) or found.problem:
             raise PastUnknown(name, found.problem or "has answered something else")
@@ -139,15 +139,14 @@ class Pages:
 
     def _sealed(self, wanted: PageWanted | MarksWanted) -> PageWanted | MarksWanted:
         """The question as another broker may read it: a filter about sealed values is sealed."""
-        setting = self._broker.setting
         if (
             isinstance(wanted, MarksWanted)
-            or wanted.type not in setting.vault.sealed
+            or wanted.type not in self._setting.vault.sealed
             or wanted.filter is None
         ):
             return wanted
-        key = setting.identity.public.raw
-        sealed = setting.vault.seal_filters(wanted.type, [wanted.filter], key, setting.now())
+        key = self._setting.identity.public.raw
+        sealed = self._setting.vault.seal_filters(wanted.type, [wanted.filter], key, self._setting.now())
         return msgspec.structs.replace(wanted, filter=None, sealed=sealed)
 
     def hear(self, data: bytes) -> None:
@@ -201,28 +200,25 @@ class Pages:
 
     def _asked(self, peer: Peer, wanted: PageWanted) -> Predicate:
         """The filter by which another broker asks."""
-        if wanted.type not in self._broker.setting.vault.sealed:
+        if wanted.type not in self._setting.vault.sealed:
             return wanted.filter or TRUE
-        known = self._broker.setting.vault.open_filters(
-            wanted.type, wanted.sealed, PublicKey.parse(peer.key).raw
-        )
+        known = self._setting.vault.open_filters(wanted.type, wanted.sealed, PublicKey.parse(peer.key).raw)
         return known[0] if len(known) == 1 else Or(known)
 
     def _within(self, wanted: PageWanted) -> Sequence[Span]:
         start = float("-inf") if wanted.start is None else wanted.start
         end = float("inf") if wanted.end is None else wanted.end
-        context = self._broker.setting.rules.context
+        context = self._setting.rules.context
         return common([Span(start, end)], periods(context, wanted.during, wanted.not_during))
 
     def _found(self, peer: Peer | None, wanted: PageWanted, page: PageFound) -> PageFound:
         """The page as a broker may have it."""
-        setting = self._broker.setting
-        if peer is None or wanted.type not in setting.vault.sealed or not page.events:
+        if peer is None or wanted.type not in self._setting.vault.sealed or not page.events:
             return page
         events = list(map(decode, page.events))
         # The keys of the time when they were published may be gone: they are sealed as if that were now.
-        now = setting.now()
-        columns = setting.vault.seal_many([msgspec.structs.replace(each, time=now) for each in events])
+        now = self._setting.now()
+        columns = self._setting.vault.seal_many([msgspec.structs.replace(each, time=now) for each in events])
         times = [each.time for each in events]
         return msgspec.structs.replace(page, events=[], columns=columns or b"", times=times)
 
@@ -230,21 +226,21 @@ class Pages:
         """The events of another's page, as far as they can be read here. Raises CannotOpen, InvalidEvent."""
         if found.columns:
             return self._unsealed(name, found)
-        if found.events and wanted.type in self._broker.setting.vault.sealed:
+        if found.events and wanted.type in self._setting.vault.sealed:
             raise CannotOpen
         opened = zip(map(decode, found.events), found.events, strict=True)
         return (each for each in opened if each[0].type == wanted.type)
 
     def _unsealed(self, name: str, found: PageFound) -> Iterator[Encoded]:
         peer = self._broker.peers.get(name)
-        opened = self._broker.setting.vault.open_many(found.columns, peer.key if peer is not None else "")
+        opened = self._setting.vault.open_many(found.columns, peer.key if peer is not None else "")
         for event, time in zip(opened, found.times, strict=True):
             event = msgspec.structs.replace(event, time=time)
             yield event, msgspec.Raw(encode(event))
 
     def _dated(self, events: Iterable[Encoded]) -> Iterator[Encoded]:
         """Those of another broker's events that can have been published by now, as is asked of present ones."""
-        latest = self._broker.setting.now() + WINDOW
+        latest = self._setting.now() + WINDOW
         for each in events:
             if 0.0 <= each[0].time <= latest:
                 yield each
@@ -253,12 +249,13 @@ class Pages:
 
     def _send(self, peer: Peer, content: PageWanted | PageFound | MarksWanted | MarksFound) -> None:
         box = lock(peer.secret, self._purpose(peer.name, False), pack(Past(content)))
-        setting = self._broker.setting
-        setting.send(subjects.past(setting.domain, peer.name), pack(PastBox(setting.name, box)))
+        self._setting.send(
+            subjects.past(self._setting.domain, peer.name), pack(PastBox(self._setting.name, box))
+        )
 
     def _purpose(self, other: str, incoming: bool) -> str:
         """What a message is sealed for: the way it goes."""
-        own = self._broker.setting.name
+        own = self._setting.name
         return f"past {other}>{own}" if incoming else f"past {own}>{other}"
 
     @contextlib.asynccontextmanager

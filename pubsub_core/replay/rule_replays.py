@@ -29,14 +29,14 @@ class RuleSending:
 
     def __init__(self, broker: Broker, play: Callable[[Session, Playback], None]) -> None:
         """`play` sends what is among a session's playbacks."""
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._play = play
         self._tickets = Tickets(broker.setting.identity)
         self.owing = Owing()
 
     def begin(self, due: Due) -> None:
         """A rule has past events sent."""
-        session, now = self._broker.sessions.get(due.subscription.session), self._broker.setting.now()
+        session, now = self._broker.sessions.get(due.subscription.session), self._setting.now()
         if session is None:
             return
         holder, number = str(session.key), due.subscription.number
@@ -54,7 +54,7 @@ class RuleSending:
 
     def resume(self, session: Session, subscription: Subscription, unfinished: Iterable[Unfinished]) -> None:
         """Go on with what rules were sending for a subscription in an earlier session, if they still would."""
-        until = self._broker.setting.now() + LASTS_SECONDS
+        until = self._setting.now() + LASTS_SECONDS
         for each in unfinished:
             if self.owing.find(each.ticket) is None:
                 self.owing.owe(Debt(str(session.key), subscription.number, each.ticket, until), "")
@@ -65,7 +65,7 @@ class RuleSending:
 
     def tick(self) -> None:
         """Now and then: begin what had to wait, and forget what clients know of."""
-        broker, now = self._broker, self._broker.setting.now()
+        broker, now = self._broker, self._setting.now()
         by_session = defaultdict[str, list[Owed]](list)
         for owed in self.owing:
             if now >= owed.debt.until:
@@ -114,7 +114,7 @@ class RuleSending:
         self, session: Session, subscription: Subscription, ticket: bytes, start: float | None
     ) -> bool:
         """Send what a ticket says, from then on, as far as a rule would send it now; whether one would."""
-        found = self._tickets.read(ticket, session.key, subscription, self._broker.setting.now())
+        found = self._tickets.read(ticket, session.key, subscription, self._setting.now())
         due = self._broker.triggers.again(subscription, *found) if found is not None else None
         if due is None:
             return False

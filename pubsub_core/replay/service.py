@@ -46,7 +46,7 @@ class Replays:
     """Past events on their way to the clients of one broker."""
 
     def __init__(self, broker: Broker, pages: Pages, claims: Claims) -> None:
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._claims = claims
         self.rules = RuleSending(broker, self._play_unasked)
         """What rules have sent."""
@@ -115,7 +115,7 @@ class Replays:
         if not self._greeted.is_set():
             self._started = asyncio.get_running_loop().time()
             self._greeted.set()
-        now = self._broker.setting.now()
+        now = self._setting.now()
         self._catch_up()
         self.paces = {key: each for key, each in self.paces.items() if each.matters(now)}
         for session in self._broker.sessions.values():
@@ -155,7 +155,7 @@ class Replays:
 
     def _sources(self, playback: Playback) -> list[Source]:
         """This broker, and all others that are trusted with the type, each for what was published there."""
-        here, presence = self._broker.setting.name, self._broker.presence
+        here, presence = self._setting.name, self._broker.presence
         return [
             Source(name, type_, name == here)
             for type_ in sorted(playback.granted)
@@ -171,7 +171,7 @@ class Replays:
 
     def _keepers(self, names: Iterable[str]) -> Iterator[str]:
         """Those to be asked: of brokers that share a history one, which is there if any is; none if it is ours."""
-        presence, asked = self._broker.presence, {self._broker.setting.history}
+        presence, asked = self._broker.presence, {self._setting.history}
         for name in sorted(names, key=lambda name: (name not in presence.peers, name)):
             _, _, history = presence.met[name]
             if not history or history not in asked:
@@ -190,7 +190,7 @@ class Replays:
             for source in merge.hungry():
                 source.asking = True
                 self._start(self._fetch(playback, source, missing))
-            now = self._broker.setting.now()
+            now = self._setting.now()
             if taken := merge.take(min(CHUNK, self._room(session, playback, now))):
                 rates, last = playback.rates, session.send_window.last
                 self.rules.announce(session, playback)

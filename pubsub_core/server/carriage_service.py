@@ -85,7 +85,7 @@ class Carriage:
     ) -> None:
         """`doubt` is told of a type whose keys were not here when something came; `words` vouch for this broker."""
         self._bus = bus
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._place = place
         self._doubt = doubt
         self._asking = AskingKeeper(bus, place) if bus.credentials is not None else None
@@ -136,7 +136,7 @@ class Carriage:
                 await open_carriage(self._bus)
                 for word in self._words:
                     what, data = word_record(word)
-                    subject = subjects.broker_record(self._broker.setting.domain, self._place, what)
+                    subject = subjects.broker_record(self._setting.domain, self._place, what)
                     await acknowledged_number(self._bus, subject, data)
                 return
             except BusError as error:
@@ -178,7 +178,7 @@ class Carriage:
 
     async def _measure_clock(self) -> None:
         """See by how much this broker's clock differs from that of the servers. Raises BusError."""
-        asked, setting = monotonic(), self._broker.setting
+        asked, setting = monotonic(), self._setting
         said = await ask_time(self._bus, subjects.PARCELS, CLOCK_SECONDS)
         setting.clock.measure(said, asked, monotonic())
         setting.clock.problem(setting.now(), setting.name)
@@ -225,7 +225,7 @@ class Carriage:
 
     def follow(self) -> None:
         """Keep what is read in step with what is wanted."""
-        subscriptions, catalogue = self._broker.subscriptions, self._broker.setting.catalogue
+        subscriptions, catalogue = self._broker.subscriptions, self._setting.catalogue
         routes = {each: values for each, values in subscriptions.routes().items() if catalogue.knows(each)}
         types = frozenset(routes)
         self._broker.receiving.forget(types & self._types)  # of what is new, nothing was owed before

@@ -34,7 +34,7 @@ class CertificateWatch:
     ) -> None:
         """`names_changed` is called when definitions count that did not before, or no longer do."""
         self._serving = serving
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._web = web
         self._sealing = sealing
         self._names_changed = names_changed
@@ -72,16 +72,16 @@ class CertificateWatch:
             self._sealing.renew(given.sealed)
             _log.warning("keys are asked for by other capabilities")
         if given.clients != before.clients:
-            self._broker.setting.credentials.trust(given.clients)
+            self._setting.credentials.trust(given.clients)
             self._end_untrusted()
             _log.warning("other keys sign for the domains of clients")
-        self._broker.setting.catalogue.trust(self._serving.trusted_names(), time())
+        self._setting.catalogue.trust(self._serving.trusted_names(), time())
         self._names_changed()
 
     def _end_untrusted(self) -> None:
         """End the sessions whose credentials do not count any more."""
         for session in list(self._broker.sessions.values()):
             try:
-                self._broker.setting.credentials.open(session.credential, time())
+                self._setting.credentials.open(session.credential, time())
             except CredentialRefused as error:
                 self._broker.close(session, str(error))

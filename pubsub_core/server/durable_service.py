@@ -111,7 +111,7 @@ class Durables:
 
     def __init__(self, bus: Connection, broker: Broker, place: str, doubt: Callable[[str], None]) -> None:
         self._bus = bus
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._store = RecordStore(bus, subjects.DURABLES)
         self.rereading = StreamRereading(bus, broker, place, doubt, self.left)
         self._hosted: dict[str, _Hosted] = {}
@@ -168,7 +168,7 @@ class Durables:
     async def _host(
         self, key: str, session: Session, definition: EventType, filter_: str, name: str, lost: str
     ) -> _Hosted:
-        own, now = self._broker.setting.name, self._broker.setting.now()
+        own, now = self._setting.name, self._setting.now()
         found = await self._store.get(key)
         if found is None or not found.data:
             if await self._store.count(f"{self._below(session)}.*") >= MAX_DURABLES:
@@ -222,7 +222,7 @@ class Durables:
         waiters, hosted.waiters = hosted.waiters, []
         progress, hosted.progress = hosted.progress, False
         position, done = hosted.cursor.position(self._broker.cursors.reached)
-        at = self._broker.setting.now() if progress else hosted.record.acknowledged
+        at = self._setting.now() if progress else hosted.record.acknowledged
         record = msgspec.structs.replace(
             hosted.record, position=position, done=done, acknowledged=at, **changes
         )
@@ -308,7 +308,7 @@ class Durables:
 
     def _quiet(self) -> list[Session]:
         """The sessions that share a durable subscription, and of which nothing was heard for a while."""
-        now, sessions = self._broker.setting.now(), self._broker.sessions
+        now, sessions = self._setting.now(), self._broker.sessions
         shared = [each.cursor.members for each in self._hosted.values() if len(each.cursor.members) > 1]
         found = [sessions.get(member.session) for members in shared for member in members]
         return [each for each in found if each is not None and now - each.heard > QUIET_SECONDS]
@@ -350,7 +350,7 @@ class Durables:
                 raise DurableRefused(name, UNKNOWN)
             record = _read(found.data)
             host = "" if record is None else record.broker
-            read = key in self._hosted if host == self._broker.setting.name else host in self._broker.peers
+            read = key in self._hosted if host == self._setting.name else host in self._broker.peers
             if read:
                 raise DurableRefused(name, IN_USE.format(host))
             await self._store.erase(key)
@@ -358,7 +358,7 @@ class Durables:
     def _below(self, session: Session) -> str:
         """Below this stand the records of a client's subject."""
         credential = session.holder.credential
-        return f"{subjects.token(self._broker.setting.domain)}.{_digest(credential.domain, credential.name)}"
+        return f"{subjects.token(self._setting.domain)}.{_digest(credential.domain, credential.name)}"
 
     def _key(self, session: Session, name: str) -> str:
         return f"{self._below(session)}.{_digest(name)}"

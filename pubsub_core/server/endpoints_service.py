@@ -35,7 +35,7 @@ class Door:
     ) -> None:
         """Whoever looks for any broker of the group finds this one too."""
         self._bus = bus
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._calls = calls
         self._pages = pages
         self._durables = durables
@@ -46,7 +46,7 @@ class Door:
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
         """Listen, for as long as the stack is open."""
-        bus, own, domain = self._bus, self._broker.setting.name, self._broker.setting.domain
+        bus, own, domain = self._bus, self._setting.name, self._setting.domain
         presence = self._broker.presence
         records = subjects.broker_record(None, "*", ">")
         await bus.listen(records, lambda subject, r, data, h: presence.hear(subject, data))
@@ -61,9 +61,8 @@ class Door:
 
     async def admit(self) -> None:
         """Let clients in: those who look for this broker, or for any of its group."""
-        setting = self._broker.setting
-        for name in {setting.name, self._group or setting.name}:
-            await self._bus.listen(broker_subject(setting.domain, name, "key"), self._on_key_wanted)
+        for name in {self._setting.name, self._group or self._setting.name}:
+            await self._bus.listen(broker_subject(self._setting.domain, name, "key"), self._on_key_wanted)
         with contextlib.suppress(BusError):  # without a connection nobody gets here anyway
             await self._bus.flush()
 
@@ -99,9 +98,8 @@ class Door:
         if not subjects.is_inbox(reply) or self.draining:
             return
         with contextlib.suppress(CannotOpen):
-            setting = self._broker.setting
-            key = BrokerKey(setting.name, self._channels.answer(payload), payload)
-            setting.send(reply, BROKER_KEY.sign(key, setting.identity))
+            key = BrokerKey(self._setting.name, self._channels.answer(payload), payload)
+            self._setting.send(reply, BROKER_KEY.sign(key, self._setting.identity))
 
     async def _on_call(self, payload: bytes) -> bytes:
         try:
@@ -115,7 +113,7 @@ class Door:
             message, channel = self._channels.open(payload)
         except CannotOpen as error:
             if subjects.is_inbox(reply):  # the broker may have started anew, and the client does not know
-                self._broker.setting.send(reply, pack(Answer(str(error), "lost")))
+                self._setting.send(reply, pack(Answer(str(error), "lost")))
             return
         received = unpack_received(message)
         session = self._session(received.session, channel)
@@ -123,7 +121,7 @@ class Door:
         def answer() -> None:
             if subjects.is_inbox(reply):
                 fault = "" if session is not None else "lost"
-                self._broker.setting.send(reply, channel.seal(pack(Answer(fault=fault))))
+                self._setting.send(reply, channel.seal(pack(Answer(fault=fault))))
 
         if session is None:
             answer()

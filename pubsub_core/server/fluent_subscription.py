@@ -19,7 +19,7 @@ class Observation:
     """Has a broker follow the fluents that policies define."""
 
     def __init__(self, broker: Broker, rights: Rights) -> None:
-        self._broker = broker
+        self._broker, self._setting = broker, broker.setting
         self._rights = rights
         self._due = True
         self._epoch = 0
@@ -29,8 +29,8 @@ class Observation:
 
     async def reauthorize(self, epoch: int) -> None:
         """Follow the fluents of these policies, or newer ones; while nobody says, what depends on fluents waits."""
-        broker, setting = self._broker, self._broker.setting
-        here = Entity(setting.name, {"domain": setting.domain, "kind": "broker"})
+        broker = self._broker
+        here = Entity(self._setting.name, {"domain": self._setting.domain, "kind": "broker"})
         self._epoch = epoch
         decision = await self._rights.decide(here, Entity(CONTEXT), OBSERVE, epoch)
         self._due = not decision.decided
@@ -62,5 +62,4 @@ class Observation:
         """Ask again what nobody answered, and forget what is long past."""
         if self._due:
             await self.reauthorize(self._epoch)
-        setting = self._broker.setting
-        setting.rules.context.fluents.forget(self._broker.observer.since(setting.now()))
+        self._setting.rules.context.fluents.forget(self._broker.observer.since(self._setting.now()))
