@@ -13,6 +13,10 @@ from authfabric.exposure.views import find_views
 from pdp.bundle import Bundle
 from pubsub_core.history import HistoryStore
 
+ELSEWHERE = (
+    "what was shown is counted for all brokers; this history has what was published at one: ask for each"
+)
+
 
 class Shown(msgspec.Struct, frozen=True):
     """What is on record."""
@@ -83,6 +87,8 @@ async def find_exposure(
     remarks = list(found.remarks)
     if counts.damaged:
         remarks.append(f"{counts.damaged:,} events do not open, and are not counted: see `history verify`")
+    if any(count > counts.events for count, *_ in shown.values()):
+        remarks.append(ELSEWHERE)
     clients = [
         ClientExposure(
             name,

@@ -98,20 +98,25 @@ async def meet(
     return Met(key, offer.accept(word.exchange), session, word.broker)
 
 
+FORESEEN = (BusError, InvalidSignature, CannotOpen)
+"""How an attempt to meet a broker may fail."""
+
+
 async def _first(attempts: Collection[Coroutine[object, object, Met]]) -> Met:
     """What the first of several brings that succeeds; otherwise raises what the last has raised."""
     tasks = {asyncio.ensure_future(each) for each in attempts}
-    problem: BaseException | None = None
+    problems: list[BaseException] = []
     try:
         while tasks:
             done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                try:
-                    return task.result()
-                except (BusError, InvalidSignature, CannotOpen) as error:
-                    problem = error
+            problems = [
+                error for each in done if (error := each.exception()) is not None
+            ]  # none is left unseen
+            if len(problems) < len(done):
+                return next(each.result() for each in done if each.exception() is None)
+            if unforeseen := [each for each in problems if not isinstance(each, FORESEEN)]:
+                raise unforeseen[0]
     finally:
         for task in tasks:
             task.cancel()
-    assert problem is not None
-    raise problem
+    raise problems[-1]
