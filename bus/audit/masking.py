@@ -2,7 +2,8 @@
 
 A PDP signs the hash of the whole question and answer. A masked record keeps that hash beside what it shows, so that it
 can be matched with what was signed. Against those who would find a hidden value by hashing each that it could be,
-questions with such values are asked with a salt that only their asker knows.
+questions with such values are asked with a salt that only their asker knows. Where roles are hidden, all questions are:
+a PDP signs those that it has looked up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ MASKED = "***"
 """What stands in records for a value that is hidden."""
 SALT = "audit_salt"
 """The attribute of the context that holds the salt."""
+MAX_DEPTH = 32
+"""Maximum levels of a value that are looked into; what lies deeper is hidden."""
 _PATTERN = re.compile(r"(subject|object|action|context|\*)\..+", re.DOTALL)
 _ROLES = "subject.roles"
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -46,10 +49,11 @@ class Mask:
         self._parts = frozenset(each.partition(".")[0] for each in patterns)
         self._secret = secrets.token_bytes(32)
         self._fits = lru_cache(4096)(self._fits_any)
+        self._hides_roles = self._fits(_ROLES)
 
     def salted(self, request: Request) -> Request:
-        """The question as PDPs are asked it: with a salt, the same each time, if it has something to hide."""
-        if self._masked(request)[0] is request:
+        """The question as PDPs are asked it: with a salt, the same each time, if it or its answer is to be hidden."""
+        if not self._hides_roles and self._masked(request)[0] is request:
             return request
         salt = hashlib.blake2b(_encode(request), digest_size=16, key=self._secret).hexdigest()
         return replace(request, context={**request.context, SALT: salt})
@@ -58,10 +62,10 @@ class Mask:
         """What is recorded, and the hash of the whole if that is another and a PDP may have signed it."""
         shown, hidden = self._masked(request)
         said = self._without(decision, hidden)
-        if shown is request and said is decision:
-            return request, decision, b""
         signed = decision.decided and decision.inferred is None
-        return shown, said, decision_hash(self.salted(request), decision) if signed else b""
+        if not signed or (shown is request and said is decision and not self._hides_roles):
+            return shown, said, b""
+        return shown, said, decision_hash(self.salted(request), decision)
 
     def _masked(self, request: Request) -> tuple[Request, list[object]]:
         """The request without hidden values, and those; the same request if it has none."""
@@ -77,17 +81,22 @@ class Mask:
     def _entity(self, name: str, entity: Entity, hidden: list[object]) -> Entity:
         return Entity(entity.id, self._attributes(name, entity.attributes, hidden))
 
-    def _attributes(self, path: str, attributes: Attributes, hidden: list[object]) -> Attributes:
-        return {name: self._value(f"{path}.{name}", value, hidden) for name, value in attributes.items()}
+    def _attributes(
+        self, path: str, attributes: Attributes, hidden: list[object], depth: int = MAX_DEPTH
+    ) -> Attributes:
+        return {
+            name: self._value(f"{path}.{name}", value, hidden, depth) for name, value in attributes.items()
+        }
 
-    def _value(self, path: str, value: object, hidden: list[object]) -> object:
-        if self._fits(path):
+    def _value(self, path: str, value: object, hidden: list[object], depth: int) -> object:
+        nested = isinstance(value, (dict, list, tuple))
+        if self._fits(path) or (nested and not depth):
             hidden.append(value)
             return MASKED
         if isinstance(value, dict):
-            return self._attributes(path, value, hidden)
+            return self._attributes(path, value, hidden, depth - 1)
         if isinstance(value, (list, tuple)):
-            return [self._value(path, each, hidden) for each in value]
+            return [self._value(path, each, hidden, depth - 1) for each in value]
         return value
 
     def _without(self, decision: Decision, hidden: Iterable[object]) -> Decision:
@@ -97,7 +106,7 @@ class Mask:
             decision = replace(decision, detail="")
         if decision.certificate and any(map(self._tells, decision.certificate)):
             decision = replace(decision, certificate=None)
-        if decision.roles is not None and self._fits(_ROLES):
+        if decision.roles is not None and self._hides_roles:
             decision = replace(decision, roles=None)
         texts = {each for value in hidden for each in _texts(value)}
         if decision.obligations and texts:
@@ -124,14 +133,15 @@ def _obligation(obligation: dict[str, object], texts: Iterable[str]) -> dict[str
 
 def _texts(value: object) -> Iterable[str]:
     """How the values in a value are written in JSON, without quotes; true, false, null and nothing tell too little."""
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _texts(each)
-    elif isinstance(value, str):
-        if value:
-            yield json.dumps(value, ensure_ascii=False)[1:-1]
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield json.dumps(value)
+    left = [value]
+    while left:  # and no recursion: a hidden value may be nested deeply
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, (list, tuple)):
+            left += value
+        elif isinstance(value, str):
+            if value:
+                yield json.dumps(value, ensure_ascii=False)[1:-1]
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield json.dumps(value)

@@ -38,6 +38,8 @@ class AuditTrail:
         """What was to be recorded so far, in all."""
         self.chained = 0
         """What of that is in the chain: as records, or counted in gaps."""
+        self.unrecordable: deque[int] = deque(maxlen=limit)
+        """Which of what was noted could not be encoded: it is counted as missing."""
         self.followed = Followed()
         """The release by which is decided here, as far as that is known."""
         self._limit = limit
@@ -90,6 +92,7 @@ class AuditTrail:
             except (TypeError, ValueError, OverflowError, RecursionError):  # altered since it was asked
                 self.dropped += 1
                 self._unrecorded += 1
+                self.unrecordable.append(self.chained + self._unrecorded)
         if not self._waiting and (self._unrecorded or self._unreported):
             self._unrecorded += self._unreported
             self._unreported = 0

@@ -121,7 +121,7 @@ class AuditWriter:
 
     def has(self, mark: int) -> bool:
         """Whether the store has what was given this mark."""
-        return 0 < mark <= self._accounted
+        return 0 < mark <= self._accounted and mark not in self.trail.unrecordable
 
     async def _enter(self, request: Request, decision: Decision) -> int:
         """Note a decision as soon as there is room; 0 for one that cannot be recorded."""

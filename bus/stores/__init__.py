@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         release_entries,
         within,
     )
-    from bus.stores.state_store import StateMoved, StateStore
+    from bus.stores.state_store import State, StateMoved, StateStore
     from bus.stores.stream_copies import (
         Group,
         Lack,
@@ -70,7 +70,7 @@ __all__ = [
     "DIFFERENT_CONFIGURATION", "HISTORY", "MAX_FILTERS", "SECONDS", "STORAGE", "Arrived", "AskingKeeper",
     "CarryAnswer", "CarryRequest", "Consumer", "ConsumerInfo", "ConsumerState", "Copy", "DirectKeeper", "Group",
     "InvalidStorage", "Lack", "ParcelPublisher", "ParcelReader", "PartDiscarded", "Record", "RecordChanged",
-    "RecordStore", "ReleaseStore", "StateMoved", "StateStore", "StorageClass", "Stored", "StreamHead",
+    "RecordStore", "ReleaseStore", "State", "StateMoved", "StateStore", "StorageClass", "Stored", "StreamHead",
     "StreamState", "acknowledged_number", "ask_time", "chunk_hashes", "collect_content", "compare_copies",
     "consumer_names", "consumer_states", "delete_empty", "keeper_for", "look_at_group", "open_bucket", "open_carriage",
     "owner_of", "purge_records", "put_record", "put_snapshot", "read_copies", "read_records", "read_stream",
@@ -93,7 +93,7 @@ __getattr__ = lazily(
         ".record_store": "Record RecordChanged RecordStore writer",
         ".release_store": "DIFFERENT_CONFIGURATION HISTORY SECONDS ReleaseStore Stored chunk_hashes"
         " open_bucket release_entries within",
-        ".state_store": "StateMoved StateStore",
+        ".state_store": "State StateMoved StateStore",
         ".stream_copies": "Group Lack compare_copies look_at_group read_copies resize step_down",
         ".stream_position": "ask_time",
         ".stream_reader": "read_stream rights",

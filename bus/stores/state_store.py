@@ -2,7 +2,8 @@
 
 Each replica writes below a word of its own, which the server sees to; so nobody else puts anything in the place of a
 document. It is one document all the same: a change counts only if nothing was written under its name, at whatever
-place, since it was read. What else stands there was put there by others, and whoever reads it must know his own.
+place, since it was read. What else stands there was put there by others, and whoever reads it must know his own. Where
+others write on and on, a replica writes by what stands at its own place alone.
 A document larger than a message is stored in pieces, each under its own hash; the entry that names them is
 written last, and is the one point at which anything changes. Pieces that it no longer names are then deleted.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -56,6 +57,8 @@ class State:
     """None if it was taken out; nothing if it cannot be read."""
     place: str = ""
     """The word below which it stands; nothing where versions before had no such words."""
+    at: int = field(default=0, compare=False)
+    """The revision at which it was written at its place."""
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -87,6 +90,8 @@ class StateStore:
             others, number = dict[str, Found](), 0
             while (found := await self._entry(f"*.{name}", number + 1)) is not None:
                 number = found.revision
+                if number > newest.revision:  # or whoever writes on and on would be read for ever
+                    break
                 others[found.key] = found
             for other in sorted(others.values(), key=lambda each: each.revision, reverse=True):
                 if other.key != newest.key:
@@ -94,8 +99,11 @@ class StateStore:
         if (before := await self._entry(name)) is not None:
             yield await self._state(before, newest.revision if newest is not None else 0, name)
 
-    async def write(self, name: str, data: bytes, revision: int) -> int:
-        """Replace what stood there at this revision, 0 for nothing; returns the new one. Raises StateMoved."""
+    async def write(self, name: str, data: bytes, revision: int, alone: bool = False) -> int:
+        """Replace what stood there at this revision, 0 for nothing; returns the new one. Raises StateMoved.
+
+        `alone` looks at one's own place only: whoever writes so must look afterwards whether another replica has, too.
+        """
         await self._open()
         before = await self._entry(f"{self.place}.{name}")
         if before is not None and before.revision > revision:
@@ -103,7 +111,11 @@ class StateStore:
         pieces = await self._put(data) if len(data) > CHUNK_BYTES else ()
         entry = _encode(_Entry(pieces) if pieces else _Entry((), data))
         try:
-            new = await self._write(f"{self.place}.{name}", entry, revision, f"*.{name}")
+            if alone:
+                last, subject = before.revision if before is not None else 0, f"{self.place}.{name}"
+            else:
+                last, subject = revision, f"*.{name}"
+            new = await self._write(f"{self.place}.{name}", entry, last, subject)
         except WrongRevision:
             raise StateMoved(name) from None
         if before is not None and before.data:
@@ -116,16 +128,16 @@ class StateStore:
     async def _state(self, found: Found, revision: int, name: str) -> State:
         place = found.key.removesuffix(name).removesuffix(".")
         if not found.data:
-            return State(revision, None, place)
+            return State(revision, None, place, found.revision)
         for _ in range(_ATTEMPTS):
             content = await self._content(_read(found.data), place)
             if content is not None:
-                return State(revision, content, place)
+                return State(revision, content, place, found.revision)
             again = await self._entry(found.key)  # it may have been replaced while it was read
             if again is None or not again.data or again.revision == found.revision:
                 break
             found = again
-        return State(revision, b"", place)
+        return State(revision, b"", place, found.revision)
 
     async def _content(self, entry: _Entry, place: str) -> bytes | None:
         content = entry.data

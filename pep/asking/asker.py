@@ -142,12 +142,12 @@ class Asker:
         """Ask. The answer is a Decision in every case: a denial with its reason if the fabric fails."""
         if not request.is_plain():
             check_encodable(request)
-            if self.salt is not None:
-                request = self.salt(request)
         return self.decide_valid(request, terms)
 
     def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
         """The same for a request that is known to be valid."""
+        if self.salt is not None:
+            request = self.salt(request)
         answer: asyncio.Future[Decision] = self._new_answer()
         if not self.connection.ready or self.circuit.failing or self.open >= MAX_OPEN or self._stopped:
             refusal = self._refusal()

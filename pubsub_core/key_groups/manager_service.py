@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import math
 import time
@@ -24,7 +25,7 @@ from bus.feeds import RevocationFeed
 from bus.nats import Connection
 from bus.runtime import end_task
 from bus.services import responding
-from bus.stores import StateMoved, StateStore
+from bus.stores import State, StateMoved, StateStore
 from bus.wire import pack, subjects
 from pubsub_core.key_groups.key_distribution import Admission, KeyDistribution
 from pubsub_core.key_groups.key_group import Change, GroupRecord, KeyGroup, Welcome
@@ -132,22 +133,21 @@ class KeyManager:
     async def status(self) -> KeyStatus:
         """How the groups stand that are managed here, or were last."""
         groups = []
-        _, plan = await self._read("plan")
-        ways = _decode_ways(plan) if plan else self._office.ways
+        plan = await self._read("plan")
+        ways = _decode_ways(plan.data) if plan.data else self._office.ways
         for each in ways.plan.groups:
-            _, record = await self._load(each.id)
-            group = KeyGroup(record, ways.rules)
+            group = KeyGroup((await self._load(each.id))[1], ways.rules)
             groups.append(GroupStatus.of(group, self._office.keyed.names_in(each)))
         return KeyStatus(self._office.keyed.name, str(self._office.identity.public), tuple(groups))
 
     async def _follow_plan(self) -> None:
         """Go by the plan of the replica that started last, or brokers would be told now one and now the other."""
-        revision, data = await self._read("plan")
-        if data and (ways := _decode_ways(data)).since >= self._office.ways.since:
+        found = await self._read("plan")
+        if found.data and (ways := _decode_ways(found.data)).since >= self._office.ways.since:
             self._go_by(ways)
             return
         with contextlib.suppress(StateMoved):  # it is looked at again with the next pulse
-            await self._write("plan", encode(self._office.ways), revision)
+            await self._write("plan", encode(self._office.ways), found)
             _log.warning("the plan of key groups was put back to an older one, or taken out: it is restored")
 
     def _go_by(self, ways: Ways) -> None:
@@ -209,15 +209,24 @@ class KeyManager:
         return group.welcome(admission.name)
 
     async def _change(self, id_: str, action: Action) -> KeyGroup:
-        """Read a group, do something with it, store it and tell; once more if another replica was faster."""
+        """Read a group, do something with it, store it and tell; once more if another replica was faster.
+
+        Whoever else writes under its name must not keep it from being changed: then only replicas are looked for.
+        """
+        before, alone = -1, False
+        rival: GroupRecord | None = None
         while True:
-            revision, record = await self._load(id_)
-            group, restored = self._resume(record)
-            evicted = self._seen.get(id_) != revision and self._office.review(group, self._clock())
-            if action(group) or evicted or restored:
+            found, record = await self._load(id_)
+            before, alone = found.at, alone or found.at == before
+            group, restored = self._resume(rival or record)
+            evicted = self._seen.get(id_) != found.revision and self._office.review(group, self._clock())
+            revision = found.revision
+            if action(group) or evicted or restored or rival is not None:
                 try:
-                    revision, record = await self._save(group, revision, record.number)
+                    revision, record = await self._save(group, found, record.number, alone)
                 except StateMoved:
+                    continue
+                if alone and (rival := await self._overtaken(id_, found.at, revision)) is not None:
                     continue
             if restored:
                 _log.warning(
@@ -227,10 +236,17 @@ class KeyManager:
             self._tell(group)
             return group
 
-    async def _load(self, id_: str) -> tuple[int, GroupRecord]:
-        """A group as it is stored, and the revision that a change replaces."""
-        revision, data = await self._read(id_)
-        return revision, _decode(data) if data else GroupRecord(id_)
+    async def _load(self, id_: str) -> tuple[State, GroupRecord]:
+        """A group as it is stored."""
+        found = await self._read(id_)
+        return found, _decode(found.data) if found.data else GroupRecord(id_)
+
+    async def _overtaken(self, id_: str, since: int, until: int) -> GroupRecord | None:
+        """What another replica has stored between what was read here and what was written; None if none has."""
+        async for state in self._store.read(self._name(id_)):
+            if since < state.at < until and (data := self._open(id_, state)):
+                return _decode(data)
+        return None
 
     def _resume(self, record: GroupRecord) -> tuple[KeyGroup, bool]:
         """The group to go on from; the second says whether that is another than the store has."""
@@ -254,11 +270,11 @@ class KeyManager:
         except MarksUnknown as error:
             _log.warning("%s", error)
 
-    async def _save(self, group: KeyGroup, revision: int, number: int) -> tuple[int, GroupRecord]:
+    async def _save(self, group: KeyGroup, found: State, number: int, alone: bool) -> tuple[int, GroupRecord]:
         newest = self._newest.get(group.id)
         number = max(number, newest.number if newest is not None else 0) + 1
         record = msgspec.structs.replace(group.record(), number=number)
-        return await self._write(group.id, encode(record), revision), record
+        return await self._write(group.id, encode(record), found, alone), record
 
     async def _save_plan(self) -> None:
         """Keep for whoever asks which groups there are, and by which rules their keys come and go."""
@@ -266,40 +282,49 @@ class KeyManager:
         ways = msgspec.structs.replace(
             self._office.ways, since=max(self._clock(), math.nextafter(mark, math.inf))
         )
+        last, alone = -1, False
         while True:
-            revision, data = await self._read("plan")
-            if data and (before := _decode_ways(data)).since >= mark:
+            found = await self._read("plan")
+            last, alone = found.at, alone or found.at == last
+            if found.data and (before := _decode_ways(found.data)).since >= mark:
                 ways = ways.follow(before, self._office.keyed.name, self._back)
                 if ways == before:
                     break
             try:
-                await self._write("plan", encode(ways), revision)
+                await self._write("plan", encode(ways), found, alone)
                 break
             except StateMoved:
                 continue
         self._go_by(ways)
 
-    async def _write(self, id_: str, content: bytes, revision: int) -> int:
+    async def _write(self, id_: str, content: bytes, found: State, alone: bool = False) -> int:
         name = self._name(id_)
         sealed = self._secrets.seal_state(_at(self._store.place, name), content)
-        return await self._store.write(name, sealed, revision)
+        return await self._store.write(name, sealed, found.revision, alone)
 
-    async def _read(self, id_: str) -> tuple[int, bytes]:
-        """The newest that a replica has stored, nothing if none has; and the revision that a change replaces.
+    async def _read(self, id_: str) -> State:
+        """The newest that a replica has stored, opened; nothing if none has.
 
         What others have put at places of their own is none of ours: it was not sealed for there.
         """
-        revision, name = 0, self._name(id_)
-        async for state in self._store.read(name):
+        revision = 0
+        async for state in self._store.read(self._name(id_)):
             revision = state.revision
-            if state.data is None:
-                continue
-            try:
-                return revision, self._secrets.open_state(_at(state.place, name), state.data)
-            except CannotOpen:
-                if state.place == self._store.place:
-                    raise StateUnreadable(name) from None
-        return revision, b""
+            if data := self._open(id_, state):
+                return dataclasses.replace(state, data=data)
+        return State(revision, b"")
+
+    def _open(self, id_: str, state: State) -> bytes:
+        """What a replica has stored; nothing if it was somebody else."""
+        name = self._name(id_)
+        if state.data is None:
+            return b""
+        try:
+            return self._secrets.open_state(_at(state.place, name), state.data)
+        except CannotOpen:
+            if state.place == self._store.place:
+                raise StateUnreadable(name) from None
+            return b""
 
     def _tell(self, group: KeyGroup) -> None:
         """Tell all members of the last change."""

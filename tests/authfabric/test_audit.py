@@ -196,6 +196,20 @@ async def test_a_service_that_waits_is_denied_while_the_store_takes_nothing(tmp_
         assert (code, found["lost"]) == (0, 0)
 
 
+async def test_nobody_is_let_through_past_the_record_by_what_cannot_be_masked(tmp_path):
+    deep: object = 1
+    for _ in range(900):
+        deep = [deep]
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        async with here.pep(audit=AuditRules(wait=True, mask=["subject.salary"]), name="shop") as pep:
+            assert (await pep.check(QUESTION)).allowed
+            asked = Request(QUESTION.subject, QUESTION.object, QUESTION.action, {"deep": deep})
+            given = [await pep.check(asked), await pep.check(asked, at_least=pep.secondary.point.epoch)]
+            assert [each.allowed for each in given] == [True, True]
+        assert len([each for each in await recorded(here.bus) if each.request is not None]) == 3
+
+
 async def test_who_waits_keeps_the_reason_why_nothing_was_decided(tmp_path):
     async with world(tmp_path) as here:
         await here.push(only("bob"))

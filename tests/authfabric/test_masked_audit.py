@@ -28,6 +28,12 @@ POLICIES = """
   rules: {}
   targets: {action_id: drop}
 """
+CLERKS = """
+- uid: clerks-read
+  effect: allow
+  rules: {subject: {$.roles: {condition: AnyIn, values: [clerk]}}}
+  targets: {resource_id: /x, action_id: read}
+"""
 SALARY, NOTE = 734_512, "a-note-for-nobody-else"
 ASKED = Request.of(Entity("ann", {"salary": SALARY, "team": "red"}), "/x", "read", {"note": NOTE})
 RULES = AuditRules(mask=["subject.salary", "context.*"])
@@ -47,6 +53,15 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     ):
         assert CliRunner().invoke(app, command).exit_code == 0
     return (tmp_path / "root.pub").read_text().strip()
+
+
+@pytest.fixture
+def clerks(root: str) -> None:
+    """Policies by roles that the replica looks up."""
+    Path("policies", "p.yaml").write_text(CLERKS)
+    Path("policies", "bundle.yaml").write_text("name: shop\nprovided: [subject.roles]\n")
+    Path("people.yaml").write_text("subjects: {ann: {roles: [clerk]}}\n")
+    Path("attributes.yaml").write_text("- {file: people.yaml, provides: [subject.roles]}\n")
 
 
 def leaves(records: list[AuditRecord]) -> set[bytes]:
@@ -85,6 +100,29 @@ async def test_what_is_masked_is_nowhere_in_the_stream_cannot_be_guessed_and_sti
         code, found = await authfabric(*verify)
         assert (code, found["holds"], found["unsigned"]) == (0, True, {})
         assert found["signed"] == found["masked"] + 1 == 3  # nothing of the last is masked
+
+
+async def test_roles_that_pdps_look_up_are_not_found_by_trying_each_where_they_are_masked(clerks, root):
+    async with NatsServer(jetstream=True) as server, Connection(server.url) as bus:
+        await AuditStore(bus, "default").create()
+        words = ["--key", "pdp.key", "--attributes", "attributes.yaml"]
+        replica = await ReplicaProcess.start("pdp", server.url, policies=Path("policies"), extra=words)
+        try:
+            masking = AuditRules(mask=["subject.roles"])
+            async with Enforcer.connect(server.url, trust=[root], deadline=20.0, audit=masking) as pep:
+                request = Request.of("ann", "/x", "read")
+                decision = await pep.check(request)
+        finally:
+            await replica.stop()
+        assert decision.roles is not None
+        records = await recorded(bus)
+        (first,) = [each for each in records if each.request is not None]
+        assert first.decision.roles is None
+        assert first.masked in leaves(records)
+        assert decision_hash(request, decision) not in leaves(records)
+        verify = ("audit", "verify", "--signed", "--trust", root, "--url", server.url)
+        code, found = await authfabric(*verify)
+        assert (code, found["holds"], found["unsigned"], found["signed"]) == (0, True, {}, 1)
 
 
 async def test_without_a_mask_a_value_can_be_guessed_by_its_hash(root):

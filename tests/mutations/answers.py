@@ -374,6 +374,24 @@ AUDIT = [
         "if mark is None:",
     ),
     without(
+        "tests/authfabric/test_audit.py::test_nobody_is_let_through_past_the_record_by_what_cannot_be_masked",
+        "bus/audit/masking.py",
+        " or (nested and not depth)",
+        "",
+    ),
+    without(
+        f"{_AUDIT}test_the_store_does_not_have_what_could_not_be_encoded",
+        "bus/audit/writer_service.py",
+        " and mark not in self.trail.unrecordable",
+        "",
+    ),
+    without(
+        f"{_MASKED}test_roles_that_pdps_look_up_are_not_found_by_trying_each_where_they_are_masked",
+        "bus/audit/masking.py",
+        "if not self._hides_roles and self._masked(request)[0] is request:",
+        "if self._masked(request)[0] is request:",
+    ),
+    without(
         f"{_MASKED}test_what_is_masked_is_nowhere_in_the_stream_cannot_be_guessed_and_still_holds",
         "bus/audit/masking.py",
         "            return MASKED\n",
@@ -382,7 +400,7 @@ AUDIT = [
     without(
         f"{_MASKED}test_what_is_masked_is_nowhere_in_the_stream_cannot_be_guessed_and_still_holds",
         "bus/audit/masking.py",
-        "if self._masked(request)[0] is request:",
+        "if not self._hides_roles and self._masked(request)[0] is request:",
         "if True:",
     ),
     without(

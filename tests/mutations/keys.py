@@ -37,6 +37,18 @@ KEYS: list[Mutation] = [
         "return name",
     ),
     without(
+        f"{_PUT_BACK}test_whoever_may_install_elsewhere_stops_no_eviction_by_writing_on_and_on",
+        _MANAGER,
+        "before, alone = found.at, alone or found.at == before",
+        "before, alone = found.at, False",
+    ),
+    without(
+        f"{_PUT_BACK}test_replicas_of_several_members_share_one_state_though_others_write_on_and_on",
+        _MANAGER,
+        "if since < state.at < until and (data",
+        "if False and (data",
+    ),
+    without(
         f"{_PUT_BACK}test_older_key_groups_that_servers_put_back_are_written_over_by_a_manager_that_knows_better",
         _MANAGER,
         "            return KeyGroup(newest, self._office.rules), True\n",
@@ -52,13 +64,13 @@ KEYS: list[Mutation] = [
     without(
         f"{_PUT_BACK}test_an_older_plan_of_key_groups_that_servers_put_back_does_not_count",
         _MANAGER,
-        "if data and (ways := _decode_ways(data)).since >= self._office.ways.since:",
-        "if data and (ways := _decode_ways(data)):",
+        "if found.data and (ways := _decode_ways(found.data)).since >= self._office.ways.since:",
+        "if found.data and (ways := _decode_ways(found.data)):",
     ),
     without(
         f"{_PUT_BACK}test_whoever_was_revoked_is_evicted_from_what_a_replica_stored_that_did_not_know",
         _MANAGER,
-        "evicted = self._seen.get(id_) != revision and self._office.review(group, self._clock())",
+        "evicted = self._seen.get(id_) != found.revision and self._office.review(group, self._clock())",
         "evicted = False",
     ),
     without(

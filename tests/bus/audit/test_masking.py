@@ -8,6 +8,7 @@ from authz.decision import HeldRoles, Inference
 from authz.predicate.terms import Equal, Literal
 from authz.predicate.terms import Path as Place
 from bus.audit import MASKED, SALT, Mask
+from bus.audit.masking import MAX_DEPTH
 
 ALLOW = Decision(True, policies=("p",), epoch=3)
 
@@ -44,10 +45,35 @@ def test_what_a_decision_may_tell_of_attributes_is_left_out():
     assert signed == decision_hash(mask.salted(request), decision)
     certificate = (Literal(Equal(Place("subject"), "ann")), Literal(Equal(Place("object", ("salary",)), 1)))
     harmless = Decision(True, certificate=certificate)
-    assert mask.hide(ask({"team": "red"}), harmless) == (ask({"team": "red"}), harmless, b"")
+    assert mask.hide(ask({"team": "red"}), harmless)[:2] == (ask({"team": "red"}), harmless)
     _, shown, signed = mask.hide(Request.of("ann", "/x", "read"), decision)  # the PDP has looked it up
     assert (shown.certificate, shown.detail, shown.roles) == (None, "", None)
-    assert signed == decision_hash(Request.of("ann", "/x", "read"), decision)
+    assert signed == decision_hash(mask.salted(Request.of("ann", "/x", "read")), decision)
+
+
+def test_roles_that_a_pdp_has_looked_up_cannot_be_guessed_where_they_are_masked():
+    mask, request = Mask(["subject.roles"]), Request.of("ann", "/x", "read")
+    decision = Decision(True, roles=HeldRoles(("clerk",), 1.0))
+    assert SALT in mask.salted(request).context
+    _, shown, signed = mask.hide(request, decision)
+    assert (shown.roles, signed) == (None, decision_hash(mask.salted(request), decision))
+    assert signed != decision_hash(request, decision)
+    _, _, signed = mask.hide(request, ALLOW)  # which the PDP has signed with the salt, too
+    assert signed == decision_hash(mask.salted(request), ALLOW)
+
+
+def test_what_is_nested_deeply_is_hidden_whole():
+    deep: object = 1
+    for number in range(900):
+        deep = {"in": deep} if number % 2 else [deep]
+    mask, request = Mask(["subject.salary"]), ask({"team": "red"}, {"deep": deep})
+    shown, _, _ = mask.hide(request, Decision(True, obligations=({"name": "log", "value": 71},)))
+    left: object = shown.context["deep"]
+    for _ in range(MAX_DEPTH):
+        assert isinstance(left, (dict, list))
+        left = left["in"] if isinstance(left, dict) else left[0]
+    assert left == MASKED
+    assert SALT in mask.salted(request).context
 
 
 @pytest.mark.parametrize(

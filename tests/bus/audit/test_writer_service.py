@@ -295,3 +295,14 @@ async def test_what_is_altered_while_its_asker_waits_is_kept_as_it_was_asked(bus
     assert (await verify(bus)).writers[writer.trail.writer].dropped == 1
     (page,) = [page async for page in AuditStore(bus, "shop").read() if len(page.records) == 1][:1]
     assert read_record(page.records[0]).request.subject.attributes == {"team": "red"}
+
+
+async def test_the_store_does_not_have_what_could_not_be_encoded(bus):
+    store = AuditStore(bus, "shop")
+    odd = Decision(True, obligations=({"name": object()},))
+    async with AuditWriter(store, "pep-1") as writer:
+        until = asyncio.get_running_loop().time() + PATIENCE
+        marks = await writer.keep([(asked(1), ALLOW), (asked(2), odd), (asked(3), ALLOW)], until)
+        assert [writer.has(each) for each in marks] == [True, False, True]
+    (chain,) = (await verify(bus)).writers.values()
+    assert chain.dropped == 1

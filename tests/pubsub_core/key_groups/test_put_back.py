@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
+import itertools
 import time
 
 import msgspec
@@ -12,6 +14,7 @@ import pytest
 from authz import Identity
 from authz.spki import Notice, encode_chain
 from bus.feeds.revocations import publish_notice
+from bus.runtime import end_task
 from bus.stores.record_store import RecordStore, writer
 from bus.stores.release_store import erase_entry, read_entry
 from bus.wire import subjects
@@ -164,6 +167,53 @@ async def test_whoever_may_install_elsewhere_puts_no_older_state_of_key_groups_i
         assert not shared(gone, later, scene.group, 1)
 
 
+@contextlib.asynccontextmanager
+async def writing_on_and_on(scene: Scene, manager: KeyManager):
+    """Somebody who may install elsewhere, and writes under the names of the groups all the time."""
+    async with scene.world.connect("network: other\naction: connect|install") as thief:
+        names = [manager._name(each) for each in ("plan", scene.group)]
+        written_at = itertools.count()
+
+        async def write() -> None:
+            while True:
+                for name in names:
+                    await thief.jetstream().publish(written(KEYS, f"{writer(thief)}.{name}"), b"junk")
+                    next(written_at)
+
+        writing = [asyncio.create_task(write()) for _ in range(2)]
+        try:
+            yield
+            before = next(written_at)
+            await eventually(lambda: next(written_at) > before + 10)  # it goes on
+        finally:
+            await asyncio.gather(*map(end_task, writing))
+
+
+async def test_whoever_may_install_elsewhere_stops_no_eviction_by_writing_on_and_on(scene):
+    async with scene.broker() as stays, scene.managing() as manager:
+        async with writing_on_and_on(scene, manager):
+            gone = await scene.evicted(stays)
+            assert await scene.members() == {str(stays._identity.public)}
+        assert not shared(gone, stays, scene.group, 1)
+
+
+async def test_replicas_of_several_members_share_one_state_though_others_write_on_and_on(scene):
+    other = scene.world.credentials(INSTALLER)
+    async with (
+        scene.managing(QUICK) as one,
+        scene.managing(QUICK, credentials=other),
+        writing_on_and_on(scene, one),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        clients = [await stack.enter_async_context(scene.broker()) for _ in range(6)]
+        await asyncio.gather(*map(scene.join, clients))
+        everybody = {str(each._identity.public) for each in clients}
+        assert await scene.members() == everybody
+        reached = max(newest(each, scene.group) for each in clients)
+        await eventually(lambda: min(newest(each, scene.group) for each in clients) > reached + 1)
+        assert await scene.members() == everybody
+
+
 async def test_older_key_groups_that_servers_put_back_are_written_over_by_a_manager_that_knows_better(scene):
     async with scene.broker() as stays, scene.broker() as later, scene.managing():
         gone = await scene.evicted(stays)
@@ -236,7 +286,7 @@ async def test_state_of_a_version_before_is_taken_over(scene):
         await scene.join(stays)
         name = manager._name(scene.group)
         _, record = await manager._load(scene.group)
-        plan = (await manager._read("plan"))[1]
+        plan = (await manager._read("plan")).data
         secrets = manager._secrets
     for key in [each.key for each in await entries(scene)]:
         await erase_entry(scene.bus, KEYS, key)
