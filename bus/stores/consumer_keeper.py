@@ -13,7 +13,7 @@ import msgspec
 
 from bus.errors import StoreUnavailable
 from bus.nats import Connection
-from bus.stores.jetstream_api import CONSUMER, Answer, ConsumerMissing, read_answer, request
+from bus.stores.jetstream_api import CONSUMER, Answer, ConsumerMissing, ask_again, read_answer, request
 from bus.wire import Unpack, pack, subjects
 
 ACK_WAIT_SECONDS = 3600.0
@@ -129,7 +129,10 @@ class ConsumerKeeper(Protocol):
 
 
 class DirectKeeper:
-    """Makes consumers itself, as whoever may."""
+    """Makes consumers itself, as whoever may.
+
+    While nobody leads, it asks again what changes nothing more the second time.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -158,13 +161,13 @@ class DirectKeeper:
         }
         wanted = {"stream_name": stream, "config": config, "action": action}
         subject = f"{CONSUMER}.CREATE.{stream}.{name}"
-        return await self._connection.ask(subject, msgspec.json.encode(wanted), ANSWER_SECONDS)
+        return await ask_again(self._connection, subject, msgspec.json.encode(wanted), ANSWER_SECONDS)
 
     async def info(self, stream: str, name: str) -> ConsumerInfo | None:
         """How a consumer stands; None if there is none, which is not for a server without a leader to say."""
         try:
             where = f"{CONSUMER}.INFO.{stream}.{name}"
-            return await request(self._connection, where, ConsumerInfo, seconds=ANSWER_SECONDS)
+            return await request(self._connection, where, ConsumerInfo, seconds=ANSWER_SECONDS, again=True)
         except ConsumerMissing:
             return None
 

@@ -6,6 +6,7 @@ which costs five times as much.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import TypeVar
 
@@ -18,6 +19,8 @@ STREAM = "$JS.API.STREAM"
 CONSUMER = "$JS.API.CONSUMER"
 SECONDS = 5.0
 """How long an answer is waited for."""
+AGAIN_SECONDS = 0.5
+"""Time after which what changes nothing is asked again, if time matters: without a leader nobody ever answers."""
 _NANOSECOND = 1e-9
 
 
@@ -77,6 +80,7 @@ class Content(msgspec.Struct, frozen=True):
 
     messages: int = 0
     bytes: int = 0
+    first_seq: int = 0
     last_seq: int = 0
     consumer_count: int = 0
 
@@ -94,17 +98,30 @@ class StreamInfo(Answer, frozen=True):
 A = TypeVar("A", bound=Answer)
 
 
-async def stream_info(connection: Connection, stream: str, seconds: float = SECONDS) -> StreamInfo:
+async def stream_info(
+    connection: Connection, stream: str, seconds: float = SECONDS, *, again: bool = False
+) -> StreamInfo:
     """A stream as it is now. Raises StreamMissing, NotPermitted or StoreUnavailable."""
-    return await request(connection, f"{STREAM}.INFO.{stream}", StreamInfo, seconds=seconds)
+    return await request(connection, f"{STREAM}.INFO.{stream}", StreamInfo, seconds=seconds, again=again)
 
 
 async def request(
-    connection: Connection, subject: str, kind: type[A], content: object = None, seconds: float = SECONDS
+    connection: Connection,
+    subject: str,
+    kind: type[A],
+    content: object = None,
+    seconds: float = SECONDS,
+    *,
+    again: bool = False,
 ) -> A:
-    """What the server answers. Raises StreamMissing, ConsumerMissing, NotPermitted or StoreUnavailable."""
+    """What the server answers. Raises StreamMissing, ConsumerMissing, NotPermitted or StoreUnavailable.
+
+    With `again` it is asked until somebody leads, which is for those of whom there are few.
+    """
     payload = b"" if content is None else msgspec.json.encode(content)
     try:
+        if again:
+            return read_answer(await ask_again(connection, subject, payload, seconds), kind)
         return read_answer(await connection.ask(subject, payload, seconds), kind)
     except StoreUnavailable:
         raise
@@ -114,6 +131,25 @@ async def request(
         raise StoreUnavailable(f"no answer within {seconds:g} s") from None
     except BusError as error:
         raise StoreUnavailable(str(error)) from None
+
+
+async def ask_again(connection: Connection, subject: str, payload: bytes, seconds: float = SECONDS) -> bytes:
+    """The first answer to what is asked again and again: whoever leads may be elected meanwhile. Raises BusError."""
+    loop, asked = asyncio.get_running_loop(), set[asyncio.Task[bytes]]()
+    until = loop.time() + seconds
+    try:
+        while True:
+            left = until - loop.time()
+            asked.add(asyncio.create_task(connection.ask(subject, payload, left)))
+            done, _ = await asyncio.wait(
+                asked, timeout=min(AGAIN_SECONDS, left), return_when=asyncio.FIRST_COMPLETED
+            )
+            for each in done:
+                return each.result()
+    finally:
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
 
 
 def read_answer(data: bytes, kind: type[A]) -> A:

@@ -15,14 +15,12 @@ from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
-from nats.js import api
 
 from bus.errors import BusError
 from bus.nats import Connection
 from bus.stores.consumer_keeper import ConsumerInfo, ConsumerKeeper, DirectKeeper, consumer_names
-from bus.stores.jetstream_api import CONSUMER
+from bus.stores.jetstream_api import CONSUMER, StreamInfo, stream_info
 from bus.stores.parcel_delivery import Arrived, read_delivery
-from bus.stores.release_store import within
 from bus.wire import subjects
 
 BATCH = 256
@@ -290,8 +288,8 @@ class Consumer:
         """Whether something has come that may have to come again after a restart."""
         return bool(self._replies) and self._replies[-1][0] > self._floor
 
-    async def _stream(self) -> api.StreamInfo:
-        return await within(self._connection.jetstream().stream_info(self._stream_name))
+    async def _stream(self) -> StreamInfo:
+        return await stream_info(self._connection, self._stream_name, again=True)
 
     def _pull(self, place: str) -> None:
         """Keep enough requests standing."""

@@ -16,10 +16,9 @@ import msgspec
 from bus.errors import BusError
 from bus.nats import Connection
 from bus.stores.consumer_keeper import ConsumerKeeper
-from bus.stores.jetstream_api import CONSUMER
+from bus.stores.jetstream_api import CONSUMER, stream_info
 from bus.stores.parcel_delivery import Arrived, read_delivery
 from bus.stores.parcel_publisher import acknowledged_number
-from bus.stores.release_store import within
 from bus.wire import subjects
 
 BATCH = 32
@@ -58,7 +57,7 @@ class ParcelReader:
 
     async def ends(self) -> tuple[int, int]:
         """The numbers of the oldest and the newest parcel. Raises StoreUnavailable."""
-        state = (await within(self._connection.jetstream().stream_info(subjects.PARCELS))).state
+        state = (await stream_info(self._connection, subjects.PARCELS, again=True)).state
         return state.first_seq, state.last_seq
 
     async def read(self, after: int, until: int, wanted: Collection[str]) -> AsyncGenerator[Arrived]:
