@@ -201,4 +201,4 @@ PARTS: dict[str, Callable[[], dict[str, float]]] = {
 }
 
 if __name__ == "__main__":
-    main(run, parts={name: partial(measure, name) for name in PARTS})
+    main(run, parts={name: partial(measure, name) for name in PARTS}, one_by_one=True)

@@ -78,8 +78,14 @@ def main(
     run: Callable[[], dict[str, float]],
     arguments: Iterable[str] | None = None,
     parts: Mapping[str, Callable[[], dict[str, float]]] | None = None,
+    *,
+    one_by_one: bool = False,
 ) -> None:
-    """Run a benchmark from the command line; of one in parts, perhaps only some."""
+    """Run a benchmark from the command line; of one in parts, perhaps only some.
+
+    A part that fails is named, and costs the figures of no other; the exit code is 1 then. `one_by_one` says that all
+    parts are what `run` measures.
+    """
     parser = argparse.ArgumentParser(description=run.__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     if parts is not None:
@@ -87,11 +93,23 @@ def main(
             "--only", action="append", choices=parts, help="run this part; repeat it for several"
         )
     options = parser.parse_args(None if arguments is None else list(arguments))
-    chosen = [parts[name] for name in options.only] if parts and options.only else [run]
-    measured = {name: value for each in chosen for name, value in each().items()}
+    chosen: Mapping[str, Callable[[], dict[str, float]]] = {"": run}
+    if parts is not None and (options.only or one_by_one):
+        chosen = {name: parts[name] for name in options.only or parts}
+    measured, failed = dict[str, float](), False
+    for name, each in chosen.items():
+        try:
+            measured |= each()
+        except Exception as error:
+            if not name:
+                raise
+            failed = True
+            progress(f"{name} has failed: {type(error).__name__}: {error}")
     figures = {name: float(f"{value:.4g}") for name, value in measured.items()}
     if options.json:
         print(json.dumps(figures))
     else:
-        width = max(map(len, figures))
+        width = max(map(len, figures), default=0)
         print("\n".join(f"{name:<{width}}  {value:,}" for name, value in figures.items()))
+    if failed:
+        sys.exit(1)

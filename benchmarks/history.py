@@ -174,4 +174,4 @@ PARTS: dict[str, Callable[[], dict[str, float]]] = {
 }
 
 if __name__ == "__main__":
-    main(run, parts=PARTS)
+    main(run, parts=PARTS, one_by_one=True)

@@ -133,4 +133,4 @@ def run() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(run, parts={name: partial(measure, name) for name in PARTS})
+    main(run, parts={name: partial(measure, name) for name in PARTS}, one_by_one=True)
