@@ -131,7 +131,7 @@ def _quorum(view: FabricView) -> Iterator[Finding]:
 
 
 def _lag(view: FabricView) -> Iterator[Finding]:
-    behind = [f"{each.name}: {each.waiting:,} to read" for each in view.consumers if each.waiting >= LAGGING]
+    behind = [f"{name}: {waiting:,} to read" for name, waiting in view.reading if waiting >= LAGGING]
     if behind:
         do = "see the brokers' load and logs; start more brokers, or fewer subscribers on one"
         yield Finding("consumers of events", False, "; ".join(behind), do)

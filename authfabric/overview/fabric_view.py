@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Collection, Sequence
 from time import monotonic, time
 
@@ -13,7 +14,7 @@ from authz.release import Released
 from bus.errors import BusError
 from bus.feeds import SILENT_SECONDS, Entry, Feed, Heard, MemberPoll
 from bus.nats import Connection
-from bus.stores import ConsumerState, StreamState, consumer_states, stream_states
+from bus.stores import ConsumerState, StreamState, consumer_states, owner_of, stream_states
 from bus.wire import subjects
 
 STREAM_SECONDS = 2.0
@@ -69,6 +70,8 @@ class MemberView(msgspec.Struct, frozen=True):
     trust: list[str] = []
     clock: float | None = None
     """Seconds by which its clock is ahead of this one; None if unknown."""
+    place: str = ""
+    """The subject token of the key by which it connects: its consumers are called after it."""
     load: dict[str, float] = {}
     lacks: list[str] = []
     """The rights that servers have refused it."""
@@ -111,6 +114,15 @@ class FabricView(msgspec.Struct, frozen=True):
     streams: list[StreamState]
     nodes: list[NodeView]
     consumers: list[ConsumerState]
+
+    @property
+    def reading(self) -> list[tuple[str, int]]:
+        """Who reads events, and how many messages each has yet to read."""
+        names = {each.place: each.name for each in self.members if each.place}
+        waiting = Counter[str]()
+        for each in self.consumers:
+            waiting[names.get(owner_of(each.name), each.name)] += each.waiting
+        return sorted(waiting.items())
 
     @property
     def complete(self) -> bool:
@@ -200,6 +212,7 @@ def _member(name: str, heard: Heard, hashes: Sequence[str], now: float, silent: 
         status.lease,
         now - heard.heard,
         clock=heard.ahead,
+        place=subjects.place(PublicKey(status.signer)) if status.signer else "",
     )
     if details is None:
         return view

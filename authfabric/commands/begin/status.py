@@ -104,11 +104,9 @@ def _show(view: FabricView) -> None:
     if view.streams:
         say("")
         say_table(("stream", "messages", "bytes", "of", "copies", "state"), map(_stream_row, view.streams))
-    for reader in view.consumers:
-        if reader.waiting:
-            say(
-                f"{printable(reader.name)} has {counted(reader.waiting, 'message')} of {reader.stream} to read"
-            )
+    for name, waiting in view.reading:
+        if waiting:
+            say(f"{printable(name)} has {counted(waiting, 'message')} of events to read")
 
 
 def _release(release: ReleaseView | None, domain: str) -> str:

@@ -41,6 +41,7 @@ async def test_types_brokers_key_groups_and_who_was_shown_what_are_on_one_page(t
         )
         for name in ("east", "west"):
             assert "in force" in await brokers.locator("tr", has_text=name).inner_text()
+            assert await brokers.locator("li", has_text=name).count() == 1  # what it has yet to read
         assert "patient" in await types.locator("tr", has_text="Prescribed").inner_text()
         holders = {
             attribute: await groups.locator("tbody tr", has_text=attribute).locator("code").count()
