@@ -127,7 +127,7 @@ class KafkaSource:
         """Raises SourceAway."""
         with needing("kafka"):
             from aiokafka import AIOKafkaConsumer
-            from aiokafka.errors import KafkaError
+            from aiokafka.errors import KafkaConnectionError, KafkaError
             from aiokafka.helpers import create_ssl_context
         encrypted = settings.security_protocol.endswith("SSL")
         try:
@@ -148,10 +148,17 @@ class KafkaSource:
                 sasl_plain_username=settings.sasl_plain_username,
                 sasl_plain_password=settings.sasl_plain_password,
             )
-            async with consumer:
+            try:
+                await consumer.start()
                 if topic not in await consumer.topics():
                     raise SourceAway(f"there is no topic `{topic}` at `{servers}`, or nobody may see it")
                 yield cls(consumer)
+            finally:
+                await consumer.stop()
+        except KafkaConnectionError:
+            raise SourceAway(
+                f"Kafka at `{servers}` does not let the bridge in: what is logged above says why"
+            ) from None
         except (KafkaError, OSError, ValueError) as error:
             raise SourceAway(f"Kafka at `{servers}`: {error}") from None
 

@@ -13,11 +13,14 @@ from typer.testing import CliRunner
 
 from authfabric.cli import app
 from authfabric.processes.launcher import ReplicaProcess
-from authz import Identity
+from authz import AuthFabricError, Identity
 from bus import Connection
+from bus.identity import write_private
 from pubsub_core.client.profile import ProfileFile, write_profile
 from pubsub_core.trust.credential import Credential, issue
+from tests.kafka_front import KafkaFront
 from tests.pubsub_core.town import NEWS, take, town
+from tests.self_signed import self_signed
 
 TOPIC = "plain-news"
 EXCLUDING = """
@@ -132,6 +135,58 @@ async def test_a_kafka_topic_is_published_once_by_one_bridge_after_another(place
     async with bridging(place, kind, tmp_path, *words) as second:
         assert await take(events, 1) == [{"headline": "after"}]
     assert "1 event published, 0 messages refused, 0 dropped" in second.log
+
+
+@contextlib.asynccontextmanager
+async def secured(kafka, tmp_path, user: str = "", ca: str = "kafka", password: str = "right"):
+    """What follows `bridge` on the command line to read by TLS, and by SASL if there is a user."""
+    for name in {"kafka", ca}:
+        self_signed(tmp_path, name)
+    settings = {"security_protocol": "SASL_SSL" if user else "SSL", "ssl_cafile": str(tmp_path / f"{ca}.pem")}
+    if user:
+        settings |= {"sasl_mechanism": "PLAIN", "sasl_plain_username": user, "sasl_plain_password": password}
+    write_private(tmp_path / "kafka.yaml", json.dumps(settings).encode())
+    behind = int(address(kafka).rpartition(":")[2])
+    async with KafkaFront(behind, user, "right").serving(tmp_path / "kafka.pem") as front:
+        yield ["--source", f"kafka://127.0.0.1:{front.port}", "--kafka", str(tmp_path / "kafka.yaml")]
+
+
+@pytest.mark.parametrize("user", ["", "bridge"], ids=["TLS", "SASL over TLS"])
+async def test_a_kafka_topic_is_read_under_encryption(place, tmp_path, kafka, user):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    events = await (await place.client("ann", "north")).subscriber(kind.name)
+    say(kafka, {"title": "sealed on the way"})
+    async with (
+        secured(kafka, tmp_path, user) as words,
+        bridging(place, kind, tmp_path, TOPIC, kind.name, *words),
+    ):
+        assert await take(events, 1) == [{"headline": "sealed on the way"}]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"ca": "another"}, "certificate verify failed"),
+        ({"user": "bridge", "password": "wrong"}, "SaslAuthenticationFailed"),
+    ],
+    ids=["certificate", "password"],
+)
+async def test_a_kafka_that_is_not_trusted_or_does_not_trust_the_bridge_is_not_read(
+    place, tmp_path, kafka, wrong, reason
+):
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    say(kafka, {"title": "not for us"})
+    async with secured(kafka, tmp_path, **wrong) as words:
+        with pytest.raises(AuthFabricError) as error:
+            async with bridging(place, kind, tmp_path, TOPIC, kind.name, *words):
+                pass
+    first, second = str(error.value).splitlines()
+    assert reason in first
+    assert second.endswith(
+        f":{words[1].rpartition(':')[2]}` does not let the bridge in: what is logged above says why"
+    )
 
 
 async def test_kafka_out_of_reach_is_said_with_its_address(place, tmp_path):
