@@ -118,7 +118,9 @@ class FabricView(msgspec.Struct, frozen=True):
     @property
     def reading(self) -> list[tuple[str, int]]:
         """Who reads events, and how many messages each has yet to read."""
-        names = {each.place: each.name for each in self.members if each.place}
+        placed = [each for each in self.members if each.place]
+        placed.sort(key=lambda each: each.kind == "broker")  # before the PEP that it has in it, of one key
+        names = {each.place: each.name for each in placed}
         waiting = Counter[str]()
         for each in self.consumers:
             waiting[names.get(owner_of(each.name), each.name)] += each.waiting

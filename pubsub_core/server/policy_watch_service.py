@@ -48,6 +48,7 @@ class PolicyWatch(ReleaseFollower):
             connection, Member(name, "broker", setting.domain, trusted, lease, overtime=OVERTIME)
         )
         self._broker = broker
+        self.load = self._counted
         self._reauthorize = reauthorize
         self._touched = touched
         self._announced: list[Types] = []
@@ -55,6 +56,12 @@ class PolicyWatch(ReleaseFollower):
         self._newest: Released | None = None
         """The last release that was announced, if everything before it is known."""
         self._cut_off = False
+
+    def _counted(self) -> dict[str, float]:
+        """What `authfabric status` and the console tell of a broker."""
+        counts = self._broker.counts
+        told = {"published": counts.published, "delivered": counts.delivered, "withheld": counts.withheld}
+        return {name: float(count) for name, count in {"clients": len(self._broker.sessions), **told}.items()}
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         subscription = await self.feed.store.listen(self.member.domain, self._hold)

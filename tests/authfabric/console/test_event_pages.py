@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 from tests.authfabric.test_documents import up
@@ -39,9 +40,16 @@ async def test_types_brokers_key_groups_and_who_was_shown_what_are_on_one_page(t
             page.locator(f"section[aria-labelledby={name}]")
             for name in ("brokers", "types", "groups", "shown")
         )
+        published = 0
         for name in ("east", "west"):
-            assert "in force" in await brokers.locator("tr", has_text=name).inner_text()
-            assert await brokers.locator("li", has_text=name).count() == 1  # what it has yet to read
+            row = brokers.locator("tr", has_text=name)
+            assert "in force" in await row.inner_text()
+            published += int(re.search(r"published (\d+)", await row.inner_text()).group(1))
+            called = await row.locator("th").inner_text()
+            assert (
+                await brokers.locator("li", has_text=f"{called}: 0").count() == 1
+            )  # what it has yet to read
+        assert published >= 1  # when the roll was called last
         assert "patient" in await types.locator("tr", has_text="Prescribed").inner_text()
         holders = {
             attribute: await groups.locator("tbody tr", has_text=attribute).locator("code").count()
