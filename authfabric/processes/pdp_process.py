@@ -36,7 +36,7 @@ from pdp.attributes import (
 )
 from pdp.bundle import Entities, PolicySet
 from pdp.lint import examine, extremes, read_tested
-from pdp.releases import saying_so
+from pdp.releases import logging_progress
 from pdp.replica import (
     Answering,
     DecisionSigner,
@@ -213,7 +213,7 @@ async def _answering(
 
 
 def _compile(folder: Path, build: Callable[[PolicySet, int], Answering]) -> Answering:
-    with saying_so(f"compiling the policies in `{folder}`"):
+    with logging_progress(f"compiling the policies in `{folder}`"):
         bundle = read_tested(folder)
         policies = PolicySet.read(bundle)
         for each in extremes(examine(bundle, policies)):

@@ -9,7 +9,6 @@ another type. `on` is false of that, `in_deny` is true of it, and `in_py_abac` s
 from __future__ import annotations
 
 import json
-import typing
 from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
@@ -380,5 +379,3 @@ Condition: TypeAlias = (
     | AnyOf
     | Negation
 )
-NAMES = tuple(each.__struct_config__.tag for each in typing.get_args(Condition))
-"""The names of all conditions."""

@@ -7,13 +7,13 @@ from authz.lazy import lazily
 if TYPE_CHECKING:
     from pdp.releases.compile_service import Compiler
     from pdp.releases.preparing_service import report_prepared
-    from pdp.releases.progress import saying_so
+    from pdp.releases.progress import logging_progress
     from pdp.releases.publisher_service import NoSuchRelease, Published, Publisher
     from pdp.releases.restorer_service import Plan, Restorer, Side, plan
 
 __all__ = [
-    "Compiler", "NoSuchRelease", "Plan", "Published", "Publisher", "Restorer", "Side", "plan", "report_prepared",
-    "saying_so",
+    "Compiler", "NoSuchRelease", "Plan", "Published", "Publisher", "Restorer", "Side", "logging_progress", "plan",
+    "report_prepared",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -21,7 +21,7 @@ __getattr__ = lazily(
     {
         ".compile_service": "Compiler",
         ".preparing_service": "report_prepared",
-        ".progress": "saying_so",
+        ".progress": "logging_progress",
         ".publisher_service": "NoSuchRelease Published Publisher",
         ".restorer_service": "Plan Restorer Side plan",
     },

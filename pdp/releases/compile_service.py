@@ -19,7 +19,7 @@ import msgspec
 from authz import AuthFabricError
 from pdp.bundle import Bundle, PackedStore, PolicySet
 from pdp.releases.packing_process import Result
-from pdp.releases.progress import saying_so
+from pdp.releases.progress import logging_progress
 
 LARGE_BYTES = 128 * 1024
 """Bytes of text above which a bundle is compiled in a process of its own."""
@@ -78,7 +78,7 @@ class Compiler(Generic[T]):
             await asyncio.wait([self._task])
 
     async def _make(self, bundle: str, content: bytes, epoch: int) -> T:
-        with saying_so(f"compiling the policies of bundle {bundle[:12]}"):
+        with logging_progress(f"compiling the policies of bundle {bundle[:12]}"):
             policies = await self._policies(bundle, content)
             return await asyncio.to_thread(self._build, policies, epoch)
 

@@ -15,7 +15,7 @@ _log = logging.getLogger("authfabric.pdp")
 
 
 @contextlib.contextmanager
-def saying_so(work: str, every: float = EVERY_SECONDS) -> Iterator[None]:
+def logging_progress(work: str, every: float = EVERY_SECONDS) -> Iterator[None]:
     """Say in the log, every few seconds until the block ends, that some work is being done."""
     done, began = threading.Event(), monotonic()
 

@@ -34,7 +34,6 @@ MAX_SELECTED = 512
 """Maximum filter subjects of one type; beyond, a broker reads all of the type."""
 MAX_TOKENS = 65_536
 """Maximum digests that are remembered."""
-_KEY_BYTES = 32
 _CLEAR_EPOCH = "0"
 
 Route: TypeAlias = tuple[str, str]

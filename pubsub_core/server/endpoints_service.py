@@ -27,7 +27,7 @@ from pubsub_core.server.durable_service import Durables
 from pubsub_core.server.rpc_handlers import Calls
 
 
-class Door:
+class Endpoints:
     """Passes messages on the bus to the part of a broker that they are for."""
 
     def __init__(

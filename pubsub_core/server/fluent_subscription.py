@@ -15,7 +15,7 @@ OBSERVE = "observe"
 _log = logging.getLogger("authfabric.rules")
 
 
-class Observation:
+class FluentSubscription:
     """Has a broker follow the fluents that policies define."""
 
     def __init__(self, broker: Broker, rights: Rights) -> None:

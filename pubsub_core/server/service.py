@@ -33,8 +33,8 @@ from pubsub_core.server.certificates_service import CertificateWatch
 from pubsub_core.server.config import Serving
 from pubsub_core.server.disclosure_service import recording
 from pubsub_core.server.durable_service import Durables
-from pubsub_core.server.endpoints_service import Door
-from pubsub_core.server.fluent_subscription import Observation
+from pubsub_core.server.endpoints_service import Endpoints
+from pubsub_core.server.fluent_subscription import FluentSubscription
 from pubsub_core.server.key_service import Sealing
 from pubsub_core.server.owner_policy_service import OwnerPolicyWatch
 from pubsub_core.server.policy_watch_service import PolicyWatch
@@ -86,7 +86,7 @@ class BrokerService:
         self.types = TypeStore(bus, self.catalogue, serving.network, self.policies)
         self._kept = self._carried = False
         self.claims = Claims(self.broker, rights, serving.generic, self._changed)
-        self.observation = Observation(self.broker, rights)
+        self.observation = FluentSubscription(self.broker, rights)
         if serving.disclosures and pep.audit is not None:
             self.broker.setting.disclosures = Disclosures(
                 self.catalogue, pep.audit.disclose, recording(pep.audit)
@@ -116,7 +116,7 @@ class BrokerService:
             self.web,
             self.durables,
         )
-        self._door = Door(bus, self.broker, self._calls, self._pages, self.durables, serving.group)
+        self._door = Endpoints(bus, self.broker, self._calls, self._pages, self.durables, serving.group)
         self._unsent: deque[tuple[str, bytes]] = deque(maxlen=MAX_UNSENT)
         self._evolving = asyncio.Lock()
         self.following: PolicyWatch | None = None
