@@ -173,8 +173,15 @@ def test_statements_over_several_lines_are_read_as_those_on_one(rules):
     assert read[: len(rules.statements)] == rules.statements
 
 
-def test_one_statement_over_several_lines_does_not_leave_the_text_to_the_grammar(monkeypatch):
-    text = many('doctor(d),\n  [context.hour < 17]  # on shift\n  |- privilege(read, "/patients/{p}")')
+@pytest.mark.parametrize(
+    "text",
+    [
+        'doctor(d),\n  [context.hour < 17]  # on shift\n  |- privilege(read, "/patients/{p}")',
+        'doctor(d), [context.hour\n < 17] |-\n  privilege(read,  # all\n "/patients/{p}")',
+    ],
+)
+def test_one_statement_over_several_lines_does_not_leave_the_text_to_the_grammar(text, monkeypatch):
+    text = many(text)
     (expected,) = parse(text.split("role other")[0]).statements
 
     def parse_all(*_: object) -> None:
