@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import aclosing
 from pathlib import Path
@@ -13,13 +14,14 @@ from authfabric.testing import TestedFabric
 from authz import Identity, Reason
 from authz.spki import Notice
 from bus import NatsServer
-from pep import LeaseRules
+from pep import Enforcer, LeaseRules
 from pep.gateway import GatewaySettings, gateway
 from pep.gateway.server import serving
 from tests.pep.fabric import serving as serving_pdp
 from tests.pep.mallory import ROOT, WRITE, Liars, trusting
 from tests.pep.recycling_world import only, world
-from tests.waiting import eventually
+from tests.pep.test_local import DEPARTMENTS
+from tests.waiting import PATIENCE, eventually
 from tests.warrants import right, warrant
 
 QUESTION = {
@@ -86,6 +88,21 @@ async def test_what_changes_in_process_is_watched_too():
         fabric.deny("ann", "/notes/1", "read")
         assert not (await anext(watched)).allowed
     assert fabric.pep.on_release == []
+
+
+async def test_the_clock_brings_a_new_decision(tmp_path: Path):
+    """What was looked up is relied on for a while only, whether or not anybody says that it has changed."""
+    people, providers = tmp_path / "people.yaml", tmp_path / "attributes.yaml"
+    people.write_text("subjects:\n  ann: {department: editorial}\n")
+    providers.write_text("- {file: people.yaml, provides: [subject.department], lifetime: 0.2}\n")
+    async with (
+        asyncio.timeout(PATIENCE),
+        Enforcer.local(DEPARTMENTS, attributes=providers) as pep,
+        aclosing(pep.watch("ann", "/notes/1", "read", every=NEVER)) as watched,
+    ):
+        assert (await anext(watched)).allowed
+        people.write_text("subjects:\n  ann: {department: sales}\n")
+        assert not (await anext(watched)).allowed
 
 
 async def test_the_gateway_sends_events():
