@@ -6,6 +6,7 @@ what nobody answered is not granted, and asked again; what was granted for a tim
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _log = logging.getLogger("authfabric.events")
 
 BATCH = 16
 """Maximum claims that are asked about at once."""
+LOOK = 32 * BATCH
+"""Claims after which garbage is looked for: Python, which sees as much freed as made, would look at all of it later."""
 RETRY_SECONDS = 1.0
 """Seconds before a request that nobody answered is repeated."""
 
@@ -166,8 +169,11 @@ class Claims:
 
     async def _ask(self, claims: Iterable[Claim], keep: bool) -> None:
         """Ask about these, some at a time, and put in force what is granted; others have their turns meanwhile."""
-        epoch, turns, claims = self.epoch, Turns(), iter(claims)
+        epoch, turns, claims, asked = self.epoch, Turns(), iter(claims), 0
         while some := list(islice(claims, BATCH)):
+            asked += len(some)
+            if asked % LOOK == 0:
+                gc.collect(1)
             grants = await self._rights.grants([each.ask for each in some], self._now(), epoch)
             for claim, granted in zip(some, grants, strict=True):
                 if not claim.stands or claim.session.token not in self._broker.sessions:

@@ -2,22 +2,28 @@
 
 Invariants: those of `bus.feeds.release_follower`; from the moment the store announces a release until everything that
 it may touch has been asked anew under it, that is held at the broker: types if it is known which, otherwise everything;
-a release that is announced and cannot be read keeps it held; and so does the end of the lease.
+a release that is announced and cannot be read keeps it held; and so does the end of the lease, also while a release is
+being brought into force, which takes long where there are many subscriptions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from math import inf
 from typing import TypeAlias
 
 from authz import PublicKey
 from authz.change import PolicyChange
 from authz.release import Released, ReleaseRefused
+from bus.errors import BusError
 from bus.feeds import LOOK_SECONDS, Entry, Member, ReleaseFollower
 from bus.nats import Connection
+from bus.runtime import in_background
 from bus.stores import SECONDS
 from pubsub_core.broker import Broker
 
@@ -56,6 +62,8 @@ class PolicyWatch(ReleaseFollower):
         self._newest: Released | None = None
         """The last release that was announced, if everything before it is known."""
         self._cut_off = False
+        self._confirmed_at = -inf
+        """The last instant at which a release that was being brought into force was the newest."""
 
     def _counted(self) -> dict[str, float]:
         """What `authfabric status` and the console tell of a broker."""
@@ -99,7 +107,24 @@ class PolicyWatch(ReleaseFollower):
     async def apply(self, entry: Entry, released: Released, at: float) -> None:
         between = [] if self.applied is None else await self.feed.between(self.applied, released)
         types = self._touched([each.change for each in between]) if between else None
-        await self._reauthorize(released.epoch, True, types)
+        async with contextlib.AsyncExitStack() as stack:
+            in_background(stack, partial(self._keep_lease, released))
+            await self._reauthorize(released.epoch, True, types)
+
+    async def _keep_lease(self, released: Released) -> None:
+        """While a release is brought into force: what it does not touch is delivered only while it is the newest."""
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            with contextlib.suppress(BusError):
+                look = await self.feed.look()
+                newest = look.newest.released if look.newest is not None else None
+                if newest is not None and newest.hash == released.hash:
+                    self._confirmed_at = look.at
+                    self.confirm(released, look.at)
+            self._watch_lease()
+
+    def confirm(self, released: Released, at: float) -> None:
+        super().confirm(released, max(at, self._confirmed_at))
 
     def _watch_lease(self) -> None:
         """Whoever is cut off from the policy feed may go by policies that are no more."""

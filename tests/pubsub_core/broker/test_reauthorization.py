@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
 from bus.runtime import event_loop
 from pubsub_core.access.restriction import UNRESTRICTED
 from pubsub_core.access.rights import Granted
+from pubsub_core.broker import reauthorization
 from pubsub_core.broker.reauthorization import BATCH, Claims
 from tests.pubsub_core.pair import KIND, Pair
 
@@ -71,3 +73,22 @@ async def test_what_is_being_asked_by_older_policies_is_given_up(crowd, monkeypa
     claims.epoch = 2
     await first
     assert rights.asked == [BATCH]
+
+
+async def test_garbage_is_looked_for_little_by_little(crowd, monkeypatch):
+    monkeypatch.setattr(reauthorization, "LOOK", BATCH)
+    _, claims, rights = crowd
+    looks = []
+
+    def note(phase, about):
+        if phase == "start":
+            looks.append(sum(rights.asked))
+
+    gc.disable()
+    gc.callbacks.append(note)
+    try:
+        await claims.reauthorize(1)
+    finally:
+        gc.callbacks.remove(note)
+        gc.enable()
+    assert looks == [0, BATCH, 2 * BATCH]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 import pytest
 
+from bus.errors import StoreUnavailable
+from bus.feeds.release_feed import Feed
 from pep import Enforcer
 from pubsub_core.errors import Refused
 from pubsub_core.server.policy_watch_service import PolicyWatch
@@ -132,4 +135,44 @@ async def test_a_release_that_may_touch_anything_holds_everything(place, pdps):
     await asyncio.sleep(0)
     assert subscriber.unread == 0
     pdps.set()
+    assert await take(subscriber, 1) == [{"score": 1}]
+
+
+@pytest.fixture
+async def asking(place, pdps):
+    """A broker with a short lease that asks anew about one type, and is not answered; and readers of another type."""
+    touched, other = await place.define("Touched", *NEWS), await place.define("Other", *NEWS)
+    south = await place.broker("south", lease=1.0)
+    bob, cid = await place.client("bob", "south"), await place.client("cid", "south")
+    await bob.subscriber(touched.name)
+    subscriber = await cid.subscriber(other.name)
+    publisher = await (await place.client("eve", "south")).publisher(other.name)
+    pdps.clear()
+    await place.release(forbidding(touched))
+    await eventually(lambda: south.broker.holds([touched.id]) and pdps.asked)
+    yield south, publisher, subscriber
+    pdps.set()
+
+
+async def test_the_lease_is_renewed_while_a_release_is_brought_into_force(asking):
+    south, publisher, subscriber = asking
+    begun = monotonic()
+    await eventually(lambda: south.following._confirmed_at > begun + 1.5)
+    assert not south.broker.held
+    await publisher.publish(score=1)
+    assert await take(subscriber, 1) == [{"score": 1}]
+
+
+async def test_a_broker_that_is_cut_off_while_it_asks_anew_delivers_nothing(asking, monkeypatch):
+    south, publisher, subscriber = asking
+
+    async def look(self):
+        raise StoreUnavailable("it does not answer")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(Feed, "look", look)
+        await eventually(lambda: south.broker.held)
+        await publisher.publish(score=1)
+        await asyncio.sleep(0)
+        assert subscriber.unread == 0
     assert await take(subscriber, 1) == [{"score": 1}]
