@@ -97,20 +97,17 @@ class Client:
         """What comes of speaking to the role service; what it refuses is an answer, and exits with 1."""
         identity = self.identity
 
-        async def speak() -> Result:
-            where = find_url(self.url)
-            async with connect(where, name="roles", connect_seconds=CONNECT_SECONDS) as bus:
-                return await work(RoleClient(bus, identity, self.domain))
-
-        async def heard() -> Result | RoleRefused:
+        async def speak() -> Result | RoleRefused:
             try:
-                return await speak()
+                where = find_url(self.url)
+                async with connect(where, name="roles", connect_seconds=CONNECT_SECONDS) as bus:
+                    return await work(RoleClient(bus, identity, self.domain))
             except RoleRefused as error:
                 return error
             except NoResponders:
                 fail(f"nobody keeps the role sessions of `{self.domain}`: start `authfabric roles serve`")
 
-        result = run(heard())
+        result = run(speak())
         if isinstance(result, RoleRefused):
             fail(result, Exit.DENIED)
         return result
