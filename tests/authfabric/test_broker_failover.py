@@ -45,7 +45,7 @@ class Load:
     read: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
     """By durable subscription, how often each event was read."""
     pauses: dict[str, float] = field(default_factory=dict)
-    """The longest time in seconds that a publisher waited for an acknowledgement, by the fault that came before."""
+    """The longest time in seconds that a publisher waited to be acknowledged, by the faults before and meanwhile."""
     gaps: list[str] = field(default_factory=list)
 
     def owed(self, durable: str) -> set[tuple[str, int]]:
@@ -68,8 +68,8 @@ class Five:
         self.servers = servers
         self.kind = kind
         self.load = Load()
-        self._struck = "no fault"
-        """The kind of the last fault."""
+        self._struck = ["no fault"]
+        """The kinds of the faults so far."""
         self._ended = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -92,12 +92,13 @@ class Five:
         async with self.client("writer") as client:
             publisher = await client.publisher(self.kind.name)
             while not self._ended.is_set():
-                first, begun = self.load.taken[name], monotonic()
+                first, begun, last = self.load.taken[name], monotonic(), len(self._struck) - 1
                 for number in range(first, first + 10):
                     await publisher.publish(source=name, number=number, parity=number % 2)
                 await publisher.flush()
                 self.load.taken[name] = first + 10
-                pauses[self._struck] = max(pauses.get(self._struck, 0.0), monotonic() - begun)
+                faults = ", ".join(self._struck[last:])
+                pauses[faults] = max(pauses.get(faults, 0.0), monotonic() - begun)
                 await asyncio.sleep(0.01)
 
     async def read(self, name: str, subscriber: DurableSubscriber) -> None:
@@ -139,7 +140,7 @@ class Five:
             what, fault = kinds[turn % len(kinds)]
             whom: str | int = chance.randrange(3) if "server" in what else chance.choice(BROKERS)
             told.append(f"{what} {whom}")
-            self._struck = what
+            self._struck.append(what)
             await fault(whom)
             await asyncio.sleep(chance.uniform(0.1, 0.6))
         return told
@@ -191,10 +192,11 @@ async def check(folder: Path, seed: int, faults: int) -> None:
     async with five(folder) as brokers:
         told = await brokers.run(seed, faults)
         load = brokers.load
+    pauses = sorted(load.pauses.items(), key=lambda each: -each[1])[:5]
     print(
         f"seed {seed}: {len(told)} faults; {sum(load.taken.values())} events acknowledged;"
         f" read {', '.join(f'{sum(seen.values())} by {name}' for name, seen in load.read.items())};"
-        f" longest pauses of a publisher {', '.join(f'{took:.2f} s ({what})' for what, took in load.pauses.items())};"
+        f" longest pauses of a publisher {', '.join(f'{took:.2f} s ({faults})' for faults, took in pauses)};"
         f" {len(load.gaps)} gaps"
     )
     for name, seen in load.read.items():
