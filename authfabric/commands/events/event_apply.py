@@ -205,6 +205,8 @@ def _say_commands(folder: ApplicationFolder) -> None:
     """How to start what nobody starts here."""
     from authfabric.applications import hosted_application
 
-    say("`authfabric up --events` runs these here; elsewhere, start them by hand:")
+    say(
+        "`authfabric up --events` runs these here; elsewhere, start them by hand, each with credentials of its own:"
+    )
     for each in hosted_application(folder).processes:
         say(f"  {printable(shlex.join([program(), *each.words]))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -76,6 +77,17 @@ async def test_nobody_loses_anything_without_a_yes(tmp_path):
         assert "profiles/doctor.json" not in " ".join(files)
         code, printed, _ = await told("event", "apply", str(file))
         assert (code, printed.splitlines()[0]) == (0, "surgery: all is as the file says")
+
+
+async def test_where_nobody_runs_them_the_command_lines_are_told(tmp_path):
+    file = tmp_path / "surgery.yaml"
+    file.write_text(BEFORE)
+    async with up("--replicas", "1"):
+        code, printed, _ = await told("event", "apply", str(file))
+    _, _, commands = printed.partition("start them by hand, each with credentials of its own:\n")
+    words = [shlex.split(each)[1:] for each in commands.splitlines()]
+    assert (code, [each[:2] for each in words]) == (0, [["keys", "serve"], ["broker", "serve"]])
+    assert {each[each.index("--key") + 1] for each in words} <= kept().keys()
 
 
 def test_stubs_are_classes_for_the_types_of_a_file(tmp_path):
