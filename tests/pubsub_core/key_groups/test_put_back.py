@@ -7,12 +7,14 @@ import contextlib
 import copy
 import itertools
 import time
+from functools import partial
 
 import msgspec
 import pytest
 
 from authz import Identity
 from authz.spki import Notice, encode_chain
+from bus.errors import ReplyTimeout
 from bus.feeds.revocations import publish_notice
 from bus.runtime import end_task
 from bus.stores.record_store import RecordStore, writer
@@ -42,7 +44,7 @@ from tests.pubsub_core.keys.office import (
     office,
 )
 from tests.secured import PEP, secured
-from tests.waiting import eventually
+from tests.waiting import eventually, once_it_works
 
 INSTALLER = "network: default\naction: connect|install"
 QUICK = Rules(period=0.4, lead=0.0)
@@ -205,8 +207,9 @@ async def test_replicas_of_several_members_share_one_state_though_others_write_o
         writing_on_and_on(scene, one),
         contextlib.AsyncExitStack() as stack,
     ):
-        clients = [await stack.enter_async_context(scene.broker()) for _ in range(6)]
-        await asyncio.gather(*map(scene.join, clients))
+        clients = [await stack.enter_async_context(scene.broker()) for _ in range(4)]
+        for each in clients:  # a busy machine may not answer in time
+            await once_it_works(partial(scene.join, each), ReplyTimeout)
         everybody = {str(each._identity.public) for each in clients}
         assert await scene.members() == everybody
         reached = max(newest(each, scene.group) for each in clients)
