@@ -257,7 +257,8 @@ class Enforcer:
         if secondary is not None:
             await secondary.give_way()
         else:
-            self.outcomes.count(*decisions)
+            for each in decisions:
+                self.outcomes.count(each)
         if keeper is not None:
             return await keeper.give_many(asked, decisions, until)
         if self.audit is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -19,14 +18,20 @@ class Outcomes:
 
     def __init__(self, recycled: Callable[[], Mapping[Outcome, int]] = dict) -> None:
         self._recycled = recycled
-        self._asked = Counter[tuple[bool, Reason]]()
+        self._asked: dict[tuple[bool, Reason], list[int]] = {}
+        self._last: Decision | None = None
+        """What was counted last: several questions in a message often get one and the same decision."""
+        self._tally = [0]
+        """Of those as that one."""
 
-    def count(self, *decisions: Decision) -> None:
-        """Count decisions that were asked for."""
-        for each in decisions:
-            self._asked[each.allowed, each.reason] += 1
+    def count(self, decision: Decision) -> None:
+        """Count a decision that was asked for."""
+        if decision is not self._last:
+            self._last = decision
+            self._tally = self._asked.setdefault((decision.allowed, decision.reason), [0])
+        self._tally[0] += 1
 
     def all(self) -> dict[Outcome, int]:
         """How many there were of each."""
-        asked = {(ASKED, allowed, reason): count for (allowed, reason), count in list(self._asked.items())}
-        return asked | dict(self._recycled())
+        asked = list(self._asked.items())  # another thread may ask
+        return {(ASKED, *outcome): tally[0] for outcome, tally in asked} | dict(self._recycled())

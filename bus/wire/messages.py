@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import repeat
-from operator import is_
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -92,8 +90,10 @@ class Answers(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def is_one(decisions: Sequence[Decision | None]) -> bool:
-    """Whether several are one and the same object: found much sooner than which of them are."""
-    return len(decisions) > 1 and all(map(is_, decisions, repeat(decisions[0])))
+    """Whether several are one and the same: found much sooner than which of them are."""
+    if len(decisions) < 2 or decisions[0] is not decisions[-1]:
+        return False
+    return decisions.count(decisions[0]) == len(decisions)
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False):
