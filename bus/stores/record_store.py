@@ -121,9 +121,16 @@ class RecordStore:
     async def since(self, number: int, below: str = "") -> list[Record]:
         """The records written after this number, oldest first; each name once, as it stands now.
 
-        With `below`, only those whose names begin with these tokens.
+        With `below`, only those whose names begin with these tokens. What is written meanwhile is for the next time:
+        whoever writes on and on would be read for ever.
         """
-        return [record async for record in self.read(number, below)]
+        last, found = await self.newest(below), list[Record]()
+        if last > number:
+            async for record in self.read(number, below):
+                if record.number > last:
+                    break
+                found.append(record)
+        return found
 
     async def read(self, number: int, below: str = "") -> AsyncIterator[Record]:
         """The same, one after the other: whoever is interrupted goes on from the last."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
 
 from bus import Connection, NatsServer
+from bus.runtime import end_task
 from bus.stores.record_store import Record, RecordChanged, RecordStore
-from tests.waiting import eventually
+from bus.wire import written
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -34,6 +38,27 @@ async def test_those_below_a_name_are_read_and_heard_by_themselves(store):
     await eventually(lambda: heard)
     assert await store.since(0, "a") == [Record(number, "a.x", b"2")]
     assert len(heard) == 1
+
+
+async def test_nobody_is_kept_reading_by_whoever_writes_on_and_on(store):
+    bus = store._connection
+    await store.write("a.0", b"0", 0)
+
+    async def write() -> None:
+        for start in itertools.count(1, 50):
+            for number in range(start, start + 50):
+                bus.send(written("things", f"b.{number}"), b"junk")
+            await bus.flush()
+
+    writing = asyncio.create_task(write())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while len(found := await store.since(0)) < 50:
+                pass
+        again = await store.since(found[-1].number)
+        assert not {each.name for each in again} & {each.name for each in found}
+    finally:
+        await end_task(writing)
 
 
 async def test_what_is_erased_may_be_written_as_if_it_had_never_been(store):
