@@ -7,8 +7,8 @@ from authz.lazy import lazily
 if TYPE_CHECKING:
     from authfabric.console.app import Parts, console
     from authfabric.console.event_view import read_types
+    from authfabric.console.fabric_watch_service import Live
     from authfabric.console.granting import Granting
-    from authfabric.console.live_service import Live
     from authfabric.console.oidc import OidcSignIn, Provider, read_provider
     from authfabric.console.questions import Questions
     from authfabric.console.releasing import Releasing
@@ -25,7 +25,7 @@ __getattr__ = lazily(
         ".app": "Parts console",
         ".event_view": "read_types",
         ".granting": "Granting",
-        ".live_service": "Live",
+        ".fabric_watch_service": "Live",
         ".oidc": "OidcSignIn Provider read_provider",
         ".questions": "Questions",
         ".releasing": "Releasing",

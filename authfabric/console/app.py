@@ -7,15 +7,13 @@ on is decided again and again.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic, time
+from time import time
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from msgspec import json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -25,11 +23,12 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from authfabric.console.event_view import TypeView
+from authfabric.console.fabric_watch_service import Live
 from authfabric.console.granting import Granting
-from authfabric.console.live_service import Live
+from authfabric.console.live_stream import live_news
 from authfabric.console.numbers import Numbers, numbers
 from authfabric.console.oidc import OidcSignIn, SignInRefused
-from authfabric.console.pages import FOLDER, HEADERS, fragment, page
+from authfabric.console.pages import FOLDER, HEADERS, page
 from authfabric.console.questions import Asked, Questions
 from authfabric.console.releasing import MOST_DIGITS, Releasing
 from authfabric.console.viewers import Deed, Viewer, Viewers
@@ -45,12 +44,6 @@ MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of a form: policies may be edited in one."""
 MOST_FIELDS = 20
 """Maximum fields of a form."""
-TICK_SECONDS = 0.25
-"""Time between two messages of what is new."""
-RECHECK_SECONDS = 2.0
-"""How often it is asked whether who follows what is new may still view it."""
-MOST_LINES = 1000
-"""Maximum decisions in one message; how many are left out is said."""
 FIRST_LINES = 100
 """Decisions that a page begins with."""
 STATIC = {"console.css": "text/css", "console.js": "text/javascript"}
@@ -279,30 +272,17 @@ class _Handlers:
         return page("revoke.html", 409 if problem else 200, **common, **shown)
 
     async def _stream(self, request: HttpRequest, viewer: Viewer) -> Response:
-        return StreamingResponse(self._news(request, viewer), 200, HEADERS, "text/event-stream")
-
-    async def _news(self, request: HttpRequest, viewer: Viewer) -> AsyncIterator[bytes]:
-        """Parts of pages, whenever they change, as long as the viewer may see them.
-
-        What cannot keep up is left out, and how much is said.
-        """
-        wanted, number, shown = _filter(request), self._live.log.heard, None
-        session, checked = request.cookies.get(COOKIE, ""), monotonic()
-        while self._viewers.find(session) is not None and not await request.is_disconnected():
-            await asyncio.sleep(TICK_SECONDS)
-            if monotonic() > checked + RECHECK_SECONDS:
-                if not await self._viewers.may(viewer, Deed.VIEW):
-                    return
-                checked = monotonic()
-            lines, missed = self._live.log.since(number, wanted, MOST_LINES)
-            number = self._live.log.heard
-            if lines or missed:
-                rows = fragment("lines.html", lines=lines[::-1], may={"ask": True})
-                yield _event("decisions", {"rows": rows, "shown": len(lines), "missed": missed})
-            if (view := self._live.watch()) is not shown:
-                shown = view
-                yield _event("fabric", {"html": fragment("fabric.html", view=shown)})
-                yield _event("numbers", {"html": fragment("numbers.html", numbers=self._numbers())})
+        session = request.cookies.get(COOKIE, "")
+        news = live_news(
+            self._live,
+            self._viewers,
+            viewer,
+            session,
+            _filter(request),
+            request.is_disconnected,
+            self._numbers,
+        )
+        return StreamingResponse(news, 200, HEADERS, "text/event-stream")
 
 
 def _set_cookie(
@@ -314,10 +294,6 @@ def _set_cookie(
 ) -> None:
     secure = request.url.scheme == "https"
     response.set_cookie(name, value, httponly=True, samesite=samesite, secure=secure, path="/")
-
-
-def _event(name: str, value: object) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), json.encode(value))
 
 
 def _filter(request: HttpRequest) -> DecisionFilter:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from authfabric.console.live_service import Live
+from authfabric.console.fabric_watch_service import Live
 from authfabric.console.policy_shelf import Shelf, read_shelf
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Request
 from authz.errors import UNREADABLE

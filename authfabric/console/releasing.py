@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
-from authfabric.console.live_service import Live
+from authfabric.console.fabric_watch_service import Live
 from authfabric.console.policy_shelf import Shelf, read_release, read_shelf
 from authz import AuthFabricError, Decision, Identity, InvalidRequest, Request
 from authz.release import Released

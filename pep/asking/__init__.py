@@ -1,7 +1,7 @@
 """Asking PDPs over the bus: routes by scope, batches, hedged retries, deadlines and a circuit breaker."""
 
 from pep.asking.asker import Asker, asking_terms
-from pep.asking.batch import Terms
+from pep.asking.attempts import Terms
 from pep.asking.decision_source import Asking, decide_at_least
 from pep.asking.encodable import check_encodable
 from pep.asking.strategy import RETRY_SECONDS, Strategy

@@ -27,7 +27,7 @@ from bus.wire import (
     subjects,
     unpack_announcement,
 )
-from pep.asking.batch import Batch, Terms
+from pep.asking.attempts import Batch, Terms
 from pep.asking.circuit_breaker import Circuit
 from pep.asking.encodable import check_encodable
 from pep.asking.queries import ask_scope, ask_search, ask_why

@@ -11,7 +11,7 @@ from authz import Decision, DecisionPoint, Reason, Request
 from authz.explanation import Explanation
 from authz.scope import Scope
 from bus.wire import ScopeQuery, SearchPage, SearchQuery
-from pep.asking.batch import Terms
+from pep.asking.attempts import Terms
 from pep.asking.strategy import RETRY_SECONDS, Strategy
 
 

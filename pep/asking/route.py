@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bus.wire import Kind, Scope, subjects
 
 if TYPE_CHECKING:
-    from pep.asking.batch import Batch, Terms
+    from pep.asking.attempts import Batch, Terms
 
 
 class Route:

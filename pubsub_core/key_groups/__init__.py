@@ -5,13 +5,13 @@ from pubsub_core.key_groups.key_distribution import KeyDistribution
 from pubsub_core.key_groups.key_group import Rules
 from pubsub_core.key_groups.keyed_type import KeyedType
 from pubsub_core.key_groups.manager_service import KeyManager
-from pubsub_core.key_groups.member import Member
 from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.key_groups.messages import Appointment, appointments
+from pubsub_core.key_groups.oft_member import Member
+from pubsub_core.key_groups.oft_tree import Tree
 from pubsub_core.key_groups.plan_history import GRACE
 from pubsub_core.key_groups.state_marks import StateMarks
 from pubsub_core.key_groups.status import GroupStatus, KeyStatus
-from pubsub_core.key_groups.tree import Tree
 
 __all__ = [
     "GRACE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pubsub_core.key_groups.key_group import Change, Welcome
-from pubsub_core.key_groups.member import Member
+from pubsub_core.key_groups.oft_member import Member
 from pubsub_core.keys import DataKey, KeyRing, OutOfStep
 
 

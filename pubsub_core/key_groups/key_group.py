@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from pubsub_core.key_groups.oft import Draw, Rekey, Seat
+from pubsub_core.key_groups.oft_tree import Tree, TreeRecord
 from pubsub_core.key_groups.rotation_schedule import Tenure, may_have, next_refresh
-from pubsub_core.key_groups.tree import Tree, TreeRecord
 from pubsub_core.keys import AdmissionRefused, mark
 
 MAX_JOINING = 256

@@ -32,7 +32,7 @@ TAGS = [
     Mutation(f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken", (_ANY_TAG,)),
     without(
         f"{_PEP}test_a_forged_answer_is_refused_and_the_true_one_is_taken[plain]",
-        "pep/asking/batch.py",
+        "pep/asking/attempts.py",
         "elif authenticity is None:",
         'elif authenticity is None or payload[:1] != b"\\xa1":',
     ),
@@ -52,7 +52,7 @@ TAGS = [
     Mutation(f"{_PEP}test_a_true_answer_cannot_be_replayed_to_the_same_question", (_ANY_QUESTION,)),
     without(
         f"{_PEP}test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant",
-        "pep/asking/batch.py",
+        "pep/asking/attempts.py",
         "authenticity.asker, number, trace))",
         "authenticity.asker, 0, trace))",
     ),
@@ -133,19 +133,19 @@ ANNOUNCEMENTS = [
 SILENCE = [
     without(
         f"{_ANNOUNCEMENTS}test_nobody_can_end_a_question_by_saying_that_nobody_listens[False]",
-        "pep/asking/batch.py",
+        "pep/asking/attempts.py",
         "elif self._asker.authenticity is not None:",
         "elif False:",
     ),
     without(
         f"{_ANNOUNCEMENTS}test_nobody_can_end_a_question_by_saying_that_nobody_listens[True]",
-        "pep/asking/batch.py",
+        "pep/asking/attempts.py",
         "doubted, self._replies = self._replies, []",
         "return []",
     ),
     without(
         f"{_ANNOUNCEMENTS}test_a_flood_of_such_words_makes_a_pep_ask_no_more_often",
-        "pep/asking/batch.py",
+        "pep/asking/attempts.py",
         "if self._asked_all or self._over:",
         "if False:",
     ),

@@ -56,7 +56,7 @@ async def test_a_circuit_that_was_open_is_closed_when_the_connection_is_back(own
 async def test_a_question_that_was_lost_with_the_connection_is_asked_again_as_soon_as_it_is_back(
     own_server, monkeypatch
 ):
-    monkeypatch.setattr("pep.asking.batch.RETRY_SECONDS", 3600.0)  # so that no retry does it
+    monkeypatch.setattr("pep.asking.attempts.RETRY_SECONDS", 3600.0)  # so that no retry does it
     async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
         async with wiretap(own_server.url) as tap:
             asked = asyncio.create_task(pep.check("alice", "/x", "read"))
@@ -81,7 +81,7 @@ class TestReplicasThatComeBackLater:
 
     async def test_a_question_is_asked_again_as_soon_as_one_announces_itself(self, own_server, monkeypatch):
         monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 3600.0)
-        monkeypatch.setattr("pep.asking.batch.RETRY_SECONDS", 3600.0)  # so that no retry does it
+        monkeypatch.setattr("pep.asking.attempts.RETRY_SECONDS", 3600.0)  # so that no retry does it
         async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
             await restart(own_server, pep)
             asked = asyncio.create_task(pep.check("alice", "/x", "read"))
@@ -100,7 +100,7 @@ class TestReplicasThatComeBackLater:
 
     async def test_whoever_is_not_back_after_a_while_is_expected_no_longer(self, own_server, monkeypatch):
         monkeypatch.setattr("pep.asking.asker.RECONNECT_GRACE", 0.2)
-        monkeypatch.setattr("pep.asking.batch.RETRY_SECONDS", 3600.0)
+        monkeypatch.setattr("pep.asking.attempts.RETRY_SECONDS", 3600.0)
         async with asking(own_server.url, strategy=Strategy.QUEUE, deadline=3600.0) as pep:
             await restart(own_server, pep)
             async with asyncio.timeout(60.0):

@@ -118,7 +118,7 @@ async def test_an_answer_that_was_altered_on_the_way_is_refused(server, own_serv
 
 
 async def test_no_two_questions_are_the_same_even_if_asked_at_the_same_instant(server, monkeypatch):
-    monkeypatch.setattr("pep.asking.batch.monotonic", lambda: 1.0)
+    monkeypatch.setattr("pep.asking.attempts.monotonic", lambda: 1.0)
     async with (
         serving(server.url, Readers(), authority=warrant(ROOT, holder=PDP)),
         mallory(server.url) as attacker,

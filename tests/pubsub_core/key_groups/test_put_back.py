@@ -23,9 +23,9 @@ from bus.wire import subjects
 from bus.wire.subjects import KEYS, REVOCATIONS, kept, written
 from pubsub_core.key_groups.key_group import GroupRecord, MemberRecord, Rules
 from pubsub_core.key_groups.manager_service import KeyManager
-from pubsub_core.key_groups.member import Member
 from pubsub_core.key_groups.member_service import KeyClient
 from pubsub_core.key_groups.messages import changes, unpack_told
+from pubsub_core.key_groups.oft_member import Member
 from pubsub_core.key_groups.rotation_schedule import Tenure
 from pubsub_core.key_groups.state_marks import StateMarks
 from pubsub_core.keys import KeyRing, OutOfStep, Plan

@@ -3,11 +3,11 @@
 import random
 from collections import defaultdict
 
-from pubsub_core.key_groups import member as member_module
 from pubsub_core.key_groups import oft
-from pubsub_core.key_groups import tree as tree_module
-from pubsub_core.key_groups.member import Member
-from pubsub_core.key_groups.tree import Tree
+from pubsub_core.key_groups import oft_member as member_module
+from pubsub_core.key_groups import oft_tree as tree_module
+from pubsub_core.key_groups.oft_member import Member
+from pubsub_core.key_groups.oft_tree import Tree
 
 
 class Group:

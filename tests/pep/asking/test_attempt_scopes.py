@@ -16,7 +16,7 @@ from bus.wire.subjects import Mode, interest, question
 from pdp.replica.service import CannotDecide
 from pep import Strategy
 from tests.deciders import Gated, Readers
-from tests.pep.asking.test_batch import DOMAIN, YES, nothing_is_left
+from tests.pep.asking.test_attempts import DOMAIN, YES, nothing_is_left
 from tests.pep.fabric import asking, serving, serving_unannounced, wiretap
 from tests.waiting import eventually
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubsub_core.key_groups import member as member_module
-from pubsub_core.key_groups import tree as tree_module
-from pubsub_core.key_groups.member import Member
+from pubsub_core.key_groups import oft_member as member_module
+from pubsub_core.key_groups import oft_tree as tree_module
 from pubsub_core.key_groups.oft import Rekey, Seat, mix, secret_of
-from pubsub_core.key_groups.tree import Tree, TreeRecord
+from pubsub_core.key_groups.oft_member import Member
+from pubsub_core.key_groups.oft_tree import Tree, TreeRecord
 from pubsub_core.keys.errors import OutOfStep
 from tests.pubsub_core.keys.groups import Derivations, Group
 

@@ -1,4 +1,4 @@
-"""The brokers that a client may connect to: one, several by name, or whichever of a group answers first."""
+"""Failover: which of the brokers that it knows a client goes on at, when it starts and when one is lost."""
 
 from __future__ import annotations
 

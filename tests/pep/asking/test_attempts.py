@@ -15,7 +15,7 @@ from bus.wire.messages import Answers, unpack_questions
 from bus.wire.scopes import Scope
 from bus.wire.subjects import QUEUE, Mode, interest, question
 from pep import Enforcer, Strategy
-from pep.asking.batch import MAX_COUNT
+from pep.asking.attempts import MAX_COUNT
 from tests.attacker import Attacker
 from tests.deciders import Gated, Readers
 from tests.pep.fabric import asking, serving, wiretap
