@@ -12,6 +12,7 @@ from math import floor
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_eval.experiment.cell import Count, Span
 
@@ -109,12 +110,12 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 def _grouped(trace: pa.Table) -> dict[tuple[str, str], list[_Row]]:
-    """The rows in the order in which they were asked."""
-    rows = msgspec.convert(trace.select(_Row.__struct_fields__).to_pylist(), list[_Row])
+    """The rows of strikes, in the order in which they were asked."""
+    mine = trace.filter(pc.starts_with(trace.column("figure"), FIGURE))
+    rows = msgspec.convert(mine.select(_Row.__struct_fields__).to_pylist(), list[_Row])
     groups: dict[tuple[str, str], list[_Row]] = {}
     for row in sorted(rows, key=lambda row: (row.run, row.at)):
-        if row.figure.startswith(FIGURE):
-            groups.setdefault((row.figure.removeprefix(FIGURE), row.variant), []).append(row)
+        groups.setdefault((row.figure.removeprefix(FIGURE), row.variant), []).append(row)
     return dict(sorted(groups.items(), key=lambda item: STRUCK.index(item[0][0])))
 
 

@@ -66,6 +66,18 @@ def test_where_nothing_fails_nothing_has_to_recover():
     assert point.silences == [pytest.approx(0.1)]
 
 
+def test_a_trace_of_the_whole_experiment_has_other_rows_too():
+    """Response times are not asked at a pace, and have no time `at` which they were asked."""
+    mine = trace(ALL_PDPS, lambda at: not 0 <= at < 21)
+    others = pa.Table.from_pylist(
+        [{**row, "figure": figure, "at": None} for row in mine.to_pylist() for figure in ("", "pdps")],
+        schema=mine.schema,
+    )
+    whole = pa.concat_tables([others, mine])
+    assert recovery_points(whole, PLAN) == recovery_points(mine, PLAN)
+    assert recovery_curves(whole) == recovery_curves(mine)
+
+
 def test_a_curve_shows_when_answers_end_and_come_back():
     [curve] = recovery_curves(trace(ALL_SERVERS, lambda at: not 10 <= at < 25))
     shares = dict(zip(curve.at, curve.answered, strict=True))
