@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bus.stores.content_collection import collect_content
     from bus.stores.parcel_consumer import Consumer
     from bus.stores.parcel_delivery import Arrived
-    from bus.stores.parcel_publisher import ParcelPublisher, acknowledged_number
+    from bus.stores.parcel_publisher import Acknowledgement, ParcelPublisher, acknowledged_number
     from bus.stores.parcel_reader import ParcelReader, PartDiscarded
     from bus.stores.parcel_stream import (
         STORAGE,
@@ -67,15 +67,15 @@ if TYPE_CHECKING:
     from bus.stores.stream_state import ConsumerState, Copy, StreamState, consumer_states, stream_states
 
 __all__ = [
-    "DIFFERENT_CONFIGURATION", "HISTORY", "MAX_FILTERS", "SECONDS", "STORAGE", "Arrived", "AskingKeeper",
-    "CarryAnswer", "CarryRequest", "Consumer", "ConsumerInfo", "ConsumerState", "Copy", "DirectKeeper", "Group",
-    "InvalidStorage", "Lack", "ParcelPublisher", "ParcelReader", "PartDiscarded", "Record", "RecordChanged",
-    "RecordStore", "ReleaseStore", "State", "StateMoved", "StateStore", "StorageClass", "Stored", "StreamHead",
-    "StreamState", "acknowledged_number", "ask_time", "chunk_hashes", "collect_content", "compare_copies",
-    "consumer_names", "consumer_states", "delete_empty", "keeper_for", "look_at_group", "open_bucket", "open_carriage",
-    "owner_of", "purge_records", "put_record", "put_snapshot", "read_copies", "read_records", "read_stream",
-    "reader_names", "release_entries", "resize", "rights", "step_down", "stream_head", "stream_names",
-    "stream_states", "take_snapshot", "unpack_carry_request", "within", "writer",
+    "DIFFERENT_CONFIGURATION", "HISTORY", "MAX_FILTERS", "SECONDS", "STORAGE", "Acknowledgement", "Arrived",
+    "AskingKeeper", "CarryAnswer", "CarryRequest", "Consumer", "ConsumerInfo", "ConsumerState", "Copy",
+    "DirectKeeper", "Group", "InvalidStorage", "Lack", "ParcelPublisher", "ParcelReader", "PartDiscarded", "Record",
+    "RecordChanged", "RecordStore", "ReleaseStore", "State", "StateMoved", "StateStore", "StorageClass", "Stored",
+    "StreamHead", "StreamState", "acknowledged_number", "ask_time", "chunk_hashes", "collect_content",
+    "compare_copies", "consumer_names", "consumer_states", "delete_empty", "keeper_for", "look_at_group",
+    "open_bucket", "open_carriage", "owner_of", "purge_records", "put_record", "put_snapshot", "read_copies",
+    "read_records", "read_stream", "reader_names", "release_entries", "resize", "rights", "step_down",
+    "stream_head", "stream_names", "stream_states", "take_snapshot", "unpack_carry_request", "within", "writer",
 ]  # fmt: skip
 
 __getattr__ = lazily(
@@ -87,7 +87,7 @@ __getattr__ = lazily(
         ".parcel_consumer": "Consumer",
         ".parcel_delivery": "Arrived",
         ".parcel_reader": "ParcelReader PartDiscarded",
-        ".parcel_publisher": "ParcelPublisher acknowledged_number",
+        ".parcel_publisher": "Acknowledgement ParcelPublisher acknowledged_number",
         ".parcel_stream": "STORAGE InvalidStorage StorageClass open_carriage purge_records put_record"
         " read_records",
         ".record_store": "Record RecordChanged RecordStore writer",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from enum import Enum
 
 import msgspec
 
@@ -23,6 +24,17 @@ PAUSE_SECONDS = 0.25
 _NO_ACK = "what the server answered is no acknowledgement"
 
 _log = logging.getLogger("authfabric.bus")
+
+
+class Acknowledgement(Enum):
+    """How a parcel came to be in the stream."""
+
+    STORED = "stored"
+    """By this attempt."""
+    KNOWN = "known"
+    """Something of its id was there before the first attempt."""
+    DOUBTFUL = "doubtful"
+    """By an attempt that was not answered; or somebody else has published under its id meanwhile."""
 
 
 class _PubAck(Answer, frozen=True):
@@ -59,14 +71,10 @@ class ParcelPublisher:
         subject: str,
         id_: str,
         make: Callable[[], bytes],
-        done: Callable[[bool], None],
+        done: Callable[[Acknowledgement], None],
         attempt: int = 0,
     ) -> None:
-        """Publish what `make` gives, again and again, until it is acknowledged; then call back.
-
-        It is told whether the stream had it before: from an earlier life, and not by an attempt whose acknowledgement
-        was lost.
-        """
+        """Publish what `make` gives, again and again, until it is acknowledged; then call back."""
         if self._ended:
             return
         loop, connection = asyncio.get_running_loop(), self._connection
@@ -82,7 +90,10 @@ class ParcelPublisher:
             if self._problem:
                 self._problem = ""
                 _log.warning("events are carried again")
-            done(known and not attempt)
+            if not known:
+                done(Acknowledgement.STORED)
+            else:
+                done(Acknowledgement.DOUBTFUL if attempt else Acknowledgement.KNOWN)
 
         def settle() -> None:
             connection.forget(reply)

@@ -60,7 +60,8 @@ class GapDetection:
             if len(self._seen) > MAX_SENDERS:
                 del self._seen[next(iter(self._seen))]
             return NO_GAP
-        lost, since = parcel.number - seen.numbers.get(parcel.boot, 0) - 1, seen.time
+        missing = parcel.number - seen.numbers.get(parcel.boot, 0) - 1
+        lost, since = max(0, missing - parcel.doubtful), seen.time
         seen.numbers[parcel.boot] = parcel.number
         if len(seen.numbers) > MAX_BOOTS:
             del seen.numbers[next(iter(seen.numbers))]

@@ -61,6 +61,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     contents: Contents | None = None
     box: bytes = b""
     """In place of the contents: any number of them, sealed and padded, for a type that travels at a steady pace."""
+    doubtful: int = 0
+    """How many numbers before this one may not be in the stream: another broker may have published their events."""
 
 
 class _Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):

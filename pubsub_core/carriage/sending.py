@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from bus.stores import Acknowledgement
 from bus.wire import subjects
 from pubsub_core.carriage.parcel import Contents, Parcel, sign_parcel
 from pubsub_core.carriage.routing import ALL_READ, Route, Routing
@@ -34,9 +35,9 @@ PATIENCE = 600.0
 MAX_LANES = 16_384
 """Maximum routes whose parcels are counted; beyond, idle ones start again."""
 KEYLESS = "the broker did not get the keys in time to seal it with"
-Publish: TypeAlias = Callable[[str, str, Callable[[], bytes], Callable[[bool], None]], None]
+Publish: TypeAlias = Callable[[str, str, Callable[[], bytes], Callable[[Acknowledgement], None]], None]
 """Publishes on a subject, under an id, what the function gives, again and again, until the stream has it; then calls
-back, and says whether the stream had it before."""
+back."""
 Done: TypeAlias = Callable[[str, bool], None]
 """Called when the stream has everything, or with why not; and with whether it had all of it before."""
 _Divided: TypeAlias = tuple[str, Route, Sequence[int], Sequence[msgspec.Raw], list[Event] | None]
@@ -87,6 +88,8 @@ class _Lane:
     boot: int
     """When it began to count."""
     number: int = 0
+    doubtful: int = 0
+    """How many of the last numbers may not be in the stream."""
     parts: deque[_Part] = field(default_factory=deque)
     """In order; the first may be under way."""
     busy: bool = False
@@ -223,20 +226,23 @@ class Sending:
         lane.busy = True
         lane.number += 1
         place = setting.catalogue.newest(type_).place
-        number, subject = lane.number, subjects.parcel(setting.domain, place, *route)
+        number, doubtful = lane.number, lane.doubtful
+        subject = subjects.parcel(setting.domain, place, *route)
 
         def make() -> bytes:
             fresh = contents if contents is None else self._vouched(contents)
-            parcel = Parcel(subject, lane.boot, number, setting.now(), fresh, box)
+            parcel = Parcel(subject, lane.boot, number, setting.now(), fresh, box, doubtful)
             return sign_parcel(parcel, setting.identity)
 
-        def acknowledged(known: bool) -> None:
+        def acknowledged(how: Acknowledgement) -> None:
             lane.busy = False
-            if known:
-                lane.number -= 1  # it stands in the stream under an earlier number
+            if how is Acknowledgement.KNOWN:
+                lane.number -= 1  # it stands in the stream under an earlier number, or another broker's
+            else:
+                lane.doubtful = lane.doubtful + 1 if how is Acknowledgement.DOUBTFUL else 0
             for part in parts:
                 self._counts.forwarded += len(part.raws)
-                self._settle(part, known)
+                self._settle(part, how is Acknowledgement.KNOWN)
             self._go_on(type_, route)
 
         assert self.publish is not None

@@ -9,6 +9,7 @@ import msgspec
 
 from authz import Identity
 from authz.predicate.filter import parse_filter
+from bus.stores import Acknowledgement
 from bus.wire import subjects
 from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import UNRESTRICTED
@@ -101,7 +102,7 @@ class Net:
         known = id_ in {each[1] for each in self.stream}
         if not known:
             self.stream.append((subject, id_, self.now, make()))
-        done(known)
+        done(Acknowledgement.KNOWN if known else Acknowledgement.STORED)
         self.read()
 
     def read(self) -> None:

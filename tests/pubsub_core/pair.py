@@ -10,6 +10,7 @@ import msgspec
 
 from authz import Identity
 from authz.predicate.filter import parse_filter
+from bus.stores import Acknowledgement
 from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import UNRESTRICTED, Restriction
 from pubsub_core.access.rights import Holder
@@ -73,7 +74,7 @@ class Pair:
         if not known:
             self._ids.add(id_)
             self.stream.append((subject, make()))
-        done(known)
+        done(Acknowledgement.KNOWN if known else Acknowledgement.STORED)
 
     def nonce(self) -> bytes:
         return next(self._nonces).to_bytes(16, "big")

@@ -149,6 +149,33 @@ async def test_what_two_brokers_publish_of_one_bundle_is_in_the_stream_once(plac
             assert sum(each.broker.counts.forwarded for each, _ in brokers.values()) == 3
 
 
+async def test_that_another_broker_published_what_one_could_not_is_no_gap_after_it(place):
+    """A broker whose parcel is not answered finds its bundle in the stream: it may be its own parcel, or another's."""
+    kind = await place.define("News", *NEWS)
+    async with two(place) as brokers, place.connected("ann", "", among=BOTH) as writer:
+        first, other = sorted(brokers, key=lambda name: name != writer.broker)
+        service = brokers[first][0]
+        async with place.connected("bob", other.split("-")[0]) as reader:
+            subscriber, publisher = await reader.subscriber(kind.name), await writer.publisher(kind.name)
+            await wanted(publisher)
+            await publisher.publish(score=1)
+            await publisher.flush()
+            send = service._bus.send
+            silence(service)
+            await publisher.publish(score=2)
+            await eventually(lambda: service.broker.counts.published == 2)
+            await asyncio.wait_for(publisher.flush(), PATIENCE)
+            assert writer.broker == other
+            service._bus.send = send
+            await eventually(lambda: service.broker.counts.forwarded == 2)
+            async with place.connected("cid", first.split("-")[0]) as late:
+                publisher = await late.publisher(kind.name)
+                await publisher.publish(score=3)
+                await publisher.flush()
+            assert [each["score"] for each in await take(subscriber, 3)] == [1, 2, 3]
+            assert subscriber.gaps == brokers[other][0].broker.counts.lost == 0
+
+
 class _Mute:
     def __init__(self, bus) -> None:
         self._bus = bus

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from authz import Identity
+from bus.stores import Acknowledgement
 from pubsub_core import EventsMissed, Gap, GapReason
-from pubsub_core.carriage.parcel import Contents, Parcel
+from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel
 from pubsub_core.carriage.receiving import LATE, UNPROVED
 from pubsub_core.delivery import send_window
 from pubsub_core.events.batch_signature import WINDOW
@@ -219,6 +220,49 @@ def test_what_a_broker_publishes_that_restarted_with_its_clock_set_back_is_told_
     assert len(pair.missed()) == 1
 
 
+def doubtful(how: list[Acknowledgement]) -> tuple[Pair, list[Parcel]]:
+    """A scene, and the parcels of events of the speeds 0, 1 ..., whose acknowledgements were these."""
+    pair, waiting, parcels = Pair(), [], []
+    pair.subscribe()
+    pair.home.sending.publish = lambda *each: waiting.append(each)
+    for speed, each in enumerate(how):
+        pair.home.publish(pair.bundle({"speed": float(speed)}), lambda _: None)
+        _, _, make, done = waiting.pop()
+        parcels.append(read_parcel(make()).value)
+        done(each)
+        pair.now += 1.0
+    return pair, parcels
+
+
+STORED, KNOWN, DOUBTFUL = Acknowledgement.STORED, Acknowledgement.KNOWN, Acknowledgement.DOUBTFUL
+
+
+@pytest.mark.parametrize(
+    ("how", "came", "lost"),
+    [
+        ([STORED, DOUBTFUL, STORED, STORED], [0, 2, 3], 0),  # another broker's stands there
+        ([STORED, DOUBTFUL, STORED, STORED], [0, 1, 2, 3], 0),  # its own does
+        ([STORED, DOUBTFUL, STORED, STORED], [0, 3], 2),  # the third surely
+        ([STORED, DOUBTFUL, STORED, STORED], [0, 1, 3], 1),
+        ([STORED, STORED, DOUBTFUL, STORED], [0, 3], 1),  # the second, which was stored
+        ([STORED, DOUBTFUL, DOUBTFUL, STORED], [0, 3], 0),
+        ([STORED, DOUBTFUL, DOUBTFUL, STORED], [0, 1, 3], 0),
+        ([STORED, DOUBTFUL, KNOWN, STORED], [0, 3], 0),
+        ([DOUBTFUL, STORED, STORED], [1, 2], 0),
+        ([STORED, KNOWN, STORED, STORED], [0, 3], 1),
+    ],
+)
+def test_what_another_broker_may_have_published_is_no_gap_and_what_was_stored_and_does_not_come_is(
+    how, came, lost
+):
+    pair, parcels = doubtful(how)
+    for each in came:
+        pair.receive(parcels[each])
+    assert speeds(pair) == [float(each) for each in came]
+    assert pair.away.counts.lost == lost
+    assert len(pair.missed()) == (lost > 0)
+
+
 def test_the_first_parcels_after_a_restart_are_missed_too():
     pair, parcels = published(1.0, 2.0)
     pair.receive(parcels[0])
@@ -237,7 +281,7 @@ def test_what_waited_long_for_the_stream_is_believed_all_the_same(monkeypatch):
     pair.now += WINDOW + 10
     ((subject, _, make, done),) = waiting
     pair.stream.append((subject, make()))
-    done(False)
+    done(Acknowledgement.STORED)
     pair.carry()
     assert taken
     assert speeds(pair) == [1.0]

@@ -9,6 +9,7 @@ import pytest
 
 from authz.predicate import Order, Path
 from bus.errors import BadMessage
+from bus.stores import Acknowledgement
 from bus.wire import subjects
 from pubsub_core.access.enforcement import Enforcement
 from pubsub_core.access.restriction import Restriction
@@ -256,15 +257,20 @@ def test_a_bundle_is_taken_when_the_stream_has_it_and_not_before(pair):
     pair.home.publish(pair.bundle(FAST), answers.append)
     assert len(pending) == 1, "one after the other, so that their order is kept"
     assert answers == []
-    pending[0][-1](False)
+    pending[0][-1](Acknowledgement.STORED)
     assert answers == [Taken(1)]
-    pending[1][-1](False)
+    pending[1][-1](Acknowledgement.STORED)
     assert answers == [Taken(1), Taken(2)]
 
 
 def test_events_that_are_published_again_after_a_restart_have_the_same_id_and_no_other_has(pair):
     sent = []
-    pair.home.sending.publish = lambda subject, id_, make, done: (sent.append((id_, make())), done(False))
+
+    def publish(subject, id_, make, done) -> None:
+        sent.append((id_, make()))
+        done(Acknowledgement.STORED)
+
+    pair.home.sending.publish = publish
     bundle = pair.bundle(CAR)
     pair.publish(bundle)
     again = Pair()
