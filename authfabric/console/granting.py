@@ -11,7 +11,7 @@ from time import time
 from authfabric.console.capability_graph import Graph, Link, graph
 from authz import AuthFabricError, PublicKey
 from authz.spki import Certificate, Notice, Revocations, parse_chain
-from pdp.access import DomainFolder, Issuer
+from pdp.access import DomainFolder, Issuer, revokers
 
 Tell = Callable[[DomainFolder, Issuer, str, Notice], Awaitable[list[str]]]
 """Has a revocation heeded wherever it may count; returns the names of those networks."""
@@ -114,10 +114,12 @@ class Granting:
             raise CannotRevoke("this console has no key to revoke with: start it with `--folder`")
         key = PublicKey.parse((await self.member(name)).holder)
         signer = self.issuer.service
-        if self.folder.members[name].unverified().issuer != signer.public:
+        folder = await asyncio.to_thread(DomainFolder.open, self.folder.path)
+        granted = folder.members[name].unverified().issuer
+        if revokers(folder, granted) != (signer.public,):  # another key may have granted it something, too
             problem = "was granted by a key that is being exchanged: `authfabric domain revoke` takes it back"
             raise CannotRevoke(f"`{name}` {problem}")
-        notice = await asyncio.to_thread(self.folder.revoke, signer, key, time())
-        told = await self.tell(self.folder, self.issuer, self.folder.file.url, notice)
-        await asyncio.to_thread(self.folder.strike_off, signer.public, key)
+        notice = await asyncio.to_thread(folder.revoke, signer, key, time())
+        told = await self.tell(folder, self.issuer, folder.file.url, notice)
+        await asyncio.to_thread(folder.strike_off, signer.public, key)
         return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -116,7 +117,16 @@ class HealthTls(NamedTuple):
     key: Path
 
 
-class _TlsServer(ThreadingHTTPServer):
+class _Server(ThreadingHTTPServer):
+    """Serves over http."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Strangers who hang up, or do not shake hands, do not write the log."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class _TlsServer(_Server):
     """Serves over https. Whoever connects shakes hands in a thread of their own."""
 
     def __init__(self, tls: HealthTls, *args: Any) -> None:
@@ -139,9 +149,6 @@ class _TlsServer(ThreadingHTTPServer):
         wrapped = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return wrapped, address
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Strangers who do not shake hands do not write the log."""
-
 
 @contextlib.contextmanager
 def serve_vitals(
@@ -158,7 +165,7 @@ def serve_vitals(
     handler = partial(_Handler, vitals, registry)
     try:
         address = host, port
-        server = ThreadingHTTPServer(address, handler) if tls is None else _TlsServer(tls, address, handler)
+        server = _Server(address, handler) if tls is None else _TlsServer(tls, address, handler)
     except (OSError, OverflowError) as error:
         raise HealthPortTaken(host, port, str(error)) from None
     thread = threading.Thread(

@@ -7,7 +7,7 @@ from pdp.access.domain import JOIN_REQUEST, Domain, Issuer, JoinRequest, Members
 from pdp.access.domain_store import DomainFolder
 from pdp.access.entitlement import Enrolment, RoleEntitlement
 from pdp.access.issuing_service import IssuingService
-from pdp.access.rotation import begin_rotation, finish_rotation, replace_links, revoke_before
+from pdp.access.rotation import begin_rotation, finish_rotation, replace_links, revoke_before, revokers
 from pdp.access.server_store import LOCALHOST, server_configuration
 from pdp.access.service import AccessService
 
@@ -15,5 +15,5 @@ __all__ = [
     "JOIN_REQUEST", "LOCALHOST", "AccessControl", "AccessRules", "AccessService", "Admitted", "CarriageRights",
     "Census", "Domain", "DomainFolder", "Enrolment", "Issuer", "IssuingService", "JoinRequest", "Membership",
     "NotAdmitted", "RoleEntitlement", "Share", "begin_rotation", "finish_rotation", "replace_links", "revoke_before",
-    "server_configuration",
+    "revokers", "server_configuration",
 ]  # fmt: skip

@@ -319,13 +319,15 @@ class DomainFolder:
             (self.file.owner, *self.file.trust),
         )
 
-    def join(self, membership: Membership) -> None:
-        """Keep what another domain has given. Raises ChainRefused if it is not for this one."""
+    def join(self, membership: Membership, *, again: bool = False) -> None:
+        """Keep what another domain has given, `again` in place of what it gave before. Raises ChainRefused if it is
+        not for this one.
+        """
         given = parse_chain(membership.capability)
         check_membership(given, PublicKey.parse(self.file.owner))
         own = self.chains("holdings")["own"]
         name = _file_name(membership.network)
-        if name in self.networks and self._is_behind(name):
+        if name in self.networks and (again or self._is_behind(name)):
             for each in (f"holdings/{name}.cap", f"networks/{name}.json"):
                 (self.path / each).unlink()
         self._write_new(f"holdings/{name}.cap", unparse_chain((*given, *own)))

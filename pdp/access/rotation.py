@@ -42,6 +42,7 @@ def begin_rotation(
         trust.add(str(before.public))
         folder.write_owner(fresh.public)
     folder.servers.certify(newer, at)
+    _revoke_anew(folder, fresh, before.public, at)
     granted = (*folder.members.values(), *(folder.admitted_domains.values() if which == "domain" else ()))
     changed = folder.changed(
         owner=str(newer.owner.public),
@@ -52,6 +53,14 @@ def begin_rotation(
         behind=tuple(_id(each) for each in granted),
     )
     return changed, newer
+
+
+def revokers(folder: DomainFolder, issuer: PublicKey) -> tuple[PublicKey, ...]:
+    """The keys that take back what one of the domain's has issued: while it is being exchanged, both that count."""
+    file = folder.file
+    newer = PublicKey.parse(file.owner if file.exchanged == "domain" else file.service)
+    both = (PublicKey.parse(file.before), newer) if file.exchanged else ()
+    return both if issuer in both else (issuer,)
 
 
 def revoke_before(folder: DomainFolder, domain: Domain, at: float) -> Notice | None:
@@ -93,6 +102,13 @@ def _keep(folder: DomainFolder, which: str, fresh: Identity, passphrase: Passphr
     own = read_private(file)
     write_private(kept, own, replace=True)
     write_private(file, lock(fresh, passphrase() if is_locked(own) else None), replace=True)
+
+
+def _revoke_anew(folder: DomainFolder, issuer: Identity, before: PublicKey, at: float) -> None:
+    """Revoke by one key all keys that the one before has revoked: whoever is out stays out."""
+    end = f"-{before}.txt"
+    for each in sorted((folder.path / "revoked").glob(f"*{end}")):
+        folder.revoke(issuer, PublicKey.parse(each.name.removesuffix(end)), at)
 
 
 def _strike_off(folder: DomainFolder, issuer: PublicKey) -> None:

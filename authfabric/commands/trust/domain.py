@@ -34,7 +34,7 @@ from authz.spki import Authority, Certificate, InvalidCapability, parse_authorit
 from authz.spki.validity import format_time
 from bus.errors import BadMessage
 from bus.identity import Lifetime, load_key, load_public_key, write_credentials, write_private
-from pdp.access import JOIN_REQUEST, AccessRules, DomainFolder, JoinRequest, Membership, Share
+from pdp.access import JOIN_REQUEST, AccessRules, DomainFolder, JoinRequest, Membership, Share, revokers
 from pep.trust import read_keys
 
 app = typer.Typer(help="Domains: who may connect, and what they may do there.", no_args_is_help=True)
@@ -215,13 +215,21 @@ def revoke(
         if not issued:
             kind = "admitted domain" if domain else "member that was replaced" if replaced else "member"
             raise InvalidKey(f"`{name}` is no {kind}: see `authfabric domain status {folder}`")
-        signed = dict.fromkeys((each.unverified().issuer, each.unverified().subject) for each in issued)
-        signers = {by: opened.signer(str(by), passphrase.known) for by, _ in signed}
-        notices = [opened.revoke(signers[by], key, time()) for by, key in signed]
+        capabilities = [each.unverified() for each in issued]
+        signed = {each.subject: revokers(opened, each.issuer) for each in capabilities}
+        signers = {
+            by: opened.signer(str(by), passphrase.known) for several in signed.values() for by in several
+        }
+        notices = {
+            key: [opened.revoke(signers[by], key, time()) for by in several]
+            for key, several in signed.items()
+        }
         refresh_nodes(opened, json=True)  # also where nobody can be told now
-    for (by, key), notice in zip(signed, notices, strict=True):
-        told = run(tell(opened, issuer, url or opened.file.url, notice))
-        opened.strike_off(by, key)
+    for key, several in notices.items():
+        for notice in several:
+            told = run(tell(opened, issuer, url or opened.file.url, notice))
+        for notice in several:
+            opened.strike_off(notice.issuer, key)
         if json:
             print_json({"name": name, "revoked": str(key), "told": told})
         else:
@@ -248,6 +256,9 @@ def join(
     wants: Annotated[
         list[str] | None, typer.Option("--want", metavar="LINE", help="What to ask for, line by line.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Keep it in place of what the network gave before.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Join another domain's network: first ask, signed by this domain's key; then keep what it gives."""
@@ -262,7 +273,7 @@ def join(
         else:
             assert given is not None
             membership = _read_membership(given)
-            opened.join(membership)
+            opened.join(membership, again=again)
             told = {"joined": membership.network, "url": membership.url}
     print_json(told) if json else say(" ".join(f"{k}: {v}" for k, v in told.items()))
 

@@ -15,7 +15,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.processes.domain_process import follow
+from authfabric.console.granting import CannotRevoke, Granting
+from authfabric.processes.domain_process import follow, tell
 from authfabric.processes.local_domain import LocalDomain
 from authz import Identity
 from authz.spki import Capability, decode_chain, parse_authority, unparse_chain
@@ -72,6 +73,15 @@ async def is_refused(url: str, credentials: Credentials) -> None:
             pass
 
 
+@pytest.fixture
+def key(tmp_path) -> Path:
+    """The file of a key that a member has made itself."""
+    file = tmp_path / "shop.key"
+    file.touch(0o600)
+    file.write_bytes(Identity.generate().to_pem())
+    return file
+
+
 async def test_a_revoked_member_is_out_with_everything_that_was_renewed(tmp_path):
     uk = tmp_path / "uk"
     async with serving(uk) as url:
@@ -86,10 +96,8 @@ async def test_a_revoked_member_is_out_with_everything_that_was_renewed(tmp_path
     assert DomainFolder.open(uk).members == {}
 
 
-async def test_a_revoked_key_is_out_under_all_its_names_and_is_enrolled_under_no_other(tmp_path):
-    uk, key = tmp_path / "uk", tmp_path / "shop.key"
-    key.touch(0o600)
-    key.write_bytes(Identity.generate().to_pem())
+async def test_a_revoked_key_is_out_under_all_its_names_and_is_enrolled_under_no_other(tmp_path, key):
+    uk = tmp_path / "uk"
     async with serving(uk) as url:
         granted(uk, "shop", "--as", "pep", "--key", key)
         other = granted(uk, "till", "--as", "broker", "--key", key)
@@ -100,6 +108,61 @@ async def test_a_revoked_key_is_out_under_all_its_names_and_is_enrolled_under_no
     said = refuse(3, "grant", uk, "kiosk", "--as", "pep", "--key", key, "--out", tmp_path / "kiosk.json")
     assert "has revoked the key" in said
     assert not (tmp_path / "kiosk.json").exists()
+
+
+async def test_a_key_that_is_revoked_while_the_services_is_exchanged_is_out_with_what_both_gave(
+    tmp_path, key
+):
+    uk = tmp_path / "uk"
+    domain_in(uk)
+    before = granted(uk, "shop", "--as", "pep", "--key", key)
+    granted(uk, "till", "--as", "broker", "--key", key)
+    run("rotate", uk)
+    (tmp_path / "shop.json").unlink()
+    after = granted(uk, "shop", "--as", "pep", "--key", key)
+    async with serving(uk) as url:
+        for each in before, after:
+            async with Connection(url, credentials=each):
+                pass
+        console = Granting(DomainFolder.open(uk), domain_in(uk).issuer, tell=tell)
+        with pytest.raises(CannotRevoke, match="domain revoke"):
+            await console.revoke("shop")
+        await revoke(uk, "shop")
+        for each in before, after:
+            await is_refused(url, each)
+    assert DomainFolder.open(uk).members == {}
+
+
+def test_a_key_that_was_revoked_is_enrolled_by_no_key_that_takes_the_place_of_the_services(tmp_path, key):
+    uk = tmp_path / "uk"
+    domain_in(uk)
+    granted(uk, "shop", "--as", "pep", "--key", key)
+    refuse(3, "revoke", uk, "shop")  # which is kept
+    for step in ([], ["--finish", "--force"], []):
+        run("rotate", uk, *step)
+        again = "grant", uk, "kiosk", "--as", "pep", "--key", key, "--out", tmp_path / "kiosk.json"
+        assert "has revoked the key" in refuse(3, *again)
+
+
+async def test_a_domain_that_is_revoked_while_the_key_of_the_one_above_is_exchanged_is_out_with_what_both_gave(
+    tmp_path,
+):
+    uk, met = tmp_path / "uk", tmp_path / "met"
+    domain_in(uk)
+    joined(uk, met)
+    before = granted(met, "before", "network: uk", "action: connect", "--in", "uk")
+    run("rotate", uk, "--own")
+    run("admit", uk, tmp_path / "r", "--out", tmp_path / "again")
+    assert "exists already" in refuse(3, "join", met, tmp_path / "again")
+    run("join", met, tmp_path / "again", "--again")
+    after = granted(met, "after", "network: uk", "action: connect", "--in", "uk")
+    async with serving(uk) as url:
+        for each in before, after:
+            async with Connection(url, credentials=each):
+                pass
+        await revoke(uk, "met", "--domain")
+        for each in before, after:
+            await is_refused(url, each)
 
 
 async def test_a_replica_with_an_older_folder_renews_nobody_who_was_revoked(tmp_path):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import ssl
+import struct
+import threading
 import urllib.error
 import urllib.request
 from contextlib import AsyncExitStack
@@ -61,6 +64,21 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path):
     tls = HealthTls(tmp_path / "own.pem", tmp_path / "own.key")
     with pytest.raises(HealthPortTaken), serve_vitals(Well(), [], 0, tls=tls):
         pass
+
+
+def test_strangers_who_hang_up_do_not_write_the_log(capfd):
+    with serve_vitals(Well(), [], 0) as port:
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )  # no farewell
+                stranger.sendall(b"GET /healthz")
+        assert readiness(port) == (200, "ok\n")  # so all of them were let in
+        for each in threading.enumerate():
+            if "process_request" in each.name:
+                each.join()
+    assert capfd.readouterr() == ("", "")
 
 
 def readiness(port: int) -> tuple[int, str]:
