@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.harness import progress
 from bus.server import NatsServer
 
-PROCESSES = 4
+PROCESSES = 8
 SETTLE_SECONDS = 10.0
 """Time for those who have just started to come to rest."""
 IDLE_SECONDS = 20.0

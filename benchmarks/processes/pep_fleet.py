@@ -14,8 +14,8 @@ import uvloop
 from authz import PublicKey
 from pep import Enforcer
 
-AT_ONCE = 8
-"""How many PEPs connect at the same time."""
+AT_ONCE = 4
+"""How many PEPs connect, and read the newest release, at the same time."""
 
 
 async def serve(url: str, trusted: PublicKey, count: int) -> None:
@@ -26,8 +26,8 @@ async def serve(url: str, trusted: PublicKey, count: int) -> None:
             async with turn:
                 connecting = Enforcer.connect(url, trust=[trusted], connect_seconds=60.0)
                 pep = await stack.enter_async_context(connecting)
-            assert pep.secondary is not None
-            await pep.secondary.feed.ready.wait()
+                assert pep.secondary is not None
+                await pep.secondary.feed.ready.wait()
 
         await asyncio.gather(*(connect() for _ in range(count)))
         print("ready", flush=True)

@@ -7,6 +7,7 @@ import signal
 import sys
 
 import msgspec
+import pytest
 
 from authz import Decision, Request
 from bus import BusError, Connection
@@ -20,6 +21,8 @@ from tests.waiting import PATIENCE, once_it_works
 
 SUBJECTS = ["ann", "bob", "eve"]
 LEASE = 2.0
+SILENT = 35.0
+"""Seconds of silence: members say each ten that they are there."""
 
 
 class Load:
@@ -113,6 +116,22 @@ async def test_a_member_that_does_not_answer_is_named_and_the_exit_code_says_so(
         code, done = await authfabric(*push)
         assert (code, done["new"]) == (0, False)
         assert done["rollout"]["applied"] == ["pdp-1", "pdp-2"]
+
+
+@pytest.mark.cluster
+async def test_a_frozen_member_without_a_lease_is_named_also_when_it_was_silent_for_long(tmp_path):
+    async with released(tmp_path / "policies", replicas=1) as running:
+        frozen = await running.add("pdp-2", extra=["--lease", "0"])
+        push = ("policy", "push", str(tmp_path / "policies"), "--wait", "--url", running.url)
+        assert (await authfabric(*push))[0] == 0
+        frozen.freeze()
+        await asyncio.sleep(SILENT)
+        write(tmp_path / "policies", "bob")
+        code, done = await authfabric(*push, "--timeout", "3")
+        rollout = done["rollout"]
+        assert (code, rollout["applied"], list(rollout["stragglers"])) == (1, ["pdp-1"], ["pdp-2"])
+        assert "it has no lease" in rollout["stragglers"]["pdp-2"]
+        assert rollout["bound"] is None
 
 
 async def test_a_replica_that_was_frozen_through_a_push_answers_nothing_by_the_policies_of_before(tmp_path):
