@@ -97,10 +97,16 @@ class Cursor:
 
     def position(self, reached: int) -> tuple[int, list[int]]:
         """The first place that is not dealt with, and what is beyond it; `reached` is the last parcel that came."""
-        last = max(self.after, reached) if self.live else self.after
-        first = min(self._waiting, default=place_of(last + 1, 0))
+        first = min(self._waiting, default=place_of(self._last(reached) + 1, 0))
         self._done = {each for each in self._done if each > first}
         return first, sorted(self._done)
+
+    def _last(self, reached: int) -> int:
+        """The number of the last parcel that was read for it, or came while it was live.
+
+        What was read again counts as well: the broker's own consumer brings nothing that nobody here wanted.
+        """
+        return max(self.after, reached) if self.live else self.after
 
     def wait_for_mark(self) -> None:
         """Queue new events until `join`."""
@@ -145,8 +151,9 @@ class Cursor:
 
     def fall_behind(self, reached: int) -> None:
         """Leave in the stream what nobody has been given, and what comes after a parcel."""
-        first = min((each.place for each in self._queue), default=place_of(reached + 1, 0))
-        first = min(first, place_of(reached + 1, 0))
+        end = place_of(self._last(reached) + 1, 0)
+        first = min((each.place for each in self._queue), default=end)
+        first = min(first, end)
         for each in self._queue:
             del self._waiting[each.place]
         self._queue.clear()

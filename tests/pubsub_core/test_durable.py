@@ -60,6 +60,26 @@ async def test_what_is_acknowledged_one_by_one_does_not_come_again_and_the_rest_
         assert await scores(subscriber, 4) == [0, 2, 3, 5]
 
 
+async def test_what_was_published_while_nobody_read_comes_once_and_not_again_to_the_next_reader(place):
+    """Such parcels are only ever read again: the broker's own consumer does not bring what nobody there wants."""
+    kind = await place.define("News", *NEWS)
+    await place.broker("south")
+    service = await place.broker("north")
+    publisher = await (await place.client("ann", "south")).publisher(kind.name)
+    async with place.connected("bob", "north") as reader:
+        await reader.subscriber(kind.name, durable="orders")
+    for numbers in (range(10), range(10, 11), range(11, 12)):
+        await eventually(lambda: not service.durables)
+        await send(publisher, *numbers)
+        async with place.connected("bob", "north") as reader:
+            subscriber = await reader.subscriber(kind.name, durable="orders", manual_ack=True)
+            for number in numbers:
+                event = await asyncio.wait_for(anext(subscriber), PATIENCE)
+                await event.ack()
+                assert event["score"] == number
+            await eventually(lambda: all(each.cursor.live for each in service.durables._hosted.values()))
+
+
 async def test_it_outlasts_its_broker(place):
     """The broker is replaced by another of the same name and key, while events are published elsewhere."""
     kind = await place.define("News", *NEWS)
