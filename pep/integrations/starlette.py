@@ -37,6 +37,7 @@ with needing("fastapi"):
     from starlette.exceptions import HTTPException
     from starlette.requests import HTTPConnection, Request
     from starlette.responses import Response
+    from starlette.websockets import WebSocket, WebSocketState
 
 _REQUEST = "authfabric_request"
 """The parameter by which a guarded route receives its request, if it has none of its own."""
@@ -89,12 +90,12 @@ class Guard(Core):
                 try:
                     plan = await ask(request, result=True)
                 except Refused as refused:
-                    return _response(refused.problem)
+                    return await _refuse(request, refused.problem)
                 try:
                     called = route(*given, **named) if waits else run_in_threadpool(route, *given, **named)
                     result = await called
                 except OWN_REFUSALS as error:
-                    return _response(own_refusal(error).problem)
+                    return await _refuse(request, own_refusal(error).problem)
                 return await plan.finish(result)
 
             if own is None:
@@ -108,14 +109,14 @@ class Guard(Core):
 
         return guarded
 
-    def dependency(self, action: str, object: Of) -> Callable[[Request], Awaitable[Decision]]:
+    def dependency(self, action: str, object: Of) -> Callable[[HTTPConnection], Awaitable[Decision]]:
         """The same as a dependency: `Depends(guard.dependency("read", "/documents/{id}"))`.
 
         It cannot see what the route returns, so an obligation that needs the result is a denial.
         """
         ask = self._asking(action, object)
 
-        async def depends(request: Request) -> Decision:
+        async def depends(request: HTTPConnection) -> Decision:
             try:
                 return (await ask(request, result=False)).decision
             except Refused as refused:
@@ -209,6 +210,23 @@ def _is_request(parameter: inspect.Parameter) -> bool:
 
 def _found(given: tuple[Any, ...]) -> HTTPConnection:
     return next(each for each in given if isinstance(each, HTTPConnection))
+
+
+async def _refuse(request: HTTPConnection, problem: Problem) -> Response | None:
+    """What a guarded route gives instead. A WebSocket is given it here: whatever its route returns goes nowhere."""
+    if not isinstance(request, WebSocket):
+        return _response(problem)
+    if request.application_state is WebSocketState.CONNECTING and _DENIAL in (
+        request.scope.get("extensions") or {}
+    ):
+        await request.send_denial_response(_response(problem))
+    elif request.application_state is not WebSocketState.DISCONNECTED:
+        await request.close(_POLICY_VIOLATION)
+    return None
+
+
+_DENIAL = "websocket.http.response"
+_POLICY_VIOLATION = 1008
 
 
 def _response(problem: Problem) -> Response:
