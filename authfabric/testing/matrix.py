@@ -7,6 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+WEBSOCKET = "WEBSOCKET"
+"""What stands for the method of a WebSocket."""
+_BY_WHOM = (401, 403)
+"""The answers to somebody who may not call, with or without a question."""
+
 
 class Route(NamedTuple):
     """A route as a client sees it."""
@@ -48,18 +53,42 @@ class Matrix:
             )
         )
 
+    @property
+    def untold(self) -> list[Route]:
+        """The routes that ended otherwise before anybody was asked, and not because of who called: 404, 405, 422.
+
+        Whether they are protected cannot be told of them.
+        """
+        return [
+            route
+            for route in self.routes
+            if not any(cell.asked or cell.status < 400 for cell in self._of(route))
+            and any(cell.status not in _BY_WHOM for cell in self._of(route))
+        ]
+
     def allowed(self, actor: str) -> list[Route]:
         """The routes that served this actor."""
         return [route for (who, route), cell in self.cells.items() if who == actor and cell.status < 400]
 
     def require_protected(self, *, public: Collection[str] = ()) -> None:
-        """Raise AssertionError naming each route that nobody protected, but for those that are meant to be public."""
+        """Raise AssertionError naming each route that nobody protected, but for those that are meant to be public.
+
+        One of which that cannot be told is named too: call it with what it takes.
+        """
         forgotten = [str(each) for each in self.unprotected if str(each) not in public]
         unknown = sorted(set(public) - set(map(str, self.routes)))
         problems = [f"nobody protects: {', '.join(forgotten)}"] if forgotten else []
+        untold = [f"{each} ({self._of(each)[0].status})" for each in self.untold if str(each) not in public]
+        if untold:
+            problems.append(
+                f"ended before anybody was asked, so call with what they take: {', '.join(untold)}"
+            )
         problems += [f"there is no route: {', '.join(unknown)}"] if unknown else []
         if problems:
             raise AssertionError(f"{'; '.join(problems)}\n{self}")
+
+    def _of(self, route: Route) -> list[Cell]:
+        return [cell for (_, each), cell in self.cells.items() if each == route]
 
     def __str__(self) -> str:
         wide = max((len(str(each)) for each in self.routes), default=0)
@@ -95,8 +124,9 @@ def run_matrix(
 def routes_of(app: Any, **parameters: object) -> list[Route]:
     """The routes of a FastAPI, Starlette or Flask application, or of a list of Django's `urlpatterns`.
 
-    Their parameters are filled in, and routes that they include are there too; HEAD and OPTIONS are left out. Raises
-    KeyError for a parameter that is not given, ValueError for a path that is a regular expression.
+    Their parameters are filled in, and routes that they include are there too; HEAD and OPTIONS are left out, and a
+    WebSocket has WEBSOCKET for its method. Raises KeyError for a parameter that is not given, ValueError for a path
+    that is a regular expression.
     """
     if hasattr(app, "url_map"):
         found = _flask(app)
@@ -111,11 +141,30 @@ def routes_of(app: Any, **parameters: object) -> list[Route]:
 
 
 def _starlette(routes: Iterable[Any], prefix: str) -> Iterator[tuple[str, str]]:
-    for each in routes:
-        if (methods := getattr(each, "methods", None)) is not None:
-            yield from ((method, prefix + each.path) for method in sorted(methods))
+    from starlette.routing import Route, WebSocketRoute
+
+    for each, kind in _included(routes):
+        path = prefix + (getattr(each, "path", None) or "")
+        if issubclass(kind, WebSocketRoute):
+            yield WEBSOCKET, path
+        elif issubclass(kind, Route):
+            methods = each.methods or {name.upper() for name in _HTTP if hasattr(each.endpoint, name)}
+            yield from ((method, path) for method in sorted(methods))
         else:
-            yield from _starlette(getattr(each, "routes", None) or (), prefix + each.path)
+            yield from _starlette(getattr(each, "routes", None) or (), path)
+
+
+def _included(routes: Iterable[Any]) -> Iterator[tuple[Any, type]]:
+    """Each route and its kind, with those of included routers: FastAPI has a router in their place."""
+    try:
+        from fastapi.routing import iter_route_contexts
+    except ImportError:  # Starlette alone, or a FastAPI that has each route in its place
+        return ((each, type(each)) for each in routes)
+    return ((each, type(each.original_route)) for each in iter_route_contexts(list(routes)))
+
+
+_HTTP = ("get", "post", "put", "patch", "delete")
+"""What an endpoint of Starlette that is a class answers by."""
 
 
 def _flask(app: Any) -> Iterator[tuple[str, str]]:

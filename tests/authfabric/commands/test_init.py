@@ -47,6 +47,48 @@ def test_what_init_writes_passes_its_own_tests(tmp_path: Path, framework: str):
     assert " passed" in ran.stdout
 
 
+FORGOTTEN = {
+    "fastapi": """
+@app.delete("/notes/{id}")
+def forgotten(id: str): return {}
+@app.post("/notes")
+def checked_first(note: dict): return {}
+""",
+    "flask": """
+@app.delete("/notes/<id>")
+def forgotten(id): return {}
+@app.post("/notes")
+def checked_first(): abort(422)
+""",
+    "django": """
+from django.views import View
+class Forgotten(View):
+    def get(self, request, id): return read(request, id)
+    def delete(self, request, id): return JsonResponse({})
+class CheckedFirst(View):
+    def post(self, request): return JsonResponse({}, status=422)
+urlpatterns = [path("notes/<str:id>", Forgotten.as_view()), path("notes", CheckedFirst.as_view())]
+""",
+}
+"""Routes that somebody adds to a service, without a guard: one whose path has another that is guarded, and one that
+looks at what is sent before anything else."""
+
+
+@pytest.mark.parametrize("framework", FORGOTTEN)
+def test_a_forgotten_route_fails_the_tests_that_init_writes(tmp_path: Path, framework: str):
+    pytest.importorskip(framework)
+    init(tmp_path, Framework(framework))
+    service = tmp_path / "service.py"
+    before, main, after = service.read_text().partition("\nif __name__")
+    service.write_text(before + FORGOTTEN[framework] + main + after)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    plugin = ["-p", "authfabric.testing.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "every_route", *plugin]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "nobody protects: DELETE /notes/1" in ran.stdout, ran.stdout
+    assert "call with what they take: POST /notes (422)" in ran.stdout, ran.stdout
+
+
 def test_a_misspelt_attribute_is_found_in_what_init_writes(tmp_path: Path):
     authfabric("init", str(tmp_path), "--framework", "fastapi")
     file = tmp_path / "policies" / "notes.yaml"

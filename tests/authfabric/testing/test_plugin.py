@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from authfabric.testing import TestedFabric, routes_of
+from authfabric.testing import Route, TestedFabric, routes_of
 from authz import Reason
 
 SERVICE = """
@@ -213,10 +213,11 @@ def test_provided_attributes_come_from_a_file_and_from_tests(service: Path):
         SERVICE.replace("async def delete", '@guard("delete", "/notes/{id}")\nasync def delete')
     )
     (service / "test_service.py").write_text(TESTS_WITH_ATTRIBUTES)
-    (shown,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.S | re.M)
-    (service / "test_shown.py").write_text(shown)
+    shown = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.S | re.M)
+    for number, text in enumerate(shown):
+        (service / f"test_shown_{number}.py").write_text(text)
     done = run(service)
-    assert "8 passed" in done.stdout, done.stdout
+    assert (len(shown), "9 passed" in done.stdout) == (2, True), done.stdout
 
 
 def test_a_misspelt_folder_is_named(service: Path):
@@ -271,9 +272,53 @@ def test_the_routes_of_django_are_found():
         routes_of([*patterns, re_path("^x$", len)], id=3)
 
 
+def test_a_route_that_ended_before_anybody_was_asked_is_named():
+    fabric = TestedFabric()
+    answers = {"POST /notes": 422, "GET /old": 404, "GET /login": 401, "DELETE /notes": 403}
+    routes = [Route(*each.split()) for each in answers]
+    matrix = fabric.matrix(lambda actor, route: answers[str(route)], ["ann", "bob"], routes)
+    assert list(map(str, matrix.untold)) == ["POST /notes", "GET /old"]
+    matrix.require_protected(public=["POST /notes", "GET /old"])
+    named = (
+        r"ended before anybody was asked, so call with what they take: POST /notes \(422\), GET /old \(404\)"
+    )
+    with pytest.raises(AssertionError, match=named):
+        matrix.require_protected()
+
+
+def test_websockets_and_endpoints_that_are_classes_are_routes_too():
+    applications = pytest.importorskip("starlette.applications")
+    from starlette.endpoints import HTTPEndpoint
+    from starlette.routing import Mount, Route, WebSocketRoute
+
+    class Note(HTTPEndpoint):
+        def get(self, request): ...
+
+        def delete(self, request): ...
+
+    routes = [Route("/notes/{id}", Note), Mount("/api", routes=[WebSocketRoute("/live", len)])]
+    app = applications.Starlette(routes=routes)
+    assert list(map(str, routes_of(app, id=3))) == ["DELETE /notes/3", "GET /notes/3", "WEBSOCKET /api/live"]
+
+
 def test_the_routes_of_what_is_mounted_are_found():
     fastapi = pytest.importorskip("fastapi")
     inner, app = fastapi.FastAPI(openapi_url=None), fastapi.FastAPI(openapi_url=None)
     inner.get("/notes/{id}")(lambda id: id)
     app.mount("/api", inner)
     assert list(map(str, routes_of(app, id=3))) == ["GET /api/notes/3"]
+
+
+def test_the_routes_of_what_is_included_are_found():
+    fastapi = pytest.importorskip("fastapi")
+    notes, all_of_them = fastapi.APIRouter(prefix="/notes"), fastapi.APIRouter()
+    notes.get("/{id}")(lambda id: id)
+    notes.websocket("/live")(len)
+    notes.mount(
+        "/inner", fastapi.FastAPI(openapi_url=None, routes=[fastapi.routing.APIRoute("/x", lambda: 1)])
+    )
+    all_of_them.include_router(notes)
+    app = fastapi.FastAPI(openapi_url=None)
+    app.include_router(all_of_them, prefix="/v1")
+    found = ["GET /v1/notes/3", "WEBSOCKET /v1/notes/live", "GET /v1/inner/x"]
+    assert list(map(str, routes_of(app, id=3))) == found
