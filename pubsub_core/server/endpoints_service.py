@@ -43,6 +43,8 @@ class Endpoints:
         self._channels = Channels()
         self.draining = False
         """Whether clients are to go elsewhere: nobody begins a channel here any more."""
+        self.closed = False
+        """Whether no publication is looked at any more: its publisher sends it again, elsewhere or later."""
 
     async def open(self, stack: contextlib.AsyncExitStack) -> None:
         """Listen, for as long as the stack is open."""
@@ -67,7 +69,7 @@ class Endpoints:
             await self._bus.flush()
 
     def _on_publish(self, subject: str, reply: str, payload: bytes, headers: bytes) -> None:
-        if not subjects.is_inbox(reply):
+        if self.closed or not subjects.is_inbox(reply):
             return
         try:
             message, channel = self._channels.open(payload)

@@ -213,6 +213,7 @@ class BrokerService:
         """Let others take up what is delivered here, and have clients go there."""
         self._door.draining = True
         await self.durables.release()
+        self._door.closed = True  # before its keys are gone, for want of which it would refuse them
         self.broker.drain()
         with contextlib.suppress(BusError):
             await self._bus.flush()

@@ -33,6 +33,29 @@ def silence(service) -> None:
     service._bus.send = lambda *args, **more: None
 
 
+async def test_what_reaches_a_broker_that_is_about_to_end_is_published_at_another(place, monkeypatch):
+    """Its keys are gone, and its word that clients go elsewhere has not come yet: it refuses nothing any more."""
+    monkeypatch.setattr("pubsub_core.broker.core.Broker.drain", lambda self: None)
+    kind = await place.define("News", *NEWS)
+    async with two(place) as brokers, place.connected("ann", "", among=BOTH) as writer:
+        publisher = await writer.publisher(kind.name)
+        (host,) = [name for name, (service, _) in brokers.items() if service.broker.sessions]
+        (other,) = brokers.keys() - {host}
+        service, ending = brokers[host]
+        async with place.connected("bob", other.removesuffix(f"-{place.domain}")) as reader:
+            subscriber = await reader.subscriber(kind.name)
+            await wanted(publisher)
+            await service._drain()
+            monkeypatch.setattr(service.sealing.vault, "lacks", lambda *args: "")
+            await publisher.publish(score=7)
+            for bus in (publisher._client.bus, service._bus):
+                publisher._outgoing.hurry()
+                await bus.flush()  # it was heard there
+            await ending.aclose()
+            await asyncio.wait_for(publisher.flush(), PATIENCE)
+            assert await take(subscriber, 1) == [{"score": 7}]
+
+
 async def test_publisher_and_subscriber_go_on_at_another_broker(place):
     """One of them stands still in the middle of it: every event comes once, in order, without a gap."""
     kind = await place.define("News", *NEWS)
