@@ -19,12 +19,23 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:  # a full disk, a file that may not be read
-        from authfabric.terminal import Exit
+        _fail(error)
+    except Exception as error:
+        from authz import AuthFabricError
 
-        print(f"error: {error}", file=sys.stderr)
-        with contextlib.suppress(OSError):  # what could not be written is not tried again when Python ends
-            sys.stdout.close()
-        sys.exit(Exit.FAILED)
+        if not isinstance(error, AuthFabricError):
+            raise
+        _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    """End a command that could not be done, in one line."""
+    from authfabric.terminal import Exit
+
+    print(f"error: {error}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # what could not be written is not tried again when Python ends
+        sys.stdout.close()
+    sys.exit(Exit.FAILED)
 
 
 def _run(words: list[str]) -> None:

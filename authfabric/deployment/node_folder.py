@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
-from authfabric.deployment.layout import SETTINGS, Layout, Node, read_layout
+from authfabric.deployment.layout import FOLDERS, SETTINGS, Layout, Node, read_layout
 from authfabric.deployment.units import node_units
 from authz import Identity
 from authz.spki import parse_authority
@@ -50,10 +50,17 @@ chmod -R go= "$root{config}"
 cp units/* "$root{units}/"
 chmod 644 "$root{units}"/authfabric-*
 [ -z "$root" ] || exit 0
-id authfabric > /dev/null 2>&1 || useradd --system --home-dir {state} --shell /usr/sbin/nologin authfabric
+fail() {{ echo "error: $1" >&2; exit 1; }}
+[ -x {programs}/authfabric ] || fail "there is no {programs}/authfabric: install authfabric there first"
+case $(readlink -m {programs}/python) in /root/*|/home/*)
+    fail "the Python of {programs} is in a home folder, which the units do not see: use the system's" ;; esac
+{locked}id authfabric > /dev/null 2>&1 || useradd --system --home-dir {state} --shell /usr/sbin/nologin authfabric
 chown -R authfabric: {config} {state} {cache}
 systemctl daemon-reload
 systemctl enable --now {services}
+"""
+_LOCKED = """\
+[ -s {config}/passphrase ] || fail "the passphrase of the keys is to be in {config}/passphrase"
 """
 
 
@@ -176,8 +183,13 @@ class NodeFolders:
             (path / "units" / name).write_text(text)
         environment = f"{PASSPHRASE_FILE_VARIABLE}={there.config}/passphrase\n" if self.locked else ""
         write_private(self._config(node) / "environment", environment.encode(), replace=True)
-        folders = {each: getattr(there, each) for each in ("config", "state", "cache", "units")}
-        script = _INSTALL.format(node=node.name, services=" ".join(self.services(node)), **folders)
+        folders = {each: getattr(there, each) for each in FOLDERS}
+        script = _INSTALL.format(
+            node=node.name,
+            services=" ".join(self.services(node)),
+            locked=_LOCKED.format(config=there.config) if self.locked else "",
+            **folders,
+        )
         (path / "install.sh").write_text(script)
 
     @property

@@ -63,6 +63,8 @@ ERASED_SECONDS = 60
 DIFFERENT_CONFIGURATION = 10058
 _NO_ROOM = {10023, 10047, 10077}
 """The server's error numbers for a storage limit that is reached."""
+_NO_PEERS = 10005
+"""The number by which a cluster says that no server may take a stream, for want of room among other things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,11 @@ async def within(work: Coroutine[object, object, T], seconds: float = SECONDS) -
         return await result_within(work, seconds)
     except KeyWrongLastSequenceError:
         raise WrongRevision from None
-    except (NotFoundError, BadRequestError, NotPermitted):
+    except BadRequestError as error:
+        if error.err_code == _NO_PEERS and "insufficient" in (error.description or ""):
+            raise StoreFull(error.description or "") from None
+        raise
+    except (NotFoundError, NotPermitted):
         raise
     except APIError as error:
         if error.err_code in _NO_ROOM:

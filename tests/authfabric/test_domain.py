@@ -252,6 +252,24 @@ async def test_doctor_says_that_the_certificate_of_the_servers_ends_soon(uk, tmp
         assert ("domain certify" in found.get("do", "")) is not well
 
 
+async def test_doctor_says_where_to_look_when_nobody_is_let_in_and_when_no_server_is_there(
+    uk, tmp_path, monkeypatch
+):
+    local = LocalDomain.find(uk)
+
+    async def advice() -> str:
+        _, document = await authfabric("doctor", "--probes", "1")
+        (found,) = [each for each in document["findings"] if each["about"] == "connection"]
+        assert not found["well"]
+        return str(found["do"])
+
+    async with NatsServer(jetstream=True, extra=local.configuration()) as server:
+        local.at_url(server.url).hand_out(tmp_path / "pep.json", "pep", "network: *\naction: connect")
+        monkeypatch.setenv("AUTHFABRIC_CREDENTIALS", str(tmp_path / "pep.json"))
+        assert "journalctl -u authfabric-domain" in await advice()  # no access control service runs
+    assert "the servers that the credentials name" in await advice()
+
+
 def test_whose_word_counts_is_changed_later(uk, tmp_path):
     first, second = (str(Identity.generate().public) for _ in range(2))
     (tmp_path / "keys").write_text(f"{second}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -77,3 +78,16 @@ def test_values_that_need_checking_are_still_checked():
     assert (refused.exit_code, "nobody" in refused.stderr) == (2, True)
     missing = CliRunner().invoke(app, ["ask", "a"])
     assert (missing.exit_code, "OBJECT" in missing.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words", [["status"], ["doctor"], ["ask", "a", "/x", "read"], ["policy", "list"], ["audit", "tail"]]
+)
+def test_credentials_that_are_not_there_are_named_in_one_line_by_every_command(words, tmp_path):
+    environment = os.environ | {"AUTHFABRIC_CREDENTIALS": str(tmp_path / "none.json")}
+    command = [sys.executable, "-m", "authfabric", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode in {2, 3}
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "none.json" in line

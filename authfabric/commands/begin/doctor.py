@@ -18,7 +18,7 @@ from authfabric.files import CONNECT_SECONDS, find_trust, find_url, trusted_keys
 from authfabric.overview import NONE_HEARD, Finding
 from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
 from authz import AuthFabricError, PublicKey, Reason
-from bus.errors import ReplyTimeout
+from bus.errors import NotConnected, ReplyTimeout
 from bus.identity import VARIABLE as CREDENTIALS_VARIABLE
 from bus.identity import find_credentials, find_running
 from bus.nats import Connection, connect
@@ -27,6 +27,15 @@ from bus.wire import DEFAULT_DOMAIN, URL_VARIABLE
 from pep import UNVERIFIED, Enforcer, NobodyTrusted
 from pep.trust import SKEW_SECONDS, TRUST_VARIABLE, Trust, configured_keys
 
+SEE_ACCESS = (
+    "the log of the access control service says whom it refuses and why (`journalctl -u authfabric-domain`);"
+    " where it cannot read what was revoked it refuses everybody: then look at the NATS servers and their disks"
+)
+SEE_SERVERS = "see whether the servers that the credentials name run, and can be reached from here"
+NO_JETSTREAM = (
+    "policy push and audit need it: enable `jetstream` in the server; if its disk was full it has shut it down:"
+    " make room, and restart the server"
+)
 SLOW_MS = 20.0
 PROBE_SECONDS = 2.0
 SOON_DAYS = 30.0
@@ -118,7 +127,15 @@ async def _bus(url: str, probes: int) -> list[Finding]:
             heard = any(each.about == "members" and each.found != NONE_HEARD for each in findings)
             return [*findings, await _replicas(pep, heard), await _decision(pep), *_clocks(pep)]
     except AuthFabricError as error:
-        return [Finding("connection", False, str(error), START), _whom_to_trust(url)]
+        return [Finding("connection", False, str(error), _way_in(error)), _whom_to_trust(url)]
+
+
+def _way_in(error: AuthFabricError) -> str:
+    """What to do where nobody is let in."""
+    problem = error.problem.lower() if isinstance(error, NotConnected) else ""
+    if "authorization" in problem or "access control service" in problem:
+        return SEE_ACCESS
+    return SEE_SERVERS if os.environ.get(CREDENTIALS_VARIABLE) else START
 
 
 def _releasers(url: str) -> frozenset[PublicKey]:
@@ -181,9 +198,7 @@ async def _round_trip(bus: Connection, probes: int) -> Finding:
 async def _jetstream(bus: Connection) -> Finding:
     if await bus.has_jetstream():
         return Finding("JetStream", True, "on")
-    return Finding(
-        "JetStream", False, "off", "policy push and audit need it: enable `jetstream` in the server"
-    )
+    return Finding("JetStream", False, "off", NO_JETSTREAM)
 
 
 async def _replicas(pep: Enforcer, heard: bool) -> Finding:

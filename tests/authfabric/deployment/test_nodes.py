@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -106,6 +107,31 @@ def test_the_keys_that_replicas_had_before_are_revoked_although_others_have_thei
         assert [each.name.partition("-")[0] for each in revoked.iterdir()] == [str(stolen)]
     assert own != stolen
     assert str(own) in (three.folder / "members/node1-pdp-1.cap").read_text()
+
+
+def test_a_node_without_what_its_units_need_is_told_so_before_anything_is_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTHFABRIC_PASSPHRASE", "a long one")
+    programs = tmp_path / "programs"
+    places = {each: str(tmp_path / each) for each in ("config", "state", "cache", "units")}
+    layout = Layout((Node("a", "127.0.0.1"),), programs=str(programs), **places)
+    write_layout(tmp_path / "given.yaml", layout)
+    command("domain", "init", tmp_path / "shop", "--name", "shop", "--settings", tmp_path / "given.yaml")
+
+    def problem() -> str:
+        script = ["sh", tmp_path / "shop/nodes/a/install.sh"]
+        done = subprocess.run(script, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr
+
+    assert f"there is no {programs}/authfabric" in problem()
+    programs.mkdir()
+    (programs / "authfabric").write_text("")
+    (programs / "authfabric").chmod(0o755)
+    (programs / "python").symlink_to("/home/somebody/python")
+    assert "is in a home folder" in problem()
+    (programs / "python").unlink()
+    (programs / "python").symlink_to("/bin/sh")
+    assert f"the passphrase of the keys is to be in {tmp_path}/config/passphrase" in problem()
 
 
 def test_what_is_issued_later_is_in_the_folders_of_all_nodes(three, tmp_path):

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+from functools import partial
 from itertools import count
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 
 from bus import Connection, NatsServer
+from bus.errors import StoreUnavailable
+from bus.server import cluster
 from bus.stores import parcel_publisher
 from bus.stores.consumer_keeper import DirectKeeper
 from bus.stores.parcel_consumer import Consumer
 from bus.stores.parcel_delivery import Arrived
 from bus.stores.parcel_publisher import Acknowledgement, ParcelPublisher
-from bus.stores.parcel_stream import open_carriage
+from bus.stores.parcel_stream import STORAGE, open_carriage
 from bus.wire import subjects
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE, eventually, once_it_works
 
 
 def place(type_: str) -> subjects.TypePlace:
@@ -286,3 +291,13 @@ async def test_what_is_not_answered_is_published_again_under_its_id_until_it_is(
     )
     assert len(deaf.sent) == 4
     assert len(set(deaf.sent)) == 1
+
+
+async def test_in_a_cluster_streams_are_as_large_as_the_disks_of_its_servers_allow(monkeypatch):
+    small = SimpleNamespace(total=4 * 1024**3)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: small)
+    async with cluster(3, jetstream=True) as nodes, Connection(nodes[0].url) as bus:
+        await once_it_works(partial(open_carriage, bus), StoreUnavailable)  # there is a leader at some time
+        made = (await bus.jetstream().stream_info(subjects.parcel_stream(subjects.FILE))).config
+        assert made.num_replicas == 3
+        assert made.max_bytes == STORAGE[0].max_bytes // 4
