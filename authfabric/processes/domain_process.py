@@ -14,7 +14,7 @@ from time import time
 from authfabric.files import CONNECT_SECONDS
 from authfabric.processes.metrics import AccessMetrics
 from authfabric.processes.vitals import process_vitals
-from authfabric.terminal import HealthAddress, err, print_json
+from authfabric.terminal import HealthAddress, err, print_json, printable
 from authz import AuthFabricError, PublicKey
 from authz.errors import InvalidKey
 from authz.spki import Notice
@@ -117,7 +117,7 @@ async def follow(folder: DomainFolder, access: AccessService) -> None:
                 await publish_notice(access.member, notice)
                 published.add(notice)
         except AuthFabricError as error:
-            err.print(f"the folder is not followed: {error}", highlight=False)
+            err.print(f"the folder is not followed: {printable(str(error))}", highlight=False)
         await asyncio.sleep(FOLLOW_SECONDS)
 
 

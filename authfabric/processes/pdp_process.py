@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from authfabric.files import DecisionRight
 from authfabric.processes.memory import collect_garbage_rarely
-from authfabric.terminal import HealthAddress, err, print_json
+from authfabric.terminal import HealthAddress, err, print_json, printable
 from authz.authority import Statement
 from bus.audit import AuditWriter, Vouched
 from bus.identity import FollowedKeys
@@ -225,7 +225,7 @@ async def _wait_for_policies(follower: Follower, stop: asyncio.Event) -> None:
     """Return when there is something to decide by, or nothing to wait for any more."""
     if follower.ready.is_set():
         return
-    err.print(f"waiting for policies: {follower.problem}", highlight=False)
+    err.print(f"waiting for policies: {printable(follower.problem)}", highlight=False)
     waits = [asyncio.create_task(each.wait()) for each in (follower.ready, stop)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for each in waits:

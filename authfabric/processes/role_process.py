@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from authfabric.processes.vitals import process_vitals
-from authfabric.terminal import HealthAddress, err, print_json
+from authfabric.terminal import HealthAddress, err, print_json, printable
 from bus.nats import connect
 from bus.services import service_name
 from bus.wire import without_secrets
@@ -67,7 +67,7 @@ async def _follow(
     follower.on_change.append(adopt)
     await stack.enter_async_context(follower)
     if follower.made is None:
-        err.print(f"waiting for policies: {follower.problem}", highlight=False, soft_wrap=True)
+        err.print(f"waiting for policies: {printable(follower.problem)}", highlight=False, soft_wrap=True)
 
 
 def _say_ready(setup: RoleProcess, health: str) -> None:

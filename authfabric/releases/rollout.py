@@ -13,11 +13,10 @@ from typing import TypeAlias
 import msgspec
 from rich.console import RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from authfabric.terminal import err
+from authfabric.terminal import err, printable
 from authz.release import Released
 from bus.errors import BusError
 from bus.feeds import DEFAULT_LEASE, REPEAT_SECONDS, Feed, MemberPoll, MemberTable, Standing
@@ -190,7 +189,9 @@ class _Lines:
         for name, standing in standings.standings.items():
             if self._said.get(name) is not standing:
                 why = standings.members[name].problem if standing is Standing.REFUSED else ""
-                err.print(f"{name}: {standing}{f': {escape(why)}' if why else ''}", highlight=False)
+                err.print(
+                    f"{printable(name)}: {standing}{f': {printable(why)}' if why else ''}", highlight=False
+                )
         self._said = standings.standings
 
 
@@ -203,8 +204,8 @@ def _picture(released: Released, standings: Standings) -> RenderableType:
         status = standings.members[name]
         state = Text(standing.value, _COLOURS[standing])
         if status.problem and standing is not Standing.APPLIED:
-            state.append(f": {status.problem}", "dim")
-        table.add_row(name, status.kind, f"{status.epoch} {status.release[:12]}", state)
+            state.append(": ").append_text(Text.from_markup(printable(status.problem), style="dim"))
+        table.add_row(*map(printable, (name, status.kind, f"{status.epoch} {status.release[:12]}")), state)
     for standing, count in sorted(Counter(standing for _, standing in lagging_first[SHOWN:]).items()):
         table.add_row(f"and {count} more", "", "", Text(standing.value, _COLOURS[standing]))
     return table

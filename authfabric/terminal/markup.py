@@ -20,7 +20,9 @@ _NOTHING = "@"
 
 
 def escape(text: str) -> str:
-    """Text in which nothing is a mark."""
+    """Text in which nothing is a mark, and nothing but the ends of lines is what a terminal obeys."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
     text = _TAG.sub(lambda found: f"{found[1] * 2}\\[{found[2]}]", text)
     trailing = len(text) - len(text.rstrip("\\"))
     if not trailing:

@@ -128,7 +128,7 @@ def program() -> str:
 
 def printable(text: str) -> str:
     """Text that others chose, such as a name, with whatever could pass for the command's own output written out."""
-    return escape("".join(each if each.isprintable() else repr(each)[1:-1] for each in text))
+    return escape(text.replace("\n", r"\n").replace("\t", r"\t"))
 
 
 def command_line() -> str:

@@ -91,6 +91,19 @@ async def test_what_somebody_was_shown_is_told(tmp_path):
         assert "ann: 1 past event of ward.reading as ward.blurred" in " ".join(words.stdout.split())
 
 
+async def test_whoever_asks_hides_no_line_from_an_auditor_by_what_a_terminal_obeys(tmp_path):
+    name = "eve\x1b[1A\x1b[2K\nallow  bob read /x"
+    async with world(tmp_path) as here, here.replica():
+        await here.push(only("bob"))
+        async with here.pep(audit=True, name="shop") as pep:
+            await pep.check(name, "/x", "read", context={"by": name})
+        words = ["audit", "tail", "-n", "1", "--url", here.server.url]
+        said = await asyncio.to_thread(CliRunner().invoke, app, words)
+        (line,) = said.stdout.splitlines()
+        assert line.isprintable()
+        assert r"deny  eve\x1b[1A\x1b[2K\nallow  bob read /x read /x" in line
+
+
 async def test_what_a_question_came_with_is_shown(tmp_path):
     async with world(tmp_path) as here, here.replica():
         await here.push(only("bob"))

@@ -8,11 +8,14 @@ import sys
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from authfabric.cli import app
 from authz import Decision, Request
 from bus import BusError, Connection
+from bus.feeds.status_reporter import StatusReporter
 from bus.wire.envelope import pack
-from bus.wire.messages import Questions, unpack_answers
+from bus.wire.messages import MemberStatus, Questions, unpack_answers
 from bus.wire.scopes import Scope
 from bus.wire.subjects import Mode, question
 from pep import UNVERIFIED, Enforcer
@@ -166,6 +169,22 @@ async def test_a_replica_that_left_is_not_waited_for(tmp_path):
             "policy", "push", str(write(tmp_path / "policies", "bob")), "--wait", "--url", running.url
         )
         assert (code, done["rollout"]["applied"]) == (0, ["pdp-1"])
+
+
+async def test_a_member_whose_name_a_terminal_would_obey_is_named_as_it_is_written(tmp_path):
+    name = "[/]eve\x1b[2K\ncomplete"
+    status = MemberStatus(name, "sdp", "default", 1, lease=60.0, release="first")
+    async with (
+        released(tmp_path / "policies", replicas=1) as running,
+        Connection(running.url) as bus,
+        StatusReporter(bus, status),
+    ):
+        words = ["policy", "push", str(write(tmp_path / "policies", "bob")), "--wait", "--timeout", "3"]
+        said = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--url", running.url])
+        assert (said.exit_code, type(said.exception)) == (1, SystemExit)
+        last = said.stdout.splitlines()[-2]
+        assert last.startswith(r"  [/]eve\x1b[2K\ncomplete: still goes by release 1"), said.stdout
+        assert all(line.isprintable() for line in said.output.splitlines())
 
 
 async def test_a_push_that_nobody_applies_is_not_complete(tmp_path):

@@ -11,12 +11,11 @@ from time import perf_counter, time
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from authfabric.commands.begin.release_health import releases
 from authfabric.files import CONNECT_SECONDS, find_trust, find_url, trusted_keys
 from authfabric.overview import NONE_HEARD, Finding
-from authfabric.terminal import START, Exit, Json, Url, print_json, run, say
+from authfabric.terminal import START, Exit, Json, Url, print_json, printable, run, say
 from authz import AuthFabricError, PublicKey, Reason
 from bus.errors import NotConnected, ReplyTimeout
 from bus.identity import VARIABLE as CREDENTIALS_VARIABLE
@@ -56,9 +55,9 @@ def doctor(
     else:
         for finding in findings:
             mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            say(f"{mark} [bold]{finding.about}[/]: {escape(finding.found)}")
+            say(f"{mark} [bold]{finding.about}[/]: {printable(finding.found)}")
             if finding.do:
-                say(f"    [yellow]→[/] {escape(finding.do)}")
+                say(f"    [yellow]→[/] {printable(finding.do)}")
     if not all(f.well for f in findings):
         raise typer.Exit(Exit.DENIED)
 

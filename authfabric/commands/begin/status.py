@@ -126,7 +126,7 @@ def _member_row(member: MemberView) -> tuple[str, ...]:
     behind = f" by {member.lag}" if member.lag and member.state is State.BEHIND else ""
     return (
         printable(member.name),
-        member.kind,
+        printable(member.kind),
         f"[{_COLOURS[member.state]}]{member.state}{behind}[/]",
         f"{member.number} {member.hash[:12]}" if member.hash else "-",
         member.signer[:12] or "-",

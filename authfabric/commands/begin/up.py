@@ -14,7 +14,6 @@ from time import time
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.panel import Panel
 
 from authfabric.commands.policies.push import Force, reason_of
@@ -30,7 +29,7 @@ from authfabric.processes import (
     hosted_managers,
 )
 from authfabric.releases import deciding
-from authfabric.terminal import Json, err, out, print_json, program, run, waiting
+from authfabric.terminal import Json, err, escape, out, print_json, program, run, waiting
 from authz import Identity
 from authz.extras import ExtraMissing, needing
 from authz.release import Released

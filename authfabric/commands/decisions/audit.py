@@ -13,12 +13,22 @@ from typing import Annotated
 import typer
 from msgspec import json as documents
 from msgspec import structs
-from rich.markup import escape
 
 from authfabric.commands.begin.ask import decision_document, why
 from authfabric.commands.decisions import audit_query
 from authfabric.files import CONNECT_SECONDS, Trust, find_url, trusted_keys
-from authfabric.terminal import Exit, Json, Url, counted, fail, option_seconds, print_json, run, say
+from authfabric.terminal import (
+    Exit,
+    Json,
+    Url,
+    counted,
+    fail,
+    option_seconds,
+    print_json,
+    printable,
+    run,
+    say,
+)
 from authz import AuthFabricError, PublicKey
 from authz.decision import Effect
 from bus.audit import (
@@ -70,7 +80,7 @@ def verify(
     if json:
         print_json(_document(chains) | (_vouchers_document(vouchers, ended) if vouchers else {}))
     elif not chains.writers:
-        say(f"no decision in `{escape(domain)}` was audited yet")
+        say(f"no decision in `{printable(domain)}` was audited yet")
     else:
         _show_chains(chains)
         if vouchers is not None:
@@ -163,7 +173,7 @@ def _show(record: AuditRecord | None, json: bool) -> None:
         say("[red]unreadable[/]")
     else:
         when = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        say(f"[dim]{when} {escape(record.writer)} {record.sequence}[/]  {_words(record)}")
+        say(f"[dim]{when} {printable(record.writer)} {record.sequence}[/]  {_words(record)}")
 
 
 def _words(record: AuditRecord) -> str:
@@ -180,19 +190,18 @@ def _words(record: AuditRecord) -> str:
     release = f" ({record.release.hex()[:12]})" if record.release else ""
     asked = documents.encode(record.request.context).decode() if record.request.context else ""
     return (
-        f"[bold {colour}]{decision.effect}[/]  {escape(str(record.request))}{escape(asked and ' ' + asked)}"
-        f"  [dim]{escape(why(decision))}; {source}, epoch {decision.epoch}{release}[/]"
+        f"[bold {colour}]{decision.effect}[/]  {printable(str(record.request))}{printable(asked and ' ' + asked)}"
+        f"  [dim]{printable(why(decision))}; {source}, epoch {decision.epoch}{release}[/]"
     )
 
 
 def _disclosed_words(shown: Disclosure) -> str:
-    became = f" as {escape(shown.shown)}" if shown.shown != shown.type else ""
+    became = f" as {printable(shown.shown)}" if shown.shown != shown.type else ""
     events = counted(len(shown.events), "past event" if shown.replayed else "event")
-    what = f"{events} of {escape(shown.type)}{became}"
+    what = f"{events} of {printable(shown.type)}{became}"
     attributes, rules = ", ".join(shown.attributes), ", ".join(shown.rules)
-    return (
-        f"[bold blue]shown[/]  {escape(shown.subject)}: {what}  [dim]{escape(attributes)}; {escape(rules)}[/]"
-    )
+    why = f"[dim]{printable(attributes)}; {printable(rules)}[/]"
+    return f"[bold blue]shown[/]  {printable(shown.subject)}: {what}  {why}"
 
 
 def _record_document(record: AuditRecord) -> dict[str, object]:
@@ -256,8 +265,8 @@ def _show_chains(chains: ChainVerifier) -> None:
             }[each.closed]
             state = f"[green]holds[/] from {chains.starts[name]} to {each.head.sequence}{ended}"
         else:
-            state = f"[red]breaks[/]: record {each.broken.sequence} {escape(each.broken.problem)}"
-        say(f"[bold]{escape(name)}[/]: {state}{dropped}")
+            state = f"[red]breaks[/]: record {each.broken.sequence} {printable(each.broken.problem)}"
+        say(f"[bold]{printable(name)}[/]: {state}{dropped}")
     if whole:
         say(
             f"{whole:,} "
@@ -295,4 +304,4 @@ def _show_vouchers(vouchers: Vouchers, ended: Sequence[str]) -> None:
         )
     for writer, numbers in _unsigned(vouchers, ended).items():
         first = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
-        say(f"[bold]{escape(writer)}[/]: [red]{len(numbers):,} decisions that no PDP signed[/]: {first}")
+        say(f"[bold]{printable(writer)}[/]: [red]{len(numbers):,} decisions that no PDP signed[/]: {first}")

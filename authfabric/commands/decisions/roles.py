@@ -13,7 +13,6 @@ from typing import Annotated, TypeVar
 
 import msgspec
 import typer
-from rich.markup import escape
 
 from authfabric.commands.begin.ask import read_attributes
 from authfabric.commands.decisions.pdp import cache_file
@@ -40,6 +39,7 @@ from authfabric.terminal import (
     out,
     passphrase,
     print_json,
+    printable,
     run,
     with_option_types,
 )
@@ -389,11 +389,11 @@ def _show(document: dict[str, object], lines: Sequence[str], json: bool) -> None
     if json:
         print_json(document)
     for each in () if json else lines:
-        out.print(escape(each), highlight=False, soft_wrap=True)
+        out.print(printable(each), highlight=False, soft_wrap=True)
 
 
 def _show_ended(ended: Sequence[str], json: bool) -> None:
     if json:
         print_json({"ended": list(ended)})
     for each in () if json else ended:
-        err.print(f"ended: {escape(each)}", highlight=False, soft_wrap=True)
+        err.print(f"ended: {printable(each)}", highlight=False, soft_wrap=True)

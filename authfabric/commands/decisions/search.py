@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 from msgspec.structs import replace
-from rich.markup import escape
 
 from authfabric.commands.begin.ask import Insecure, TrustedKeys, asking, believed, read_attributes
 from authfabric.files import find_url
-from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, run, with_option_types
+from authfabric.terminal import Exit, Json, Url, err, fail, out, print_json, printable, run, with_option_types
 from authz import Entity, InvalidRequest
 from bus.wire import DEFAULT_DOMAIN, SearchPage, SearchQuery
 from pep.trust import Trust
@@ -119,7 +118,8 @@ async def _search(query: SearchQuery, options: SearchOptions, url: str, trust: T
         err.print(f"there may be more: --cursor {page.cursor}", highlight=False)
     if page.depends and not options.json:
         err.print(
-            f"with other facts in the context ({escape(', '.join(page.depends))}) it may be otherwise: see --context",
+            f"with other facts in the context ({printable(', '.join(page.depends))}) it may be otherwise:"
+            " see --context",
             highlight=False,
             soft_wrap=True,
         )
@@ -129,7 +129,7 @@ async def _search(query: SearchQuery, options: SearchOptions, url: str, trust: T
 
 def _show(page: SearchPage) -> None:
     for each in page.found:
-        out.print(escape(each), highlight=False, soft_wrap=True)
+        out.print(printable(each), highlight=False, soft_wrap=True)
 
 
 def _entity(name: str, attributes: list[str] | None) -> Entity:

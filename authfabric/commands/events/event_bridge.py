@@ -28,6 +28,7 @@ from authfabric.terminal import (
     err,
     fail,
     print_json,
+    printable,
     run,
     with_option_types,
 )
@@ -136,7 +137,7 @@ class Bridge:
         self.refused += messages
 
     def _say(self, text: str) -> None:
-        err.print(text, highlight=False, markup=False, soft_wrap=True)
+        err.print(printable(text), highlight=False, soft_wrap=True)
 
 
 class BridgeMetrics(Collector):

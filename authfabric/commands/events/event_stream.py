@@ -187,7 +187,9 @@ def tail(
                 try:
                     readers.append(await client.subscriber(each, from_=start))
                 except (Refused, UnknownType) as error:
-                    err.print(f"without {each}: {error}", highlight=False, soft_wrap=True)
+                    err.print(
+                        f"without {printable(each)}: {printable(str(error))}", highlight=False, soft_wrap=True
+                    )
             if readers:
                 await _print(_merged(readers), count, json, show_type=True)
 
@@ -259,7 +261,7 @@ async def _print(
             if json and not cloud:
                 print_json(gap_document(event), line=True)
             else:  # CloudEvents have no gaps
-                err.print(f"gap: {event}", highlight=False, markup=False, soft_wrap=True)
+                err.print(f"gap: {printable(str(event))}", highlight=False, soft_wrap=True)
             continue
         seen += 1
         if json:

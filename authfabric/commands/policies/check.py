@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from authfabric.terminal import Exit, Json, fail, out, print_json
+from authfabric.terminal import Exit, Json, escape, fail, out, print_json
 from authz import AuthFabricError
 from pdp.bundle import PolicySet, read_cases, read_folder
 from pdp.documents import Finding, Level

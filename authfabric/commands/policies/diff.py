@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.markup import escape
 
 from authfabric.commands.policies.push import Domain
 from authfabric.commands.scale.populations import Population, SparkRun, stored
@@ -22,6 +21,7 @@ from authfabric.terminal import (
     command_line,
     counted,
     err,
+    escape,
     fail,
     print_json,
     printable,

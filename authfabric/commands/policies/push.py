@@ -196,7 +196,10 @@ def _say(published: Published) -> None:
 def say_rollout(rollout: Rollout, domain: str, released: Released) -> None:
     """Say who has a release, and who has not."""
     for name in rollout.lapsed:
-        out.print(f"[yellow]silent[/]: {name}; its lease has ended, so it decides nothing", highlight=False)
+        out.print(
+            f"[yellow]silent[/]: {printable(name)}; its lease has ended, so it decides nothing",
+            highlight=False,
+        )
     if rollout.complete:
         out.print(f"[green]complete[/]: applied by {_names(rollout.applied)}", highlight=False)
     elif not rollout.applied and not rollout.stragglers:
@@ -210,7 +213,7 @@ def say_rollout(rollout: Rollout, domain: str, released: Released) -> None:
     else:
         out.print(f"[red]not complete[/]: {released} is not applied by", highlight=False)
         for name, why in rollout.stragglers.items():
-            out.print(f"  [bold]{name}[/]: {why}", highlight=False)
+            out.print(f"  [bold]{printable(name)}[/]: {printable(why)}", highlight=False)
         if rollout.bound is None:
             out.print("someone of them has no lease, and may go on by an older release for good")
         else:
@@ -218,8 +221,8 @@ def say_rollout(rollout: Rollout, domain: str, released: Released) -> None:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
+    more, shown = len(names) - SHOWN, ", ".join(map(printable, names[:SHOWN]))
+    return shown if more <= 0 else f"{shown} and {more} more"
 
 
 def _release_document(published: Published, rollout: Rollout | None) -> dict[str, object]:

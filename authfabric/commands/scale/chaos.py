@@ -7,11 +7,10 @@ from time import monotonic
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from authfabric.chaos import SMALL, Cast, ChaosRun, FaultKind, Verdict, check, read
 from authfabric.chaos import run as run_chaos
-from authfabric.terminal import Exit, Json, err, fail, print_json, run, say, say_table
+from authfabric.terminal import Exit, Json, err, escape, fail, print_json, run, say, say_table
 from authz import AuthFabricError
 
 app = typer.Typer(invoke_without_command=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from authfabric.commands.scale.populations import SparkRun
 from authfabric.terminal import (
@@ -21,6 +20,7 @@ from authfabric.terminal import (
     Json,
     counted,
     err,
+    escape,
     fail,
     out,
     print_json,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
-from rich.markup import escape
 
 from authfabric.commands.policies.push import Domain, Key
 from authfabric.commands.scale.populations import Population, SparkRun
@@ -27,6 +26,7 @@ from authfabric.terminal import (
     err,
     fail,
     print_json,
+    printable,
     run,
     say,
     warn,
@@ -298,7 +298,7 @@ def _say_anomaly(found: Anomaly) -> None:
         "undecided": f"got no decision {counted(found.count, 'time')}",
     }
     say(
-        f"{found.start:%Y-%m-%d %H:%M:%S}Z, {found.seconds} s: {escape(found.subject)} {words[found.kind]},"
+        f"{found.start:%Y-%m-%d %H:%M:%S}Z, {found.seconds} s: {printable(found.subject)} {words[found.kind]},"
         f" of {counted(found.decisions, 'decision')}"
     )
 
@@ -309,17 +309,17 @@ def _show_usage(found: Usage, report: Path | None) -> None:
         f" {found.undecided:,} of them because nobody could decide"
     )
     for each in found.refusals[:SHOWN]:
-        say(f"subject {escape(each.name)}: {each.refused:,} refused, {each.allowed:,} allowed")
+        say(f"subject {printable(each.name)}: {each.refused:,} refused, {each.allowed:,} allowed")
     for each in found.alone[:SHOWN]:
         say(
-            f"permission {escape(each.name)}: {escape(each.only)} alone uses it, {counted(each.allowed, 'time')}"
+            f"permission {printable(each.name)}: {printable(each.only)} alone uses it, {counted(each.allowed, 'time')}"
         )
     if found.idle:
-        names = escape(", ".join(found.idle[:SHOWN])) + (", …" if len(found.idle) > SHOWN else "")
+        names = printable(", ".join(found.idle[:SHOWN])) + (", …" if len(found.idle) > SHOWN else "")
         count = "1 policy decides" if len(found.idle) == 1 else f"{len(found.idle):,} policies decide"
         say(f"{count} nothing: {names}")
     if report is not None:
-        say(f"report: [bold]{escape(str(report))}[/]")
+        say(f"report: [bold]{printable(str(report))}[/]")
 
 
 def _show_chains(chains: Chains) -> None:
@@ -332,7 +332,7 @@ def _show_chains(chains: Chains) -> None:
     if dropped:
         say(f"[yellow]{dropped:,} decisions were not recorded by their writers[/]")
     for writer, broken in chains.broken.items():
-        say(f"[red]broken[/]: record {broken.sequence:,} of {escape(writer)} {escape(broken.problem)}")
+        say(f"[red]broken[/]: record {broken.sequence:,} of {printable(writer)} {printable(broken.problem)}")
     if chains.holds:
         say("[green]every chain holds[/]")
 
@@ -346,24 +346,25 @@ def _show(found: Review, report: Path | None) -> None:
         say(f"{found.used:,} of those that allow were used; {found.strangers:,} requests are about strangers")
     for each in found.conflicts:
         say(
-            f"separation `{escape(each.name)}`: {'[green]holds[/]' if each.holds else '[red]does not hold[/]'}"
+            f"separation `{printable(each.name)}`: {'[green]holds[/]' if each.holds else '[red]does not hold[/]'}"
         )
         for number, examples, word in (
             (each.subjects, each.examples, "all of it"),
             (each.possible, each.possible_examples, "all of it in some contexts"),
         ):
             if number:
-                shown = escape(", ".join(examples[:SHOWN]))
+                shown = printable(", ".join(examples[:SHOWN]))
                 say(f"  {counted(number, 'subject')} can have {word}: {shown}")
     for role in found.roles[:SHOWN]:
         used = "" if role.used is None else f", {role.granted - role.used:,} of them never used"
         say(
-            f"role {escape(role.role)}: {counted(role.granted, 'permission')}{used}; {counted(role.holders, 'holder')}"
+            f"role {printable(role.role)}: {counted(role.granted, 'permission')}{used};"
+            f" {counted(role.holders, 'holder')}"
         )
     for subject in found.subjects[:SHOWN]:
-        say(f"subject {escape(subject.name)}: {counted(subject.allowed, 'permission')}")
+        say(f"subject {printable(subject.name)}: {counted(subject.allowed, 'permission')}")
     if report is not None:
-        say(f"report: [bold]{escape(str(report))}[/]")
+        say(f"report: [bold]{printable(str(report))}[/]")
 
 
 def _document(job: PrecomputeJob, done: Done) -> dict[str, object]:
@@ -394,5 +395,5 @@ def _say(job: PrecomputeJob, done: Done) -> None:
         f" {manifest.asks:,} depend on the context; "
         f"{'what had changed was computed anew' if done.incremental else 'all computed anew'}"
     )
-    place = escape(str(job.output))
+    place = printable(str(job.output))
     say(f"snapshot of {manifest.origin}: {done.snapshot_bytes:,} bytes in {place}")
