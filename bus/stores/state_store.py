@@ -33,6 +33,8 @@ from bus.stores.release_store import (
 )
 from bus.wire import kept, written
 
+MAX_PIECES = 32
+"""Maximum pieces of a document that are read: whoever else may write here must not fill a reader's memory."""
 _ATTEMPTS = 3
 _LAST, _LAST_OF = "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"
 _WRONG_LAST = {10071, 10164}
@@ -104,6 +106,8 @@ class StateStore:
 
         `alone` looks at one's own place only: whoever writes so must look afterwards whether another replica has, too.
         """
+        if len(data) > MAX_PIECES * CHUNK_BYTES:
+            raise StoreUnavailable(f"the state `{name}` has {len(data):,} bytes, which nobody would read")
         await self._open()
         before = await self._entry(f"{self.place}.{name}")
         if before is not None and before.revision > revision:
@@ -141,6 +145,8 @@ class StateStore:
 
     async def _content(self, entry: _Entry, place: str) -> bytes | None:
         content = entry.data
+        if len(entry.pieces) > MAX_PIECES:
+            return None
         for hash_ in entry.pieces:
             piece = await self._entry(_piece(place, hash_))
             if piece is None or hashlib.sha256(piece.data).hexdigest() != hash_:

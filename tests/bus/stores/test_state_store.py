@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from bus import Connection
+from bus.errors import StoreUnavailable
 from bus.stores.release_store import CHUNK_BYTES, open_bucket, read_entry
-from bus.stores.state_store import State, StateMoved, StateStore
-from bus.wire import kept
+from bus.stores.state_store import MAX_PIECES, State, StateMoved, StateStore
+from bus.wire import kept, written
 
 
 @pytest.fixture
@@ -72,6 +73,22 @@ async def test_what_was_stored_before_there_were_places_comes_last(store):
     assert [(each.revision, each.data) async for each in store.read("a")] == [(0, large)]
     await store.write("a", b"moved", 0)
     assert (await newest(store, "a")).data == b"moved"
+
+
+async def test_a_document_of_more_pieces_than_are_read_is_nothing_and_hides_no_other(store):
+    other = StateStore(store._connection, store._bucket)
+    other.place = "OTHER"
+    revision = await store.write("a", b"one", 0)
+    large = os.urandom(CHUNK_BYTES + 1)
+    await other.write("a", large, revision)
+    assert (await newest(store, "a")).data == large
+    (entry,) = [await read_entry(store._connection, store._bucket, "OTHER.a")]
+    (first, *_), _ = msgspec.msgpack.decode(entry.data)
+    named = msgspec.msgpack.encode(([first] * (MAX_PIECES + 1), b""))  # one piece, again and again
+    await store._connection.jetstream().publish(written(store._bucket, "OTHER.a"), named)
+    assert [each.data async for each in store.read("a")] == [b"", b"one"]
+    with pytest.raises(StoreUnavailable, match="nobody would read"):
+        await store.write("b", bytes(MAX_PIECES * CHUNK_BYTES + 1), 0)
 
 
 async def test_a_document_whose_pieces_were_damaged_is_nothing_and_hides_no_other(store):
