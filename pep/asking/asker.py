@@ -41,6 +41,8 @@ RETURN_GRACE = 1.5
 """Seconds for which somebody who served a scope is expected to come back; later questions fail at once."""
 RECONNECT_GRACE = 5.0
 """Seconds after a reconnect for which replicas are expected back: they may have lost the same server."""
+STILL_SECONDS = 1.0
+"""Seconds after its deadline from which a question that is given up shows that this process did not run."""
 ROUTES_KEPT = 65_536
 MAX_TTL = 150.0
 """Longest lifetime, in seconds, that an announcement may claim."""
@@ -295,8 +297,15 @@ class Asker:
         if count and since >= 0:
             self.latencies.add(monotonic() - since, count)
 
-    def given_up(self) -> None:
-        """A question was given up: from now on replicas are asked in the background whether they are there."""
+    def given_up(self, late: float) -> None:
+        """A question was given up, so long after its deadline; replicas are asked whether they are there.
+
+        If that is long, this process stood still, and replicas are not to blame: they may have answered all the while.
+        """
+        if late > STILL_SECONDS:
+            self.circuit.reset(monotonic(), RECONNECT_GRACE)
+            self._ask_who()
+            return
         self.circuit.failed()
         self._probe()
 

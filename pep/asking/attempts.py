@@ -373,7 +373,7 @@ class Batch:
 
     def _give_up(self) -> None:
         if self._reason is not Reason.NOT_CONNECTED:  # that says nothing about the replicas
-            self._asker.given_up()
+            self._asker.given_up(monotonic() - self._deadline)
         self.fail(self._reason, self._problem)
 
     def _cancel_timer(self) -> None:
