@@ -3,6 +3,7 @@
 from authz import InvalidRequest
 from authz.scope import ScopeExpired, ScopeRefused, ScopeUnavailable
 from bus.errors import NoResponders, NotConnected, ReplyTimeout
+from bus.wire import SearchQuery
 from pep.asking import Strategy
 from pep.auditing import AuditRules
 from pep.enforcer import Enforcer
@@ -14,5 +15,5 @@ from sdp_cache import LeaseRules, Recycling
 __all__ = [
     "UNVERIFIED", "AccessDenied", "AuditRules", "Enforcer", "ExplanationRefused", "InvalidRequest", "LeaseRules",
     "NoResponders", "NobodyTrusted", "NotConnected", "NotOnBus", "Recycling", "ReplyTimeout", "ScopeExpired",
-    "ScopeRefused", "ScopeUnavailable", "SearchRefused", "Strategy", "SyncEnforcer",
+    "ScopeRefused", "ScopeUnavailable", "SearchQuery", "SearchRefused", "Strategy", "SyncEnforcer",
 ]  # fmt: skip

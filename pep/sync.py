@@ -14,7 +14,7 @@ from authz.explanation import Explanation
 from authz.request import Attributes
 from authz.scope import Scope
 from bus.wire import SearchPage, SearchQuery
-from pep.enforcer import SEARCH_SECONDS, Enforcer
+from pep.enforcer import DEFAULT_SECONDS, SEARCH_SECONDS, Enforcer
 from pep.options import CheckOptions, ConnectOptions, ExplainOptions, LocalOptions, ManyOptions
 
 if TYPE_CHECKING:
@@ -133,15 +133,24 @@ class SyncEnforcer:
         candidates: Iterable[str | Entity],
         *,
         context: Attributes | None = None,
+        deadline: float | None = None,
     ) -> list[str | Entity]:
         """Those candidates to which the subject may do the action, in order. What is not decided is left out."""
-        return self._loop.run(self._enforcer.filter(subject, action, candidates, context=context))
+        asked = self._enforcer.filter(subject, action, candidates, context=context, deadline=deadline)
+        return self._loop.run(asked)
 
     def scope(
-        self, subject: str | Entity, action: str | Entity, under: str, *, context: Attributes | None = None
+        self,
+        subject: str | Entity,
+        action: str | Entity,
+        under: str,
+        *,
+        context: Attributes | None = None,
+        deadline: float = DEFAULT_SECONDS,
     ) -> Scope:
         """All objects below a name to which the subject may do the action, as a predicate. Raises ScopeRefused."""
-        return self._loop.run(self._enforcer.scope(subject, action, under, context=context))
+        asked = self._enforcer.scope(subject, action, under, context=context, deadline=deadline)
+        return self._loop.run(asked)
 
     def explain(
         self,

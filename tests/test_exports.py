@@ -16,7 +16,7 @@ SURFACE = {
     "bus": "BusError Connection NatsServer NoResponders NotConnected ReplyTimeout Scope cluster",
     "pdp": "Bundle BundleRefused Engine InvalidPolicies PolicyPoint PolicySet Replica read_folder",
     "pep": "UNVERIFIED AccessDenied AuditRules Enforcer ExplanationRefused InvalidRequest LeaseRules NoResponders"
-    " NobodyTrusted NotConnected NotOnBus Recycling ReplyTimeout ScopeExpired ScopeRefused ScopeUnavailable"
+    " NobodyTrusted NotConnected NotOnBus Recycling ReplyTimeout ScopeExpired ScopeRefused ScopeUnavailable SearchQuery"
     " SearchRefused Strategy SyncEnforcer",
     "pubsub_core": "AttributeType CredentialRefused Event Place ProfileRefused"
     " Delivered DurableEvent DurableRefused DurableSubscriber EventClient EventType"

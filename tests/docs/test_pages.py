@@ -17,6 +17,7 @@ PAGES = [
     "docs/concepts/in-process.md",
     "docs/frameworks.md",
     "docs/concepts/lists.md",
+    "docs/concepts/search.md",
     "docs/errors.md",
 ]
 ALL_PAGES = sorted(

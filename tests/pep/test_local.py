@@ -221,7 +221,8 @@ def test_threads_use_it_too(tmp_path: Path):
         assert not pep.check("bob", "/notes/1", "read").allowed
         assert pep.explain("ann", "/notes/1", "read").decision.allowed
         assert pep.filter("ann", "read", ["/other/1", "/notes/1"]) == ["/notes/1"]
-        assert str(pep.scope("ann", "read", "/notes/")) == "true"
+        assert str(pep.scope("ann", "read", "/notes/", deadline=20)) == "true"
+        assert pep.filter("ann", "read", ["/other/1", "/notes/1"], deadline=20) == ["/notes/1"]
         assert pep.search(SearchQuery("subject", None, Entity("/notes/1"), Entity("read"))).found == ()
 
 
