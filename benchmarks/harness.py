@@ -34,6 +34,14 @@ class Promise:
         return f"at {'least' if self.least else 'most'} {self.bound:g}"
 
 
+class Unfinished(Exception):
+    """Something has failed; the figures are what was measured before."""
+
+    def __init__(self, problem: object, figures: dict[str, float]) -> None:
+        super().__init__(str(problem))
+        self.figures = figures
+
+
 def at_most(bound: float) -> Promise:
     return Promise(bound, least=False)
 
@@ -112,6 +120,8 @@ def main(
             if not name:
                 raise
             failed = True
+            if isinstance(error, Unfinished):
+                measured |= error.figures
             progress(f"{name} has failed: {type(error).__name__}: {error}")
     figures = {name: float(f"{value:.4g}") for name, value in measured.items()}
     if options.json:

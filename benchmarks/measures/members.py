@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.harness import progress
+from benchmarks.harness import Unfinished, progress
 from bus.server import NatsServer
 
 PROCESSES = 8
@@ -101,13 +101,20 @@ async def members(count: int = 1000, pdps: int = 1) -> dict[str, float]:
         await asyncio.gather(*(fabric.peps(count // PROCESSES, key) for _ in range(PROCESSES)))
         progress("all of them are connected")
         beside = await _idle([*deciding, server.pid])
+        figures = {
+            f"idle_pdp_cpu_{count}": max(beside[:-1]),
+            "idle_pdp_cpu_alone": max(alone[:-1]),
+            f"idle_server_cpu_{count}": beside[-1],
+            "idle_server_cpu_alone": alone[-1],
+        }
+        progress(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
         progress(f"{PUSHES} pushes")
-        waits = [await _wait(fabric, number, count + pdps) for number in range(1, PUSHES + 1)]
+        try:
+            waits = [await _wait(fabric, number, count + pdps) for number in range(1, PUSHES + 1)]
+        except AssertionError as error:
+            raise Unfinished(error, figures) from None
     return {
-        f"idle_pdp_cpu_{count}": max(beside[:-1]),
-        "idle_pdp_cpu_alone": max(alone[:-1]),
-        f"idle_server_cpu_{count}": beside[-1],
-        "idle_server_cpu_alone": alone[-1],
+        **figures,
         f"wait_s_{count}": min(waits)[0],
         f"wait_s_{count}_longest": max(waits)[0],
         f"wait_lapsed_{count}": max(lapsed for _, lapsed in waits),
