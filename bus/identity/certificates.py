@@ -16,6 +16,7 @@ from enum import Enum
 from typing import cast
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -30,6 +31,14 @@ _EVERY_HOST = (
     x509.IPAddress(ipaddress.ip_network("0.0.0.0/0")),
     x509.IPAddress(ipaddress.ip_network("::/0")),
 )
+_UNREADABLE = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What reading a certificate raises that is none."""
 
 
 class Purpose(Enum):
@@ -100,7 +109,7 @@ def certified_key(pem: str) -> PublicKey:
     """The key that a certificate is about. Raises BadMessage if it is none of ours."""
     try:
         key = x509.load_pem_x509_certificate(pem.encode()).public_key()
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise BadMessage("certificate", f"cannot be read: {error}") from None
     if not isinstance(key, Ed25519PublicKey):
         raise BadMessage("certificate", "must be over an Ed25519 key")
@@ -111,7 +120,7 @@ def certificate_end(pem: str) -> float:
     """When the first of these certificates ends, in Unix time. Raises BadMessage."""
     try:
         return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise BadMessage("certificate", f"cannot be read: {error}") from None
 
 
@@ -122,7 +131,7 @@ def certified_hosts(pem: str) -> tuple[str, ...]:
         names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return ()
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise BadMessage("certificate", f"cannot be read: {error}") from None
     return tuple(str(each.value) for each in names)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import ssl
 
 from authz import AuthFabricError, Identity
 from authz.spki import Kind, Notice, Owners, Resource, Revocations, decode_chain, verify
 from authz.spki.capability import decode
 from authz.spki.revocation import MAX_NOTICE_BYTES
 from authz.spki.text import parse_chain, parse_notice, parse_owners
+from bus.identity.certificates import certificate_end, certified_hosts, certified_key
 from bus.identity.credentials import read_token
 from bus.server.callout_tokens import read_arrival
 
@@ -40,6 +43,14 @@ def text(data: bytes) -> None:
 
 def token(data: bytes) -> None:
     read_token(data.decode("latin-1"))
+
+
+def link(data: bytes) -> None:
+    """The certificate of a link with a server, whose form the server has looked at, and nothing more."""
+    pem = ssl.DER_cert_to_PEM_cert(data)
+    for read in (certified_key, certificate_end, certified_hosts):
+        with contextlib.suppress(AuthFabricError):
+            read(pem)
 
 
 def arrival(data: bytes) -> None:

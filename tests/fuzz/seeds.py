@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -19,6 +20,7 @@ from authz.spki.capability import encode
 from authz.spki.text import unparse_notice
 from bus.audit.records import AuditRecord, SignedHead
 from bus.feeds.held_releases_service import ReleaseRequest, ReleaseSlice
+from bus.identity.certificates import Lifetime, Purpose, Subject, certify
 from bus.identity.credentials import Presented
 from bus.nats.access_client import CapabilityRequest, RevocationRequest
 from bus.stores import state_store
@@ -89,6 +91,12 @@ def _content(data: bytes) -> bytes:
 encoded = msgspec.msgpack.Encoder().encode
 
 
+def _certificate() -> bytes:
+    """A server's, with hosts."""
+    subject = Subject("server", KEY.public, ("nats.uk.example", "127.0.0.1"), Purpose.SERVER)
+    return ssl.PEM_cert_to_DER_cert(certify(subject, KEY, "servers of uk", Lifetime(NOW, 1000.0)))
+
+
 def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
     """For each target, inputs with the name of the reader that they are for."""
     link = Capability(
@@ -133,6 +141,7 @@ def seeds() -> Mapping[str, tuple[tuple[str, bytes], ...]]:
             ("text", unparse_notice(notice).encode()),
             ("token", Presented.of(HOLDER, chain).encode().encode()),
             ("arrival", json.dumps({"nats": body}).encode()),
+            ("link", _certificate()),
         ),
         "envelopes": (
             ("bus.wire.messages.unpack_questions", pack(Questions([request]))[1:]),

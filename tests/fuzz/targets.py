@@ -49,7 +49,7 @@ from pubsub_core.types.signature import SignedType
 from sdp_cache.snapshots.snapshot import PREAMBLE, Snapshot, message
 from tests.authz.predicates import parse_predicate
 from tests.fuzz.gateway import READERS as GATEWAY
-from tests.fuzz.readers import arrival, certificate, chain, notice, text, token
+from tests.fuzz.readers import arrival, certificate, chain, link, notice, text, token
 from tests.fuzz.records import KEY, MANAGERS, NOW, RECORDS, opening, sealed
 from tests.pubsub_core.net import KIND, NAMES, net
 from tests.pubsub_core.pair import Pair
@@ -146,6 +146,7 @@ def _snapshot(data: bytes) -> None:
 TARGETS: Mapping[str, Mapping[str, Reader]] = {
     "certificates": {
         "chain": chain, "certificate": certificate, "notice": notice, "text": text, "token": token, "arrival": arrival,
+        "link": link,
     },
     "envelopes": {
         **_unpacking(messages, role_messages, keys, access, shared_decisions, attributes, consumers, held),
