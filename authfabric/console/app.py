@@ -42,6 +42,8 @@ BACK = "/sign-in/return"
 """Where a provider sends browsers back to."""
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum bytes of a form: policies may be edited in one."""
+MAX_SIGN_IN_BYTES = 4096
+"""Maximum bytes of the form by which strangers sign in."""
 MOST_FIELDS = 20
 """Maximum fields of a form."""
 FIRST_LINES = 100
@@ -138,7 +140,8 @@ class _Handlers:
     async def _sign_in(self, request: HttpRequest) -> Response:
         if request.method == "GET":
             return self._sign_in_page()
-        session = await self._viewers.sign_in((await _form(request)).get("token", "").strip())
+        form = await _form(request, MAX_SIGN_IN_BYTES)
+        session = await self._viewers.sign_in(form.get("token", "").strip())
         if session is None:
             return self._sign_in_page("This token lets nobody in, or whose it is may not look.")
         response = RedirectResponse("/", 303, HEADERS)
@@ -311,14 +314,14 @@ def _number(text: str) -> int:
     return int(text)
 
 
-async def _form(request: HttpRequest) -> dict[str, str]:
+async def _form(request: HttpRequest, most: int = MAX_BYTES) -> dict[str, str]:
     """The fields of a form, read once."""
     if not hasattr(request.state, "form"):
         parts, total = list[bytes](), 0
         async for part in request.stream():
             total += len(part)
-            if total > MAX_BYTES:
-                raise HTTPException(413, f"a form has at most {MAX_BYTES:,} bytes")
+            if total > most:
+                raise HTTPException(413, f"a form has at most {most:,} bytes")
             parts.append(part)
         try:
             fields = parse_qs(

@@ -212,6 +212,12 @@ async def test_a_form_that_nobody_could_have_filled_in_is_no_fault_of_the_consol
         assert (await client.post("/sign-in", data=form)).status_code == 400
 
 
+async def test_a_stranger_has_the_console_keep_no_more_than_a_token(running):
+    async with browser(running) as client:
+        answer = await client.post("/sign-in", data={"token": "x" * 65_536})
+        assert (answer.status_code, "at most 4,096 bytes" in answer.text) == (413, True)
+
+
 async def test_whoever_may_look_no_more_is_shown_nothing_more(running):
     """The last test of its module: it takes the viewer's right away."""
     async with (
