@@ -49,6 +49,10 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers the probes of one process, whose server is bound to it by `partial`."""
 
     timeout = READ_SECONDS
+    # Whoever asks again does so over the same connection, and an answer is one write: each thread that begins, and each
+    # wait for a socket, takes the interpreter from the loop that does the work.
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
 
     def __init__(self, vitals: Vitals, registry: CollectorRegistry, *args: Any) -> None:
         self._vitals = vitals

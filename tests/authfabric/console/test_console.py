@@ -85,6 +85,15 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(running):
     assert running.given.token not in cookie
 
 
+async def test_servers_are_shown_with_what_they_lead_and_keep(running):
+    async with browser(running, running.given.token) as client:
+        page = (await client.get("/")).text
+    (row,) = re.findall(r'<tr data-server="authfabric">(.+?)</tr>', page, flags=re.S)
+    assert "current" in row
+    leads, keeps = re.findall(r'<td class="number">(\d+)</td>', row)
+    assert int(leads) == int(keeps) > 0
+
+
 async def test_another_host_name_is_refused(running):
     async with browser(running) as client:
         answer = await client.get("/sign-in", headers={"host": "evil.example"})
