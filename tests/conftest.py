@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +22,7 @@ settings.register_profile(
     "fabric", deadline=None, max_examples=40
 )  # an example's time says nothing about its promise
 settings.load_profile("fabric")
+gc.disable()  # until all tests are collected: none of that is garbage
 
 TOGETHER = ("tests/spark_eval/", "tests/pubsub_core/history/")
 """Folders whose tests share something that takes seconds to start: Spark, PostgreSQL."""
@@ -82,13 +86,27 @@ def _rank(nodeid: str) -> int:
     return next(ranks, len(LONGEST))
 
 
+def pytest_collection_finish(session):
+    """What has been collected stays to the end: it is not looked through for garbage again and again."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory) -> Iterator[Path]:
+    """For each test a folder of its own, which it makes if it needs it: most do not."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _no_other_fabric(monkeypatch, tmp_path):
+def _no_other_fabric(monkeypatch, _homes):
     """No test finds the server or the files of whoever runs it."""
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     monkeypatch.delenv(VARIABLE, raising=False)
+    home = next(_homes)
     for kind in ("STATE", "DATA", "CACHE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
 
 
 @pytest.fixture(scope="session")
