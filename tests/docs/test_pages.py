@@ -16,6 +16,7 @@ PAGES = [
     "docs/quickstart.md",
     "docs/concepts/in-process.md",
     "docs/frameworks.md",
+    "docs/caching.md",
     "docs/concepts/lists.md",
     "docs/concepts/search.md",
     "docs/errors.md",
