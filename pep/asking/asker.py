@@ -107,7 +107,8 @@ class Asker:
         self._inbox = ""
         self._stopped = False
         self._probing: asyncio.TimerHandle | None = None
-        self._alone = False
+        self._trouble = ""
+        """What was last logged of what keeps questions from being answered."""
 
     async def start(self) -> None:
         """Listen to announcements, and ask the replicas for theirs."""
@@ -225,6 +226,8 @@ class Asker:
             Reason.BUSY: f"every PDP that serves `{thing}` was too busy for {seconds:g} s",
             Reason.NOT_CONNECTED: f"not connected to `{self.connection.address}`",
         }
+        if reason is Reason.NOT_CONNECTED and not self._stopped:
+            self._tell(words[reason])
         return Decision(False, reason, detail=problem or words[reason] + self._unread() + self._clocks())
 
     def _clocks(self) -> str:
@@ -249,7 +252,7 @@ class Asker:
             self.relocation.missed()
             if self.circuit.is_open(monotonic()):
                 self._probe()
-                self._tell(alone=True)
+                self._tell("no PDP is heard of")
                 return Reason.NO_PDP
         return None if self.open < MAX_OPEN else Reason.BUSY
 
@@ -309,11 +312,11 @@ class Asker:
         self.circuit.failed()
         self._probe()
 
-    def _tell(self, alone: bool) -> None:
-        """Log when no PDP is there, and when one is again."""
-        if alone is not self._alone:
-            self._alone = alone
-            said = "no PDP is heard of: requests are denied" if alone else "PDPs are heard of again"
+    def _tell(self, trouble: str) -> None:
+        """Log what keeps questions from being answered, and when PDPs are there again."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            said = f"{trouble}: requests are denied" if trouble else "PDPs are heard of again"
             _log.warning("asking in `%s`: %s", self.domain, said)
 
     def _probe(self) -> None:
@@ -363,7 +366,7 @@ class Asker:
         self._announced_at[announcer] = max(announcement.at, self._announced_at.get(announcer, 0.0))
         ttl = min(max(0.0, announcement.ttl), MAX_TTL)
         self.circuit.heard(now, ttl)
-        self._tell(alone=False)
+        self._tell("")
         self.scopes.announce(scopes, now, ttl, announcer)
         self.scopes.expire(now)
         if self._routes_version != self.scopes.version:

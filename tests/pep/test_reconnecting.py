@@ -141,3 +141,24 @@ async def test_no_more_questions_wait_than_may_be_open(own_server, monkeypatch):
         assert (await pep.check("alice", "/x", "read")).reason is Reason.NOT_CONNECTED
         await own_server.start()
         assert all(answer.allowed for answer in await asyncio.gather(*waiting))
+
+
+async def test_a_lost_connection_is_logged_once_and_that_questions_are_answered_again(own_server, caplog):
+    async with (
+        serving(own_server.url, Readers()),
+        asking(own_server.url, "domain:default", deadline=60.0) as pep,
+    ):
+        await own_server.stop(signal.SIGKILL)
+        await eventually(lambda: not pep.asker.connection.ready)
+        for _ in range(2):
+            assert not (await pep.check("alice", "/x", "read", deadline=0.05)).allowed
+        await own_server.start()
+        await eventually(lambda: len(told(caplog)) == 2)
+    assert told(caplog) == [
+        f"asking in `default`: not connected to `{own_server.url}`: requests are denied",
+        "asking in `default`: PDPs are heard of again",
+    ]
+
+
+def told(caplog) -> list[str]:
+    return [each.message for each in caplog.records if each.name == "authfabric.pep"]
