@@ -79,7 +79,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidSettings(
                 source,
                 "nobody may call: name callers (`authfabric gateway token NAME` makes one), or say `anonymous: true`"
-                " if whoever reaches the address may ask",
+                " (`--anonymous`) if whoever reaches the address may ask",
             )
         names = [caller.name for caller in self.callers]
         for caller in self.callers:
