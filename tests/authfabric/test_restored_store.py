@@ -150,8 +150,8 @@ async def test_nothing_is_pushed_into_a_store_that_has_gone_back_until_it_has_wh
     await once_it_works(well, AssertionError)
 
 
-async def test_a_replica_without_a_past_does_not_start_by_less_than_others_hold(place):
-    await place.go_back_after("bob")
+async def refuses_to_start(place: Place, problem: str) -> None:
+    """A replica that has never run says what is wrong with the store, and does not serve."""
     words = ("--url", place.server.url, "--name", "pdp-3", "--cache", str(place.folder / "new"), "--json")
     starting = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "authfabric", "pdp", "serve", *words,
@@ -159,10 +159,35 @@ async def test_a_replica_without_a_past_does_not_start_by_less_than_others_hold(
     )  # fmt: skip
     try:
         said = b""
-        while b"behind release 2" not in said:
+        while problem.encode() not in said:
             said = await asyncio.wait_for(starting.stderr.readline(), PATIENCE)
             assert said
     finally:
         starting.kill()
         ready, _ = await starting.communicate()
     assert ready == b""
+
+
+async def test_a_replica_without_a_past_does_not_start_by_less_than_others_hold(place):
+    await place.go_back_after("bob")
+    await refuses_to_start(place, "behind release 2")
+
+
+async def test_a_flipped_bit_in_the_only_copy_brings_no_revoked_right_back(place):
+    assert (await place.push("bob", "--wait"))[0] == 0
+    assert (await place.push("ann", "--wait"))[0] == 0
+    async with place.stopped() as store:
+        (messages,) = store.rglob("KV_authfabric-releases/msgs")
+        (block,) = messages.glob("*.blk")
+        data = bytearray(block.read_bytes())
+        data[-40] ^= 1
+        block.write_bytes(data)
+        (messages / "index.db").unlink()  # so the server begins anew with what it can read
+    await refuses_to_start(place, "behind release 3")
+    code, done = await authfabric("doctor", "--url", place.server.url)
+    (found,) = [each for each in done["findings"] if each["about"] == "policy store"]
+    assert (code, found["well"]) == (1, False)
+    assert "policy restore" in found["do"]
+    code, done = await place.restore("--wait")
+    assert (code, done["epoch"]) == (0, 3)
+    assert await place.allows() == {"ann"}
