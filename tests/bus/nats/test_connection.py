@@ -171,6 +171,32 @@ class TestServerDies:
         run(body())
 
     @on_both_loops
+    def test_a_connection_whose_library_hangs_while_it_reconnects_is_built_anew(self, run: Run, monkeypatch):
+        """As it did in handshakes that the server had given up."""
+        hung: list[GuardedClient] = []
+        greet = GuardedClient._process_connect_init
+
+        async def hang_once(client: GuardedClient) -> None:
+            if not hung:
+                hung.append(client)
+                await asyncio.Event().wait()
+            await greet(client)
+
+        async def body() -> None:
+            async with NatsServer() as server, Connection(server.url) as bus:
+                await echo(bus)
+                await server.stop(signal.SIGKILL)
+                await eventually(lambda: not bus.ready)
+                monkeypatch.setattr(GuardedClient, "_process_connect_init", hang_once)
+                await server.start()
+                await eventually(lambda: bus.ready)
+                assert hung
+                assert bus._client is not hung[0]
+                assert await bus.ask("echo", b"again", 5.0) == b"again"
+
+        run(body())
+
+    @on_both_loops
     def test_sending_while_the_server_dies_never_raises_anything_but_not_connected(self, run: Run):
         async def body() -> None:
             async with NatsServer() as server, Connection(server.url) as bus:
