@@ -16,7 +16,7 @@ from authz.release import peek_release, release_hash
 from bus.nats import Connection
 from bus.stores import release_entries, stream_names, take_snapshot
 from bus.wire import NEWEST, RELEASES
-from pubsub_core.history import read_history
+from pubsub_core.history import INSTALL, HistoryUnavailable
 
 STREAM = "stream/"
 FILES = "files/"
@@ -42,6 +42,10 @@ async def make_backup(
     for folder in wanted.folders:
         _write_files(archive, folder)
     for name, url in wanted.histories.items():
+        try:
+            from pubsub_core.history import read_history
+        except ImportError as error:
+            raise HistoryUnavailable(url, INSTALL) from error
         with archive.entry(f"{HISTORY}{name}") as entry:
             for page in read_history(url):
                 entry.write(msgspec.msgpack.encode(page))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +23,10 @@ from bus.identity import write_private
 from bus.nats import Connection
 from bus.stores import ReleaseStore, StreamHead, delete_empty, put_snapshot, stream_head
 from bus.wire import NEWEST, RELEASES
-from pubsub_core.history import HistoryPage, write_history
+from pubsub_core.history import INSTALL, HistoryUnavailable
+
+if TYPE_CHECKING:
+    from pubsub_core.history import HistoryPage
 
 ATTEMPTS = 3
 """How often a stream is put whose place somebody makes anew meanwhile."""
@@ -75,12 +79,18 @@ def restore_histories(archive: Archive, targets: Mapping[str, str]) -> int:
         entry = f"{HISTORY}{name}"
         if entry not in archive.manifest.entries:
             raise BackupRefused(archive.path, f"has no history `{name}`: `backup verify` shows what it has")
+        try:
+            from pubsub_core.history import write_history
+        except ImportError as error:
+            raise HistoryUnavailable(url, INSTALL) from error
         rows += write_history(url, _pages(archive, entry))
     return rows
 
 
 def _pages(archive: Archive, entry: str) -> Iterator[HistoryPage]:
     """The pages of a history; one that is longer than a frame stands in several."""
+    from pubsub_core.history import HistoryPage
+
     rest = b""
     for part in archive.parts(entry):
         rest += part

@@ -114,8 +114,19 @@ def _by_credentials() -> DecisionRight | None:
         AnswerAuthority(given.identity, chain, time()),
         file,
         written,
-        lambda path, holder: _whole_chain(read_credentials(path).credentials),
+        _reread,
     )
+
+
+def _reread(path: Path, holder: Identity) -> tuple[Certificate, ...]:
+    """The capabilities in credentials that took the place of others. Raises InvalidKey if they are of another key."""
+    found = read_credentials(path).credentials
+    if found.identity.public != holder.public:
+        raise InvalidKey(
+            f"the credentials in `{path}` are now of another key, `{found.identity.public}`:"
+            f" what `{holder.public}` was given goes on to count; restart this process to go over"
+        )
+    return _whole_chain(found)
 
 
 def _whole_chain(given: Credentials) -> tuple[Certificate, ...]:

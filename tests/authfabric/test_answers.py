@@ -11,11 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from authfabric.cli import app
-from authfabric.files.decision_rights import find_authority
+from authfabric.files.decision_rights import empower, find_authority
 from authfabric.processes.launcher import DEFAULT_POLICIES, ReplicaProcess
-from authz import Decision, Reason, Request
+from authz import Decision, Identity, Reason, Request
+from authz.spki import unparse_chain
 from bus import Connection, NatsServer
 from bus.audit import AuditStore, AuditWriter
+from bus.identity import write_credentials
+from bus.identity.credentials_store import CredentialsFile
 from pep import Enforcer
 from pep.auditing import auditing
 from tests.authfabric.pushing import authfabric
@@ -142,6 +145,30 @@ async def test_a_right_is_renewed_by_replacing_its_file(files, monkeypatch, capl
     )
     (files / "new.cap").replace(files / "pdp.cap")
     await eventually(lambda: held.authority.introduction != first)
+    task.cancel()
+
+
+async def test_credentials_of_another_key_in_the_place_of_its_own_change_nothing_until_it_restarts(
+    tmp_path, monkeypatch, caplog
+):
+    """As when a node is given what `domain certify` wrote, while its replicas run."""
+    monkeypatch.setattr("authfabric.files.decision_rights.LOOK_SECONDS", 0.01)
+    file, root = tmp_path / "pdp.json", Identity.generate()
+
+    def hand_out() -> Identity:
+        holder = Identity.generate()
+        chain = unparse_chain((empower(holder, root),))
+        write_credentials(file, CredentialsFile("nats://127.0.0.1:4222", holder.to_pem().decode(), chain))
+        return holder
+
+    monkeypatch.setenv("AUTHFABRIC_CREDENTIALS", str(file))
+    own = hand_out()
+    held = find_authority(None, None)
+    first = held.authority.introduction
+    task = asyncio.create_task(held.keep_renewed())
+    other = hand_out()
+    await eventually(lambda: f"now of another key, `{other.public}`" in caplog.text)
+    assert (held.authority.introduction, held.authority.identity.public) == (first, own.public)
     task.cancel()
 
 

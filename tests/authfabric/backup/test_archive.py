@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,24 @@ from authfabric.backup import (
 from authfabric.backup.archive import MAGIC, Place, _part, _read_header
 from authz import Identity
 
+WITHOUT_DATABASES = """
+import sys
+sys.modules["sqlalchemy"] = None
+import asyncio
+from pathlib import Path
+from authfabric.commands.trust import backup  # the command itself loads without them
+from authfabric.backup import ArchiveWriter, Wanted, make_backup
+from authz import Identity
+from pubsub_core.history import HistoryUnavailable
+folder = Path(sys.argv[1])
+for histories in {}, {"orders": "sqlite://"}:
+    with ArchiveWriter(folder / f"backup-{len(histories)}", "correct horse") as archive:
+        try:
+            asyncio.run(make_backup(archive, Wanted("shop", (), histories), Identity.generate(), None))
+            print("made")
+        except HistoryUnavailable as error:
+            print(error)
+"""
 SIGNER = Identity.generate()
 SECRET = "correct horse"
 
@@ -143,3 +163,11 @@ def test_a_backup_that_is_given_up_leaves_no_file_and_overwrites_none(tmp_path, 
     assert not list(tmp_path.iterdir())
     with pytest.raises(BackupRefused, match="never overwritten"):
         write(made)
+
+
+def test_without_the_packages_of_databases_backups_are_made_and_only_a_history_says_what_to_install(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DATABASES, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[0] == "made"
+    assert "pip install 'authfabric[history]'" in ran.stdout.splitlines()[1]
