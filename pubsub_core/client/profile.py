@@ -32,10 +32,10 @@ SUFFIX = ".json"
 
 
 class ProfileRefused(EventError):
-    """A profile that is not there or cannot be used: `problem` says why, and what to do."""
+    """A profile that is not named, not there or cannot be used: `problem` says why, and what to do."""
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"the profile `{name}` {problem}")
+        super().__init__(f"the profile `{name}` {problem}" if name else f"no profile is named: {problem}")
         self.name = name
         self.problem = problem
 
@@ -128,11 +128,11 @@ def read_profile(name: str | Path | None = None) -> Profile:
     wanted = str(name) if name is not None else configured_profile()
     if wanted is None:
         problem = (
-            f"say which: {_known()}"
+            f"say which by `--as NAME`, `profile=` or {PROFILE_VARIABLE}; {_known()}"
             if known_profiles()
-            else "there is none: `authfabric event apply` makes them"
+            else "there is none; `authfabric event apply` makes them"
         )
-        raise ProfileRefused(PROFILE_VARIABLE, f"is not set; {problem}")
+        raise ProfileRefused("", problem)
     path = profile_path(wanted)
     if not path.exists():
         raise ProfileRefused(wanted, f"is not there (`{path}`): {_known()}")
