@@ -14,7 +14,7 @@ from itertools import islice
 from math import inf
 
 from authz import Entity
-from authz.predicate import Predicate
+from authz.predicate import TRUE, Predicate
 from authz.spki import Right
 from bus.runtime import Turns
 from pubsub_core.access import (
@@ -35,7 +35,7 @@ from pubsub_core.delivery import Playback, Session, Subscription
 from pubsub_core.errors import InvalidFilter, SessionLost
 from pubsub_core.history import read_fluent
 from pubsub_core.messages import Tense
-from pubsub_core.rules import Interaction, Judge, SubscriberFilter, altered, without
+from pubsub_core.rules import Interaction, Judge, SubscriberFilter, altered, fits_instead, without
 from pubsub_core.types import bind_filter
 
 _log = logging.getLogger("authfabric.events")
@@ -289,13 +289,21 @@ class Claims:
                     break
 
     def bound(self, subscription: Subscription, left: Restriction) -> Predicate:
+        """A filter by the attributes of its type; all, if it is about what rules show instead. Raises InvalidFilter."""
         catalogue = self._catalogue
         names = catalogue.names(catalogue.newest(subscription.type).version)
         ids = [each.id for each in names.values()]
         readable = self._vault.readable(subscription.type, ids)
         if left.visible is not None:
             readable &= left.visible
-        return bind_filter(subscription.predicate, names, readable=readable)
+        try:
+            return bind_filter(subscription.predicate, names, readable=readable)
+        except InvalidFilter:
+            if left.visible is None and fits_instead(
+                subscription.filter, subscription.type, left.every_rule, catalogue
+            ):
+                return TRUE  # it is held against each event as shown
+            raise
 
     def _enforcement(self, before: Enforcement | None, left: Restriction, claim: Claim) -> Enforcement:
         """The same as before if nothing changes."""

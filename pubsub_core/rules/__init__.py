@@ -33,7 +33,7 @@ from pubsub_core.rules.library import LIBRARY, InvalidStep, make_step
 from pubsub_core.rules.observer import Common, Mark, Observer
 from pubsub_core.rules.production import altered
 from pubsub_core.rules.rates import Counted, Rates
-from pubsub_core.rules.subscriber_filter import SubscriberFilter, check_asked, shown_instead
+from pubsub_core.rules.subscriber_filter import SubscriberFilter, check_asked, fits_instead, shown_instead
 from pubsub_core.rules.table import MAX_TABLE_BYTES, TABLE, InvalidTable, Rows, Table, changed
 from pubsub_core.rules.transformation import Step, reshape
 
@@ -85,6 +85,7 @@ __all__ = [
     "compile_condition",
     "described",
     "event_part",
+    "fits_instead",
     "fixed",
     "make_step",
     "read_argument",

@@ -1,5 +1,7 @@
 """A subscriber's own filter where rules alter events: it is held against what the subscriber gets to see.
 
+Where rules show every event as another type, the filter may be about what only that type has.
+
 Otherwise a filter by what is left out, or blurred, would tell what it was. Invariant: whether an altered event is
 delivered follows from the event as altered, and from attributes that no rule alters.
 """
@@ -96,33 +98,35 @@ def _instead(type_: str, rules: Sequence[Interaction], catalogue: Catalogue) -> 
     return {each.name: catalogue.names(each.version) for each in types}
 
 
-def check_asked(text: str, names: Names, shown: Mapping[str, Names]) -> None:
-    """See that a filter fits a type, and one of those shown instead. Raises InvalidSyntax, InvalidFilter.
+def fits_instead(text: str, type_: str, rules: Sequence[Interaction], catalogue: Catalogue) -> bool:
+    """Whether a filter that does not fit a type fits what rules show every event of it as."""
+    return _fault(text, shown_instead(type_, [rules], catalogue).values()) is None
 
-    One that fits none of them would find nothing, and nobody would say so.
+
+def check_asked(text: str, names: Names, shown: Mapping[str, Names]) -> None:
+    """See that a filter fits what is seen: a type, or one of those shown instead. Raises InvalidSyntax, InvalidFilter.
+
+    One that fits nothing of that would find nothing, and nobody would say so.
     """
-    try:
+    if not shown:
         check_filter(text, names)
-        _check_any(text, shown)
-    except InvalidFilter as error:
-        if not shown:
-            raise
+    elif (fault := _fault(text, shown.values())) is not None:
         others = " or ".join(f"`{each}`" for each in shown)
         raise InvalidFilter(
-            error.text,
-            f"{error.problem}; rules show you events of this type as {others}, and a filter has to fit both:"
-            " ask by what they leave as it is, and choose by the rest as you read",
-        ) from None
+            fault.text,
+            f"{fault.problem}; rules show you events of this type as {others}, and filters are held against"
+            " what you see: ask by the attributes of that",
+        )
 
 
-def _check_any(text: str, shown: Mapping[str, Names]) -> None:
-    fault: InvalidFilter | None = None
-    for names in shown.values():
+def _fault(text: str, shown: Iterable[Names]) -> InvalidFilter | None:
+    """What is wrong with a filter for the first of some types, if it fits none of them. Raises InvalidSyntax."""
+    fault: InvalidFilter | None = InvalidFilter(text, "fits nothing")
+    for number, names in enumerate(shown):
         try:
-            bind_filter(parse_filter(text), names)
+            check_filter(text, names)
         except InvalidFilter as error:
-            fault = fault or error
+            fault = fault if number else error
         else:
-            return
-    if fault is not None:
-        raise fault
+            return None
+    return fault

@@ -185,17 +185,20 @@ def test_a_filter_by_what_is_left_out_finds_nothing():
     assert shown(blur, event, rules=rules, asked="patient = 'p1'"), "it is shown as it is"
 
 
-def test_a_filter_that_fits_nothing_of_what_is_always_shown_is_refused_with_what_to_ask_by():
+def test_a_filter_fits_what_is_always_shown_or_is_refused_with_what_to_ask_by():
     step = "drop(patient, taken) THEN bucket(pulse, 'low', 40, 'high')"
     ranges = ("r", f"TRANSFORM EVENT ward.reading TO ward.blurred ON notify EXECUTE {step}")
     always = shown_instead(READING.id, [[read(ALL, ranges)]], CATALOGUE)
     assert always == {"ward.blurred": CATALOGUE.names(BLURRED.version)}
-    check_asked("nurse = 'n1'", NAMES, always)
-    for asked in ("pulse >= 40", "pulse = 'high'", "patient = 'p1'"):
+    for asked in ("nurse = 'n1'", "pulse = 'high' AND nurse = 'n1'"):
+        check_asked(asked, NAMES, always)
+    for asked in ("pulse >= 40", "patient = 'p1'"):
         with pytest.raises(
-            InvalidFilter, match=r"show you .* as `ward.blurred`, .* what they leave as it is"
+            InvalidFilter, match=r"show you .* as `ward.blurred`, .* ask by the attributes of"
         ):
             check_asked(asked, NAMES, always)
+    with pytest.raises(InvalidFilter):
+        check_asked("pulse = 'high'", NAMES, {})
     round_ = ("k", "TRANSFORM EVENT ward.reading TO ward.reading ON notify EXECUTE round(pulse, 10)")
     bar = ("b", "RESTRICT DELIVERY OF ward.reading WHERE nurse = 'n2' FILTER pulse > 0 OVERRIDES r")
     for sometimes in ((ALL,), (ALL, BLUR), (ALL, round_), (ALL, ranges, bar)):

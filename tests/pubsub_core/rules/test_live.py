@@ -83,7 +83,7 @@ async def test_a_prescription_is_another_event_for_the_pharmacy_and_for_the_audi
     assert audit.unread == 0
 
 
-async def test_a_subscriber_whose_filter_fits_nothing_that_it_is_shown_is_told_so(place):
+async def test_a_subscriber_asks_by_what_it_is_shown_and_is_told_so_if_it_asks_by_more(place):
     kind = await place.define("Patient", ("age", "integer"), ("ward", "string"))
     study = await place.define("Study", ("age", "string"), ("ward", "string"))
     blur = f"TRANSFORM EVENT {kind.name} TO {study.name} ON notify EXECUTE bucket(age, 'under 40', 40, 'from 40')"
@@ -95,18 +95,32 @@ async def test_a_subscriber_whose_filter_fits_nothing_that_it_is_shown_is_told_s
     )
     await place.broker("north")
     doctor, researcher = await place.client("doc", "north"), await place.client("rea", "north")
-    for asked in ("age >= 40", "age = 'from 40'"):
-        with pytest.raises(CallRefused, match=f"show you events of this type as `{study.name}`"):
-            await researcher.subscriber(kind.name, asked)
-    seen, own = (
+    with pytest.raises(CallRefused, match=f"show you events of this type as `{study.name}`"):
+        await researcher.subscriber(kind.name, "age >= 40")
+    with pytest.raises(CallRefused, match="of type integer"):
+        await doctor.subscriber(kind.name, "age = 'from 40'")
+    wards, older, own = (
         await researcher.subscriber(kind.name, "ward = 'C3'"),
+        await researcher.subscriber(kind.name, "age = 'from 40' AND ward = 'C3'"),
         await doctor.subscriber(kind.name, "age >= 40"),
     )
     publisher = await doctor.publisher(kind.name)
-    await publisher.publish(age=44, ward="C3")
+    for age, ward in ((39, "C3"), (41, "C4"), (44, "C3")):
+        await publisher.publish(age=age, ward=ward)
     await publisher.flush()
-    assert await take(seen) == [("Study", {"age": "from 40", "ward": "C3"})]
-    assert await take(own) == [("Patient", {"age": 44, "ward": "C3"})]
+    young, old = ("Study", {"age": "under 40", "ward": "C3"}), ("Study", {"age": "from 40", "ward": "C3"})
+    assert await take(wards, 2) == [young, old]
+    assert await take(older) == [old]
+    assert await take(own, 2) == [
+        ("Patient", {"age": 41, "ward": "C4"}),
+        ("Patient", {"age": 44, "ward": "C3"}),
+    ]
+    await release(place, policy("study", "subscribe", allow, subject="rea"))
+    await publisher.publish(age=45, ward="C3")
+    await publisher.publish(age=46, ward="C3")
+    await publisher.flush()
+    assert await take(wards, 2) == [("Patient", {"age": each, "ward": "C3"}) for each in (45, 46)]
+    assert not older.unread, "shown as it is, an event is not what was asked for"
 
 
 async def test_one_event_may_become_several_for_one_subscriber(place):
