@@ -36,6 +36,8 @@ Result = TypeVar("Result")
 KEYS_SECONDS = 10.0
 """How long to wait for a broker that has only just started to get the keys of a sealed type."""
 KEYS_PAUSE = 0.2
+ACKNOWLEDGED = 32
+"""Maximum printed events of a durable subscription that are acknowledged together; fewer as soon as none waits."""
 
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="The name of the type.")]
 As = Annotated[
@@ -255,22 +257,26 @@ async def _lines() -> AsyncIterator[str]:
 async def _print(
     reader: AsyncIterator[Delivered | Gap], count: int, json: bool, show_type: bool, cloud: bool = False
 ) -> None:
-    seen = 0
+    seen, printed = 0, list[DurableEvent]()
     async for event in reader:
         if isinstance(event, Gap):
             if json and not cloud:
                 print_json(gap_document(event), line=True)
             else:  # CloudEvents have no gaps
-                err.print(f"gap: {printable(str(event))}", highlight=False, soft_wrap=True)
-            continue
-        seen += 1
-        if json:
-            print_json(to_cloud_event(event) if cloud else event_document(event), line=True)
+                err.print(f"gap: {event}", highlight=False, markup=False, soft_wrap=True)
         else:
-            say(event_text(event, show_type or bool(event.type.name != getattr(reader, "name", ""))))
-        if isinstance(event, DurableEvent):
-            await event.ack()  # it was printed
-        if seen == count:
+            seen += 1
+            if json:
+                print_json(to_cloud_event(event) if cloud else event_document(event), line=True)
+            else:
+                say(event_text(event, show_type or bool(event.type.name != getattr(reader, "name", ""))))
+            if isinstance(event, DurableEvent):
+                printed.append(event)
+        last = bool(seen) and seen == count
+        if printed and (last or len(printed) == ACKNOWLEDGED or not printed[0].reader.unread):
+            await asyncio.gather(*(each.ack() for each in printed))
+            printed.clear()
+        if last:
             return
 
 
