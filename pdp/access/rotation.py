@@ -64,8 +64,11 @@ def revokers(folder: DomainFolder, issuer: PublicKey) -> tuple[PublicKey, ...]:
 
 
 def revoke_before(folder: DomainFolder, domain: Domain, at: float) -> Notice | None:
-    """The revocation of the service's previous key, kept in the folder; None if that key is not being rotated."""
-    if folder.file.exchanged != "service":
+    """The revocation of the previous key by the domain's own, kept in the folder; None if none is being rotated.
+
+    The domain's previous key is revoked by its new one, which has lent it what it held meanwhile.
+    """
+    if not folder.file.exchanged:
         return None
     return folder.revoke(domain.owner, PublicKey.parse(folder.file.before), at)
 

@@ -19,10 +19,19 @@ from authfabric.console.granting import CannotRevoke, Granting
 from authfabric.processes.domain_process import follow, tell
 from authfabric.processes.local_domain import LocalDomain
 from authz import Identity
-from authz.spki import Capability, decode_chain, parse_authority, unparse_chain
+from authz.spki import (
+    Capability,
+    Validity,
+    decode_chain,
+    encode_chain,
+    parse_authority,
+    parse_chain,
+    unparse_chain,
+)
 from bus import Connection, NatsServer, NotConnected
+from bus.identity import load_key
 from bus.identity.credentials import Credentials
-from bus.identity.credentials_store import read_credentials, with_certificate
+from bus.identity.credentials_store import read_credentials, with_certificate, write_credentials
 from bus.nats.access_client import CAPABILITY_REQUEST, CapabilityRequest, ask_capability, ask_renewal
 from bus.wire.subjects import RENEW
 from pdp.access.domain_store import DomainFolder
@@ -163,6 +172,26 @@ async def test_a_domain_that_is_revoked_while_the_key_of_the_one_above_is_exchan
         await revoke(uk, "met", "--domain")
         for each in before, after:
             await is_refused(url, each)
+
+
+async def test_what_a_new_key_has_lent_to_the_one_before_counts_no_more_when_that_is_exchanged(tmp_path):
+    """Somebody has that key, and has seen a node's files while both counted."""
+    uk, thief = tmp_path / "uk", Identity.generate()
+    issuer, owner = domain_in(uk).issuer, load_key(uk / "domain.key", lambda: "")
+    run("rotate", uk, "--own")
+    (lent,) = parse_chain((uk / "holdings/own.before.cap").read_text())
+    authority = parse_authority("network: *\naction: connect")
+    own = Capability(owner.public, thief.public, False, authority, Validity(int(time()), None)).sign(owner)
+    write_credentials(
+        file := tmp_path / "thief.json", DomainFolder.open(uk).credentials(issuer, thief, own, time())
+    )
+    stolen = replace(read_credentials(file).credentials, chain=encode_chain((lent, own)), file=None)
+    async with serving(uk) as url, Connection(url, credentials=stolen) as inside:
+        await asyncio.to_thread(run, "rotate", uk, "--finish")
+        await is_refused(url, stolen)
+        await eventually(lambda: not inside.ready)
+    async with serving(uk) as url:
+        await is_refused(url, stolen)
 
 
 async def test_a_replica_with_an_older_folder_renews_nobody_who_was_revoked(tmp_path):
