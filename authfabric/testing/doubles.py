@@ -41,6 +41,7 @@ class _RecordingAsker(LocalAsker):
         super().__init__()
         self.asked: list[Asked] = []
         self.scopes: list[ScopeQuery] = []
+        self.searches: list[SearchQuery] = []
         self.failure: Reason | None = None
 
     def decide_valid(self, request: Request, terms: Terms | None = None) -> asyncio.Future[Decision]:
@@ -66,6 +67,7 @@ class _RecordingAsker(LocalAsker):
 
     async def search(self, query: SearchQuery, seconds: float) -> SearchPage:
         self._require_pdp()
+        self.searches.append(query)
         return await super().search(query, seconds)
 
     def _require_pdp(self) -> None:
@@ -119,6 +121,11 @@ class TestedFabric:
         """Every scope asked for so far: subject, where the objects' names begin, action."""
         return [(each.subject.id, each.under, each.action.id) for each in self._asker.scopes]
 
+    @property
+    def searches(self) -> list[SearchQuery]:
+        """Every search so far, page by page."""
+        return self._asker.searches
+
     def load(self, policies: Policies) -> None:
         """Decide by these from now on: a folder, a text, or texts by file name. Raises InvalidPolicies."""
         self._files = policy_files(policies) if policies else {}
@@ -162,10 +169,14 @@ class TestedFabric:
         routes: Iterable[Route],
     ) -> Matrix:
         """Call every route as every actor: `call(actor, route)` returns the status. See Matrix."""
-        return run_matrix(lambda: len(self.asked) + len(self.scopes), call, actors, routes)
+        return run_matrix(self._count, call, actors, routes)
 
     def close(self) -> None:
         self._closing.close()
+
+    def _count(self) -> int:
+        """How often policies were asked what is allowed."""
+        return len(self.asked) + len(self.scopes) + len(self.searches)
 
     def _add(
         self, effect: str, subject: str, thing: str, action: str, duties: list[Mapping[str, object]]

@@ -75,6 +75,7 @@ class Matrix:
 
         One of which that cannot be told is named too: call it with what it takes.
         """
+        __tracebackhide__ = True  # pytest shows the test
         forgotten = [str(each) for each in self.unprotected if str(each) not in public]
         unknown = sorted(set(public) - set(map(str, self.routes)))
         problems = [f"nobody protects: {', '.join(forgotten)}"] if forgotten else []

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from authfabric.testing import Route, TestedFabric, routes_of
-from authz import Reason
+from authz import Entity, Reason
+from pep import NoResponders, SearchQuery
 
 SERVICE = """
 from fastapi import FastAPI
@@ -270,6 +271,28 @@ def test_the_routes_of_django_are_found():
     ]
     with pytest.raises(ValueError, match="regular expression"):
         routes_of([*patterns, re_path("^x$", len)], id=3)
+
+
+def test_a_route_that_lists_by_a_scope_or_a_search_is_protected():
+    fabric = TestedFabric(POLICY)
+    query = SearchQuery("action", Entity("ann"), Entity("/notes/1"))
+    asking = {
+        "/scope": lambda: fabric.sync.scope("ann", "read", "/notes/"),
+        "/search": lambda: fabric.sync.search(query),
+        "/open": lambda: None,
+    }
+
+    def call(actor: str, route: Route) -> int:
+        asking[route.path]()
+        return 200
+
+    matrix = fabric.matrix(call, ["ann"], [Route("GET", path) for path in asking])
+    assert list(map(str, matrix.unprotected)) == ["GET /open"]
+    assert (fabric.scopes, fabric.searches) == ([("ann", "/notes/", "read")], [query])
+    fabric.fail()
+    with pytest.raises(NoResponders):
+        fabric.sync.search(query)
+    fabric.close()
 
 
 def test_a_route_that_ended_before_anybody_was_asked_is_named():
